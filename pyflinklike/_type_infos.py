@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a type, and the types without parts.
+
+A value has three forms.  The user's own form is whatever Flink's Python API takes and
+gives.  The *stored* form is what working state holds: immutable and shared with nobody,
+so that reading it may hand out the very object (`is_identity`) or a fresh copy, and
+never a live reference.  The column form is an Arrow array, the form that lasts.
+
+    freeze      user -> stored        checks, copies, normalises
+    thaw        stored -> user        the caller's own
+    to_arrow    [stored] -> column    None becomes null
+    from_arrow  column -> [stored]    equal to what went in
+
+Two rules follow.  Whatever a column cannot hold is refused by `freeze`, where the user
+can be told which value it was, and not by a commit long after.  And `freeze` rounds and
+normalises at once (float32, NaN), so that a value reads the same before a restart and after.
+
+A key of a map goes through `freeze_key`.  Keys that Flink takes for different must
+not be equal in Python, and equal keys must be one: hence no -0.0, and in a pickled
+column True, 1 and 1.0 differ.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import struct
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import StateValueError
+
+Column = Any
+"""A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
+
+_SMALL = 250
+_nan = math.nan
+_float32 = struct.Struct("<f")
+
+
+class TypeInformation:
+    """What a state's values are: checks them, copies them, writes them as a column.
+
+    All types are immutable, hashable and compared by structure, field names included.
+    """
+
+    __slots__ = ()
+    accepts_none: ClassVar[bool] = False
+    """Whether None is a value of this type; inside a row None is always one."""
+
+    arrow_type: pa.DataType
+    """The Arrow type of a column of stored values."""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether `thaw` returns its argument whatever it is, so that it can be left out."""
+        return True
+
+    @property
+    def signature(self) -> str:
+        """A stable text that is equal if and only if the types are."""
+        return repr(self)
+
+    def freeze(self, value: Any) -> Any:
+        """The stored form of a user's value.
+
+        Raises:
+            StateValueError: The value does not fit this type.
+        """
+        raise NotImplementedError
+
+    def freeze_key(self, value: Any) -> Any:
+        """The stored form of a map's key: hashable, and equal for equal keys only."""
+        if value is None:
+            raise self._misfit(value, "a map key is never None")
+        return self.freeze(value)
+
+    def thaw(self, stored: Any) -> Any:
+        """The user's own copy of a stored value."""
+        return stored
+
+    def thaw_key(self, stored: Any) -> Any:
+        """The user's own copy of a stored key."""
+        return self.thaw(stored)
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """A column of stored values; None becomes null."""
+        return pa.array(stored, type=self.arrow_type)
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The stored values of a column; null becomes None."""
+        values: list[Any] = column.to_pylist()
+        return values
+
+    def _takes(self) -> str:
+        """What this type takes, for a message."""
+        raise NotImplementedError
+
+    def _misfit(
+        self, value: Any, remedy: str = "convert it, or declare another type"
+    ) -> StateValueError:
+        got = f"{reprlib.repr(value)} ({type(value).__name__})"
+        return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar as Python's own; anything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
+
+
+@attrs.frozen(repr=False)
+class IntegralTypeInfo(TypeInformation):
+    """BYTE, SHORT, INT or LONG: a Python int in the range of Java's."""
+
+    name: str
+    bits: int
+    arrow_type: pa.DataType = attrs.field(eq=False)
+    low: int = attrs.field(init=False, eq=False)
+    high: int = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Work out the range."""
+        object.__setattr__(self, "low", -(1 << self.bits - 1))
+        object.__setattr__(self, "high", (1 << self.bits - 1) - 1)
+
+    def freeze(self, value: Any) -> Any:
+        """The int itself."""
+        if type(value) is int and self.low <= value <= self.high:
+            return value
+        return self._convert(value)
+
+    freeze_key = freeze
+
+    def _convert(self, value: Any) -> int:
+        number = plain(value)
+        if isinstance(number, int) and not isinstance(number, bool):
+            number = int.__int__(number)
+            if self.low <= number <= self.high:
+                return number
+        raise self._misfit(value)
+
+    def _takes(self) -> str:
+        return f"an int in -2**{self.bits - 1}..2**{self.bits - 1}-1"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@attrs.frozen(repr=False)
+class DoubleTypeInfo(TypeInformation):
+    """DOUBLE: a float; an int becomes one.  Every NaN is `math.nan`, -0.0 is kept."""
+
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
+
+    def freeze(self, value: Any) -> Any:
+        """The float itself."""
+        if type(value) is float:
+            return value if value == value else _nan
+        number = plain(value)
+        if not isinstance(number, (float, int)) or isinstance(number, bool):
+            raise self._misfit(value)
+        try:
+            return self.freeze(float(number.__float__()))
+        except OverflowError:
+            raise self._misfit(value) from None
+
+    def freeze_key(self, value: Any) -> Any:
+        """The float, without a sign if it is zero."""
+        return self.freeze(value) or 0.0
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The floats, with the one NaN."""
+        values: list[Any] = column.to_pylist()
+        if len(values) < _SMALL:  # the usual case, and a call of pyarrow.compute costs 5 us
+            any_nan = any(value != value for value in values)
+        else:
+            any_nan = pc.any(pc.is_nan(column)).as_py()
+        if any_nan:
+            return [value if value == value else _nan for value in values]
+        return values
+
+    def _takes(self) -> str:
+        return "a float"
+
+    def __repr__(self) -> str:
+        return "Double"
+
+
+@attrs.frozen(repr=False)
+class FloatTypeInfo(DoubleTypeInfo):
+    """FLOAT: a float rounded to 32 bits; one beyond their range is refused."""
+
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
+
+    def freeze(self, value: Any) -> Any:
+        """The nearest float of 32 bits."""
+        number = value if type(value) is float else DoubleTypeInfo.freeze(self, value)
+        try:
+            rounded = _float32.unpack(_float32.pack(number))[0]
+        except OverflowError:
+            raise self._misfit(value) from None
+        return rounded if rounded == rounded else _nan
+
+    def _takes(self) -> str:
+        return "a float within 32 bits"
+
+    def __repr__(self) -> str:
+        return "Float"
+
+
+@attrs.frozen(repr=False)
+class BooleanTypeInfo(TypeInformation):
+    """BOOLEAN: True or False, and no number."""
+
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
+
+    def freeze(self, value: Any) -> Any:
+        """The bool itself."""
+        if value is True or value is False:
+            return value
+        flag = plain(value)
+        if type(flag) is bool:
+            return flag
+        raise self._misfit(value)
+
+    def _takes(self) -> str:
+        return "True or False"
+
+    def __repr__(self) -> str:
+        return "Boolean"
+
+
+@attrs.frozen(repr=False)
+class StringTypeInfo(TypeInformation):
+    """STRING: any str that UTF-8 can write, or None."""
+
+    accepts_none: ClassVar[bool] = True
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
+
+    def freeze(self, value: Any) -> Any:
+        """The str itself."""
+        if type(value) is str and value.isascii():
+            return value
+        return None if value is None else self._convert(value)
+
+    def freeze_key(self, value: Any) -> Any:
+        """The str itself."""
+        if type(value) is str and value.isascii():
+            return value
+        return self._convert(value)
+
+    def _convert(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._misfit(value)
+        text = str.__str__(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self._misfit(value, "replace its lone surrogates") from None
+        return text
+
+    def _takes(self) -> str:
+        return "a str"
+
+    def __repr__(self) -> str:
+        return "String"
+
+
+@attrs.frozen(repr=False)
+class CharTypeInfo(StringTypeInfo):
+    """CHAR: a str of one character."""
+
+    accepts_none: ClassVar[bool] = False
+
+    def freeze(self, value: Any) -> Any:
+        """The str itself."""
+        text = self._convert(value)
+        if len(text) == 1:
+            return text
+        raise self._misfit(value)
+
+    freeze_key = freeze
+
+    def _takes(self) -> str:
+        return "a str of one character"
+
+    def __repr__(self) -> str:
+        return "Character"
+
+
+@attrs.frozen(repr=False)
+class BigIntTypeInfo(TypeInformation):
+    """BIG_INT: any int, or None.
+
+    The column holds decimal text, but hexadecimal text for an int so long that Python
+    may refuse to print it (`sys.set_int_max_str_digits`).
+    """
+
+    accepts_none: ClassVar[bool] = True
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
+
+    def freeze(self, value: Any) -> Any:
+        """The int itself."""
+        if type(value) is int or value is None:
+            return value
+        number = plain(value)
+        if isinstance(number, int) and not isinstance(number, bool):
+            return int.__int__(number)
+        raise self._misfit(value)
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """The ints as text."""
+        texts = [
+            None if n is None else str(n) if n.bit_length() <= 2048 else hex(n) for n in stored
+        ]
+        return pa.array(texts, type=self.arrow_type)
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The ints of their texts."""
+        return [None if text is None else int(text, 0) for text in column.to_pylist()]
+
+    def _takes(self) -> str:
+        return "an int"
+
+    def __repr__(self) -> str:
+        return "BigInteger"
+
+
+@attrs.frozen(repr=False)
+class BigDecTypeInfo(TypeInformation):
+    """BIG_DEC: a finite `decimal.Decimal`, or None.
+
+    Stored as its text, since 1.0 and 1.00 are different keys in Java, and equal in Python.
+    """
+
+    accepts_none: ClassVar[bool] = True
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
+
+    @property
+    def is_identity(self) -> bool:
+        """No: what is stored is text."""
+        return False
+
+    def freeze(self, value: Any) -> Any:
+        """The text of the number."""
+        if value is None:
+            return None
+        number = plain(value)
+        if isinstance(number, int) and not isinstance(number, bool):
+            number = Decimal(number)
+        if not isinstance(number, Decimal) or not number.is_finite():
+            raise self._misfit(value)
+        return Decimal.__str__(number if number else number.copy_abs()).upper()
+
+    def thaw(self, stored: Any) -> Any:
+        """The number of the text."""
+        return None if stored is None else Decimal(stored)
+
+    def _takes(self) -> str:
+        return "a finite decimal.Decimal"
+
+    def __repr__(self) -> str:
+        return "BigDecimal"

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of lists, arrays and maps, and what all types with parts share.
+
+Each freezes to tuples of frozen parts, and is written part by part: all elements of all
+lists form one column, all values of one field another, so the cost per value is that
+of its scalar type and pyarrow never has to guess from Python objects.
+
+None inside a row or tuple is always a value; in a list or map it is one only where
+the element type, or the map's value type, takes None.  Java's boxed arrays take it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._type_infos import Column, TypeInformation
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+
+
+def require_type(type_info: Any, what: str) -> TypeInformation:
+    """The type itself.
+
+    Raises:
+        DeclarationTypeError: It is no `TypeInformation`.
+    """
+    if isinstance(type_info, TypeInformation):
+        return type_info
+    msg = f"{what} must be a TypeInformation, got {type_info!r}; write for example Types.LONG(), with ()"
+    raise DeclarationTypeError(msg)
+
+
+def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    require_type(value, attribute.name.strip("_"))
+
+
+def _offsets(stored: Sequence[Any]) -> Column:
+    """Where each list begins in the column of all elements; None takes no room."""
+    lengths = [0 if values is None else len(values) for values in stored]
+    return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
+
+
+def _elements(stored: Sequence[Any]) -> list[Any]:
+    """The elements of all lists."""
+    return list(chain.from_iterable(values for values in stored if values is not None))
+
+
+def null_mask(stored: Sequence[Any]) -> Column:
+    """The mask of what is None; none at all if nothing is, which is cheaper to write."""
+    nulls = [value is None for value in stored]
+    return pa.array(nulls, pa.bool_()) if any(nulls) else None
+
+
+def _slices(column: Column, parts: list[Any]) -> list[Any]:
+    """Cut the elements that belong to `column`, maybe a slice, back into tuples."""
+    elements, starts = tuple(parts), column.offsets.to_pylist()
+    if starts and starts[0]:
+        starts = [start - starts[0] for start in starts]
+    values: list[Any] = [elements[a:b] for a, b in pairwise(starts)]
+    return put_nulls(column, values)
+
+
+def _own(column: Column, parts: Column) -> Column:
+    """The stretch of `parts` that the lists of `column` cover."""
+    starts = column.offsets
+    if not len(column):
+        return parts.slice(0, 0)
+    first = starts[0].as_py()
+    return parts.slice(first, starts[-1].as_py() - first)
+
+
+def put_nulls(column: Column, values: list[Any]) -> list[Any]:
+    if column.null_count:
+        return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
+    return values
+
+
+def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
+    return StateValueError(f"{part} of {outer!r}: {error}")
+
+
+@attrs.frozen(repr=False)
+class ListTypeInfo(TypeInformation):
+    """LIST: a list, or any other sequence of elements but a str."""
+
+    elem_type: TypeInformation = attrs.field(validator=_part)
+    arrow_type: Any = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Derive the Arrow type."""
+        object.__setattr__(self, "arrow_type", pa.list_(self.elem_type.arrow_type))
+
+    @property
+    def is_identity(self) -> bool:
+        """No: the user gets a list."""
+        return False
+
+    @property
+    def signature(self) -> str:
+        """The kind of list and the signature of its elements."""
+        return f"{type(self).__name__}<{self.elem_type.signature}>"
+
+    @property
+    def _none_fits(self) -> bool:
+        """Whether None is an element although the element type does not take it."""
+        return False
+
+    def freeze(self, value: Any) -> Any:
+        """A tuple of frozen elements."""
+        return self._freeze(value, self.elem_type.freeze)
+
+    def freeze_key(self, value: Any) -> Any:
+        """A tuple of elements frozen as keys."""
+        return self._freeze(value, _nested_key(self.elem_type))
+
+    def _freeze(self, value: Any, freeze: Any) -> Any:
+        elements = self._sequence(value)
+        try:
+            if self._none_fits:
+                return tuple([None if e is None else freeze(e) for e in elements])
+            return tuple(map(freeze, elements))
+        except StateValueError as error:
+            raise name_part(self, "an element", error) from None
+
+    def _sequence(self, value: Any) -> Sequence[Any]:
+        if isinstance(value, (list, tuple)):
+            return value
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, memoryview)):
+            return value
+        if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "tolist"):
+            elements = value.tolist()  # a numpy array
+            if isinstance(elements, list):
+                return elements
+        if isinstance(value, Iterable) and hasattr(value, "typecode"):
+            return list(value)  # array.array, which is registered as a sequence from 3.12 on only
+        raise self._misfit(value)
+
+    def thaw(self, stored: Any) -> Any:
+        """A new list of the user's own elements."""
+        elem_type = self.elem_type
+        if elem_type.is_identity:
+            return list(stored)
+        thaw = elem_type.thaw
+        return [None if element is None else thaw(element) for element in stored]
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """One column of all elements, and where each list begins."""
+        elements = self.elem_type.to_arrow(_elements(stored))
+        return pa.ListArray.from_arrays(
+            _offsets(stored), elements, type=self.arrow_type, mask=null_mask(stored)
+        )
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The lists, as tuples."""
+        return _slices(column, self.elem_type.from_arrow(_own(column, column.values)))
+
+    def _takes(self) -> str:
+        return "a list or another sequence"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.elem_type!r}>"
+
+
+@attrs.frozen(repr=False)
+class PrimitiveArrayTypeInfo(ListTypeInfo):
+    """PRIMITIVE_ARRAY: an array of numbers or booleans; for BYTE see `ByteArrayTypeInfo`."""
+
+
+@attrs.frozen(repr=False)
+class BasicArrayTypeInfo(ListTypeInfo):
+    """BASIC_ARRAY: an array of boxed numbers or strings, any of them None."""
+
+    @property
+    def _none_fits(self) -> bool:
+        return True
+
+
+@attrs.frozen(repr=False)
+class ObjectArrayTypeInfo(ListTypeInfo):
+    """OBJECT_ARRAY: an array of anything, any of them None."""
+
+    @property
+    def _none_fits(self) -> bool:
+        return True
+
+
+@attrs.frozen(repr=False)
+class ByteArrayTypeInfo(TypeInformation):
+    """PRIMITIVE_ARRAY of BYTE: Python's bytes, as in PyFlink."""
+
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
+
+    def freeze(self, value: Any) -> Any:
+        """The bytes themselves."""
+        if type(value) is bytes:
+            return value
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes(memoryview(value))
+        raise self._misfit(value, "use bytes(...), or Types.LIST(Types.BYTE()) for a list of ints")
+
+    def _takes(self) -> str:
+        return "bytes"
+
+    def __repr__(self) -> str:
+        return "PrimitiveArrayTypeInfo<Byte>"
+
+
+@attrs.frozen(repr=False)
+class MapTypeInfo(TypeInformation):
+    """MAP: a dict.  Stored as pairs in insertion order, sorted if it is a key itself."""
+
+    _key_type_info: TypeInformation = attrs.field(validator=_part)
+    _value_type_info: TypeInformation = attrs.field(validator=_part)
+    arrow_type: Any = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Derive the Arrow type."""
+        arrow_type = pa.map_(self._key_type_info.arrow_type, self._value_type_info.arrow_type)
+        object.__setattr__(self, "arrow_type", arrow_type)
+
+    @property
+    def is_identity(self) -> bool:
+        """No: the user gets a dict."""
+        return False
+
+    @property
+    def signature(self) -> str:
+        """The signatures of key and value."""
+        return f"MapTypeInfo<{self._key_type_info.signature}, {self._value_type_info.signature}>"
+
+    def freeze(self, value: Any) -> Any:
+        """A tuple of pairs."""
+        return tuple(self._freeze(value, self._value_type_info.freeze).items())
+
+    def freeze_key(self, value: Any) -> Any:
+        """A tuple of pairs in an order that does not depend on the dict's."""
+        pairs = self._freeze(value, _nested_key(self._value_type_info)).items()
+        return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
+
+    def _freeze(self, value: Any, freeze: Any) -> dict[Any, Any]:
+        if not isinstance(value, Mapping):
+            raise self._misfit(value)
+        freeze_key = self._key_type_info.freeze_key
+        try:
+            return {freeze_key(key): freeze(item) for key, item in value.items()}
+        except StateValueError as error:
+            raise name_part(self, "an entry", error) from None
+
+    def thaw(self, stored: Any) -> Any:
+        """A new dict of the user's own keys and values."""
+        thaw_key, thaw = self._key_type_info.thaw_key, self._value_type_info.thaw
+        return {thaw_key(key): thaw(value) for key, value in stored}
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """A column of all keys, one of all values, and where each map begins."""
+        pairs = _elements(stored)
+        keys = self._key_type_info.to_arrow([key for key, _ in pairs])
+        values = self._value_type_info.to_arrow([value for _, value in pairs])
+        return pa.MapArray.from_arrays(
+            _offsets(stored), keys, values, type=self.arrow_type, mask=null_mask(stored)
+        )
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The maps, as tuples of pairs."""
+        keys = self._key_type_info.from_arrow(_own(column, column.keys))
+        values = self._value_type_info.from_arrow(_own(column, column.items))
+        return _slices(column, list(zip(keys, values)))
+
+    def _takes(self) -> str:
+        return "a dict"
+
+    def __repr__(self) -> str:
+        return f"MapTypeInfo<{self._key_type_info!r}, {self._value_type_info!r}>"
+
+
+def _nested_key(part: TypeInformation) -> Any:
+    """How a part of a key is frozen: as a key, but None stays where the type takes it."""
+    freeze_key = part.freeze_key
+    if not part.accepts_none:
+        return freeze_key
+    return lambda value: None if value is None else freeze_key(value)

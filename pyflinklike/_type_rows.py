@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of rows and tuples: a fixed number of fields, each with its type.
+
+Both are stored as tuples of frozen fields and written as one column per field.  A row
+is a tuple with names, and its type is the tuple's with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._type_infos import Column, TypeInformation
+from pyflinklike._type_nested import name_part, null_mask, put_nulls, require_type
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+from pyflinklike.row import Row, row_class
+
+_new_tuple = tuple.__new__
+
+
+def _tuple_of(names: Any) -> Any:
+    return tuple(names) if isinstance(names, (list, tuple)) else names
+
+
+def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, tuple):
+        msg = f"{attribute.name} must be a list of TypeInformation, got {value!r}; write [...]"
+        raise DeclarationTypeError(msg)
+    for i, field_type in enumerate(value):
+        require_type(field_type, f"{attribute.name}[{i}]")
+
+
+@attrs.frozen(repr=False)
+class TupleTypeInfo(TypeInformation):
+    """TUPLE: a tuple of a fixed number of fields, any of them None."""
+
+    field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
+    arrow_type: Any = attrs.field(init=False, eq=False)
+    _is_identity: bool = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Derive the Arrow type."""
+        fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
+        object.__setattr__(self, "arrow_type", pa.struct(fields))
+        identity = all(part.is_identity for part in self.field_types)
+        object.__setattr__(self, "_is_identity", identity)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether all fields are."""
+        return self._is_identity
+
+    @property
+    def signature(self) -> str:
+        """The signatures of the fields."""
+        return f"TupleTypeInfo({', '.join(part.signature for part in self.field_types)})"
+
+    def get_field_types(self) -> list[TypeInformation]:
+        """The types of the fields."""
+        return list(self.field_types)
+
+    def freeze(self, value: Any) -> Any:
+        """A tuple of frozen fields."""
+        values = self._values(value)
+        try:
+            return self._make(
+                [None if v is None else t.freeze(v) for t, v in zip(self.field_types, values)]
+            )
+        except StateValueError:
+            raise self._culprit(values) from None
+
+    def freeze_key(self, value: Any) -> Any:
+        """A tuple of fields frozen as keys."""
+        values = self._values(value)
+        try:
+            return self._make(
+                [None if v is None else t.freeze_key(v) for t, v in zip(self.field_types, values)]
+            )
+        except StateValueError:
+            raise self._culprit(values) from None
+
+    def thaw(self, stored: Any) -> Any:
+        """The tuple itself, or one with the user's own fields."""
+        if self._is_identity:
+            return stored
+        return self._make(
+            [None if v is None else t.thaw(v) for t, v in zip(self.field_types, stored)]
+        )
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """One column per field."""
+        nulls = null_mask(stored)
+        if not self.field_types:  # a struct without children would lose its length
+            return pa.array([None if v is None else {} for v in stored], self.arrow_type)
+        values: Sequence[Any] = stored
+        if nulls is not None:
+            blank = (None,) * len(self.field_types)
+            values = [blank if v is None else v for v in stored]
+        children = [
+            part.to_arrow(field) for part, field in zip(self.field_types, self._columns(values))
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(self.arrow_type), mask=nulls)
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The tuples."""
+        children = [part.from_arrow(column.field(i)) for i, part in enumerate(self.field_types)]
+        rows = zip(*children) if children else repeat((), len(column))
+        return put_nulls(column, self._rows(rows))
+
+    def _columns(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """The values field by field."""
+        return zip(*values) if values else [()] * len(self.field_types)
+
+    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        return list(rows)
+
+    def _make(self, values: list[Any]) -> Any:
+        return tuple(values)
+
+    def _values(self, value: Any) -> Sequence[Any]:
+        """The fields of a user's value, in order."""
+        if isinstance(value, (tuple, list)) and len(value) == len(self.field_types):
+            return value
+        raise self._misfit(value)
+
+    def _field_name(self, i: int) -> str:
+        return f"field {i}"
+
+    def _culprit(self, values: Sequence[Any]) -> StateValueError:
+        """The error of the field that does not fit, with its name."""
+        for i, (part, value) in enumerate(zip(self.field_types, values)):
+            error = None if value is None else _error_of(part.freeze_key, value)
+            if error is not None:
+                return name_part(self, self._field_name(i), error)
+        return self._misfit(values)
+
+    def _takes(self) -> str:
+        return f"a tuple of {len(self.field_types)} fields"
+
+    def __repr__(self) -> str:
+        return f"TupleTypeInfo({', '.join(map(repr, self.field_types))})"
+
+
+def _error_of(freeze: Callable[[Any], Any], value: Any) -> StateValueError | None:
+    try:
+        freeze(value)
+    except StateValueError as error:
+        return error
+    return None
+
+
+def _default_names(count: int) -> tuple[str, ...]:
+    return tuple(f"f{i}" for i in range(count))
+
+
+@attrs.frozen(repr=False)
+class RowTypeInfo(TupleTypeInfo):
+    """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
+
+    Without names the fields are f0, f1, and so on, and rows are taken by position.  With
+    names a named row or a dict must have the same names, in any order.
+    """
+
+    field_names: tuple[str, ...] = attrs.field(converter=_tuple_of, default=None)
+    _class: type[Row] = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Check the names; derive the Arrow type and the class of the rows."""
+        names: Any = self.field_names
+        if names is None:
+            names = _default_names(len(self.field_types))
+            object.__setattr__(self, "field_names", names)
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            msg = f"field_names must be a list of str, got {names!r}; write [...]"
+            raise DeclarationTypeError(msg)
+        if len(names) != len(self.field_types):
+            msg = f"a row has as many names as types, got {len(names)} names and {len(self.field_types)} types; add what is missing"
+            raise DeclarationValueError(msg)
+        if len(set(names)) < len(names):
+            msg = f"the field names of a row must differ, got {list(names)}; rename some"
+            raise DeclarationValueError(msg)
+        TupleTypeInfo.__attrs_post_init__(self)
+        object.__setattr__(self, "_class", row_class(names))
+
+    @property
+    def signature(self) -> str:
+        """The names and signatures of the fields."""
+        fields = zip(self.field_names, self.field_types)
+        return f"RowTypeInfo({', '.join(f'{name!r}: {part.signature}' for name, part in fields)})"
+
+    def get_field_names(self) -> list[str]:
+        """The names of the fields."""
+        return list(self.field_names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of; the class of its rows is made again."""
+        return RowTypeInfo, (self.field_types, self.field_names)
+
+    def freeze(self, value: Any) -> Any:
+        """A row of frozen fields."""
+        row_type = self._class
+        values = value if type(value) is row_type else self._values(value)
+        try:
+            return _new_tuple(
+                row_type,
+                [None if v is None else t.freeze(v) for t, v in zip(self.field_types, values)],
+            )
+        except StateValueError:
+            raise self._culprit(values) from None
+
+    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        return list(map(_new_tuple, repeat(self._class), rows))
+
+    def _make(self, values: list[Any]) -> Any:
+        return _new_tuple(self._class, values)
+
+    def _values(self, value: Any) -> Sequence[Any]:
+        if type(value) is self._class:
+            return value
+        fields = value
+        if isinstance(value, Row) and value._fields and not self._is_positional():
+            fields = value.as_dict()
+        if isinstance(fields, Mapping):
+            if fields.keys() == set(self.field_names):
+                return [fields[name] for name in self.field_names]
+            raise self._misfit(value)
+        return TupleTypeInfo._values(self, value)
+
+    def _is_positional(self) -> bool:
+        return self.field_names == _default_names(len(self.field_types))
+
+    def _field_name(self, i: int) -> str:
+        return f"field {self.field_names[i]!r}"
+
+    def _takes(self) -> str:
+        return f"a Row, tuple, list or dict of the fields {list(self.field_names)}"
+
+    def __repr__(self) -> str:
+        if self._is_positional():
+            return f"RowTypeInfo({', '.join(map(repr, self.field_types))})"
+        fields = zip(self.field_names, self.field_types)
+        return f"RowTypeInfo({', '.join(f'{name}: {part!r}' for name, part in fields)})"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State backends: where the working state of an operator lives."""

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables whose entries are Python dicts of one key group.
+
+`HeapTableData` is the working state of one table in one key group: it outlives
+the micro-batch in the worker's warm cache.  `SingleTable` and `ManyTable` are
+the views a function's states hold; pointing them at another key group is one
+assignment per table.
+
+Changes are remembered as the set of entries touched, not as a list of
+operations: an entry updated a thousand times in a batch is logged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+
+__all__ = ["HeapTableData", "ManyTable", "SingleTable", "new_table"]
+
+
+@attrs.define
+class HeapTableData:
+    """Entries of one table in one key group, and what changed since the last commit.
+
+    Args:
+        entries: Key to entry (`SINGLE`), or key to user key to entry.
+        dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
+            changed user keys.  Dicts rather than sets: what is logged keeps the
+            order in which it was written, so a rebuilt map iterates as the warm one.
+        cleared: Keys cleared as a whole.
+        size: Number of entries of a table with user keys.
+        cursor: Where the running sweep goes on.
+    """
+
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    size: int = 0
+    cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+
+
+class SingleTable:
+    """One entry per key."""
+
+    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+
+    def __init__(self, spec: TableSpec, scope: Scope) -> None:
+        self.spec = spec
+        self._scope = scope
+        self.point_at(HeapTableData())
+
+    def point_at(self, data: HeapTableData) -> None:
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+
+    def get(self, user_key: Hashable) -> Entry:
+        return self._entries.get(self._scope.key, MISSING)
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._scope.key
+        self._entries[key] = entry
+        self._dirty[key] = None
+
+    def delete(self, user_key: Hashable) -> None:
+        key = self._scope.key
+        if self._entries.pop(key, MISSING) is not MISSING:
+            self._dirty[key] = None
+
+    def append(self, entry: Entry) -> None:
+        self.put(None, entry)
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [(None, entry)]
+
+    def elements(self) -> list[Entry]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [entry]
+
+    def is_empty(self) -> bool:
+        return self._scope.key not in self._entries
+
+    def clear(self) -> None:
+        self.delete(None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        return [self.get(user_key) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter([(key, None, entry) for key, entry in self._entries.items()])
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        data, entries = self._data, self._entries
+        deleted = 0
+        for _ in range(count):
+            key = next(data.cursor, MISSING)
+            if key is MISSING:
+                data.cursor = iter(tuple(entries))
+                return deleted
+            entry = entries.get(key, MISSING)
+            if entry is not MISSING and is_dead(entry):
+                del entries[key]
+                self._dirty[key] = None
+                deleted += 1
+        return deleted
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        dead = [key for key, entry in self._entries.items() if is_dead(entry)]
+        for key in dead:
+            del self._entries[key]
+            self._dirty[key] = None
+        return len(dead)
+
+    def count(self) -> int:
+        return len(self._entries)
+
+    def drain(self) -> TableChanges:
+        keys = list(self._dirty)
+        self._dirty.clear()
+        entries = list(map(self._entries.get, keys, _missing_for(keys)))
+        return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
+
+    def contents(self) -> TableChanges:
+        keys = list(self._entries)
+        return TableChanges(
+            self.spec, keys=keys, user_keys=[None] * len(keys), entries=list(self._entries.values())
+        )
+
+    def apply(self, changes: TableChanges) -> None:
+        if MISSING in changes.entries:
+            for key, entry in zip(changes.keys, changes.entries):
+                if entry is MISSING:
+                    self._entries.pop(key, None)
+                else:
+                    self._entries[key] = entry
+        else:
+            self._entries.update(zip(changes.keys, changes.entries))
+
+
+class ManyTable:
+    """Entries under user keys, or under positions, per key."""
+
+    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+
+    def __init__(self, spec: TableSpec, scope: Scope) -> None:
+        self.spec = spec
+        self._scope = scope
+        self.point_at(HeapTableData())
+
+    def point_at(self, data: HeapTableData) -> None:
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+
+    def get(self, user_key: Hashable) -> Entry:
+        mine = self._entries.get(self._scope.key)
+        return MISSING if mine is None else mine.get(user_key, MISSING)
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._scope.key
+        mine = self._entries.get(key)
+        if mine is None:
+            mine = self._entries[key] = {}
+        if user_key not in mine:
+            self._data.size += 1
+        mine[user_key] = entry
+        touched = self._dirty.get(key)
+        if touched is None:
+            self._dirty[key] = {user_key: None}
+        else:
+            touched[user_key] = None
+
+    def delete(self, user_key: Hashable) -> None:
+        self._delete(self._scope.key, user_key)
+
+    def _delete(self, key: Any, user_key: Any) -> None:
+        mine = self._entries.get(key)
+        if mine is None or user_key not in mine:
+            return
+        del mine[user_key]
+        self._data.size -= 1
+        if not mine:
+            del self._entries[key]
+        touched = self._dirty.setdefault(key, {})
+        # An entry deleted and put again must be logged, and so rebuilt, at the end.
+        touched.pop(user_key, None)
+        touched[user_key] = None
+
+    def append(self, entry: Entry) -> None:
+        mine = self._entries.get(self._scope.key)
+        self.put(next(reversed(mine)) + 1 if mine else 0, entry)
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        mine = self._entries.get(self._scope.key)
+        return [] if mine is None else list(mine.items())
+
+    def elements(self) -> list[Entry]:
+        mine = self._entries.get(self._scope.key)
+        return [] if mine is None else list(mine.values())
+
+    def is_empty(self) -> bool:
+        return self._scope.key not in self._entries
+
+    def clear(self) -> None:
+        key = self._scope.key
+        mine = self._entries.pop(key, None)
+        if mine is not None:
+            self._data.size -= len(mine)
+            self._data.cleared[key] = None
+            self._dirty.pop(key, None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        mine = self._entries.get(self._scope.key, {})
+        return [mine.get(user_key, MISSING) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter(
+            [
+                (key, user_key, entry)
+                for key, mine in self._entries.items()
+                for user_key, entry in mine.items()
+            ]
+        )
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        data = self._data
+        seen = deleted = 0
+        while seen < count:
+            key = next(data.cursor, MISSING)
+            if key is MISSING:
+                data.cursor = iter(tuple(self._entries))
+                break
+            mine = self._entries.get(key)
+            if mine:
+                seen += len(mine)
+                deleted += self._delete_dead(key, mine, is_dead)
+        return deleted
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        return sum(
+            self._delete_dead(key, mine, is_dead) for key, mine in list(self._entries.items())
+        )
+
+    def _delete_dead(self, key: Any, mine: dict[Any, Any], is_dead: Callable[[Any], bool]) -> int:
+        dead = [user_key for user_key, entry in mine.items() if is_dead(entry)]
+        for user_key in dead:
+            self._delete(key, user_key)
+        return len(dead)
+
+    def count(self) -> int:
+        return self._data.size
+
+    def drain(self) -> TableChanges:
+        changes = TableChanges(self.spec, cleared=list(self._data.cleared))
+        for key, touched in self._dirty.items():
+            mine = self._entries.get(key, {})
+            changes.keys.extend([key] * len(touched))
+            changes.user_keys.extend(touched)
+            changes.entries.extend(map(mine.get, touched, _missing_for(touched)))
+        self._dirty.clear()
+        self._data.cleared.clear()
+        return changes
+
+    def contents(self) -> TableChanges:
+        changes = TableChanges(self.spec)
+        for key, mine in self._entries.items():
+            changes.keys.extend([key] * len(mine))
+            changes.user_keys.extend(mine)
+            changes.entries.extend(mine.values())
+        return changes
+
+    def apply(self, changes: TableChanges) -> None:
+        entries, size = self._entries, self._data.size
+        for key in changes.cleared:
+            size -= len(entries.pop(key, ()))
+        for key, user_key, entry in zip(changes.keys, changes.user_keys, changes.entries):
+            mine = entries.get(key)
+            if entry is MISSING:
+                if mine is not None and mine.pop(user_key, MISSING) is not MISSING:
+                    size -= 1
+                    if not mine:
+                        del entries[key]
+            else:
+                if mine is None:
+                    mine = entries[key] = {}
+                size += user_key not in mine
+                mine[user_key] = entry
+        self._data.size = size
+
+
+def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
+    """The table for a shape."""
+    return (SingleTable if spec.shape is Shape.SINGLE else ManyTable)(spec, scope)
+
+
+def _missing_for(keys: Iterable[Any]) -> list[Any]:
+    return [MISSING] * len(keys)  # type: ignore[arg-type]

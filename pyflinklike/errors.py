@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions of pyflinklike, told apart by whose fault it is.
+
+Everything the package raises on purpose is a `PyflinklikeError`.  Its children
+name the culprit, because that decides who has to act:
+
+* `DeclarationError`: what the program declares (descriptors, types, settings)
+  contradicts itself or the rules.  Raised when it is declared, not when used.
+* `StateAccessError`: state or timers were touched where there is no current key.
+* `StateValueError`: a value does not fit the type its state was declared with.
+* `UserFunctionError`: the user's own code raised; the cause is chained.
+* `OutputError`: the user's code yielded something that does not fit the output type.
+* `IncompatibleStateError`, `CorruptStateError`: what was restored cannot be used.
+* `HostError`: Spark refused, or is not set up for what is asked of it.
+
+A message is one sentence of rule, what was got, and the remedy.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptStateError",
+    "DeclarationError",
+    "DeclarationTypeError",
+    "DeclarationValueError",
+    "HostError",
+    "IncompatibleStateError",
+    "OutputError",
+    "PyflinklikeError",
+    "StateAccessError",
+    "StateValueError",
+    "UserFunctionError",
+]
+
+
+class PyflinklikeError(Exception):
+    """Base of every error that pyflinklike raises on purpose."""
+
+
+class DeclarationError(PyflinklikeError):
+    """A descriptor, type, function or setting is declared wrongly."""
+
+
+class DeclarationTypeError(DeclarationError, TypeError):
+    """A declaration got an argument of the wrong kind, as PyFlink's TypeError."""
+
+
+class DeclarationValueError(DeclarationError, ValueError):
+    """A declaration got a value out of its range, as PyFlink's ValueError."""
+
+
+class StateAccessError(PyflinklikeError):
+    """State or timers were touched outside a keyed call."""
+
+
+class StateValueError(PyflinklikeError, TypeError):
+    """A key or value does not fit its declared type; the state is unchanged."""
+
+
+class UserFunctionError(PyflinklikeError):
+    """The user's function raised; `__cause__` is what it raised."""
+
+
+class OutputError(UserFunctionError):
+    """A row that the user's function yielded does not fit the output type."""
+
+
+class IncompatibleStateError(PyflinklikeError):
+    """Restored state was written under a declaration this program contradicts."""
+
+
+class CorruptStateError(PyflinklikeError):
+    """Restored bytes are damaged or of an unknown format version."""
+
+
+class HostError(PyflinklikeError):
+    """Spark refuses what is asked of it; the message names the setting that mends it."""

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type of keys whose type nobody declared.
+
+A harness takes any key a selector gives.  Two keys are the same if their
+encodings are: `1`, `1.0` and `True` are three keys, as in PyFlink, where an
+undeclared key is grouped by its bytes.  Strings, ints and bytes, which cannot
+be equal to one another, stand for themselves; any other key is kept encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.keycodec import decode_key, encode_key
+from pyflinklike.types import TypeInformation
+
+__all__ = ["AnyKeyTypeInfo", "EncodedKey"]
+
+_PLAIN = frozenset((str, int, bytes))
+
+
+@attrs.frozen
+class EncodedKey:
+    """A key as its bytes; never equal to a key that stands for itself."""
+
+    data: bytes
+
+
+@attrs.frozen(repr=False)
+class AnyKeyTypeInfo(TypeInformation):
+    """Keys of any type `pyflinklike.keycodec` takes."""
+
+    arrow_type: ClassVar[pa.DataType] = pa.binary()
+
+    @property
+    def is_identity(self) -> bool:
+        """False: some keys are kept encoded."""
+        return False
+
+    def freeze(self, value: Any) -> Any:
+        """The key itself, or its encoding."""
+        return value if type(value) in _PLAIN else EncodedKey(encode_key(value))
+
+    def thaw(self, stored: Any) -> Any:
+        """The key."""
+        return decode_key(stored.data) if type(stored) is EncodedKey else stored
+
+    def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
+        """A binary column of encoded keys."""
+        encoded = [key.data if type(key) is EncodedKey else encode_key(key) for key in stored]
+        return pa.array(encoded, pa.binary())
+
+    def from_arrow(self, column: pa.Array) -> list[Any]:
+        """The keys of a binary column."""
+        return [self.freeze(decode_key(data)) for data in column.to_pylist()]
+
+    def _takes(self) -> str:
+        return "a str, int, float, bool, bytes, Decimal, date, time, datetime or a tuple of these"
+
+    def __repr__(self) -> str:
+        return "AnyKeyTypeInfo"

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys as bytes that sort as the keys do, and back.
+
+A key is a `None`, bool, int, float, str, bytes, `Decimal`, date, time,
+datetime or a tuple of these.  Every value starts with a byte naming its type,
+so that `1`, `1.0` and `True` are three keys, and decoding needs no schema and
+runs no code of the data's choosing.  Within one type the unsigned order of the
+bytes is Python's order of the values:
+
+| type     | after the type byte                                              |
+|----------|------------------------------------------------------------------|
+| bytes    | the bytes, 00 written as 00 FF, then 00                          |
+| str      | UTF-8, ended likewise                                            |
+| int      | the type byte holds sign and length, then big-endian magnitude   |
+| float    | IEEE 754 big-endian, sign flipped (all bits where negative)      |
+| tuple    | the elements, then 00 (a `None` inside is 00 FF)                 |
+| date ... | the integer of days or microseconds, as an int                   |
+| Decimal  | its text as a str: exact, but not in numeric order               |
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+from pyflinklike.errors import CorruptStateError, StateValueError
+
+__all__ = ["decode_key", "encode_key"]
+
+_NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
+_INT_ZERO = 0x14
+_INT_BIG_NEGATIVE, _INT_BIG_POSITIVE = 0x0B, 0x1D
+_FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
+_DATE, _TIME, _DATETIME, _INSTANT, _DECIMAL = 0x33, 0x34, 0x35, 0x36, 0x38
+
+_MICROSECOND = dt.timedelta(microseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def encode_key(key: Any) -> bytes:
+    """The bytes of a key.
+
+    Raises:
+        StateValueError: The key, or an element of it, is of another type.
+    """
+    out = bytearray()
+    _encode(key, out, nested=False)
+    return bytes(out)
+
+
+def decode_key(data: bytes) -> Any:
+    """The key that `encode_key` gave these bytes for.
+
+    Raises:
+        CorruptStateError: The bytes are not one whole key.
+    """
+    try:
+        key, end = _decode(data, 0)
+    except (IndexError, struct.error, ValueError, ArithmeticError) as error:
+        msg = f"a stored key must be one that encode_key wrote, got {data!r}"
+        raise CorruptStateError(msg) from error
+    if end != len(data):
+        msg = f"a stored key must end where its value ends, got {data!r} with bytes left at {end}"
+        raise CorruptStateError(msg)
+    return key
+
+
+def _encode(key: Any, out: bytearray, *, nested: bool) -> None:
+    if isinstance(key, str):
+        try:
+            _terminated(_STR, key.encode(), out)
+        except UnicodeEncodeError as error:
+            msg = f"a str key must be valid Unicode, got {key!r}; replace its lone surrogates"
+            raise StateValueError(msg) from error
+    elif isinstance(key, bool):
+        out.append(_TRUE if key else _FALSE)
+    elif isinstance(key, int):
+        _encode_int(int(key), out)
+    elif isinstance(key, bytes):
+        _terminated(_BYTES, key, out)
+    elif isinstance(key, tuple):
+        out.append(_TUPLE)
+        for element in key:
+            _encode(element, out, nested=True)
+        out.append(0)
+    elif isinstance(key, float):
+        out.append(_FLOAT)
+        out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
+    elif key is None:
+        out.append(_NONE)
+        if nested:
+            out.append(0xFF)
+    else:
+        _encode_temporal_or_decimal(key, out)
+
+
+def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
+    if isinstance(key, dt.datetime):
+        out.append(_DATETIME if key.tzinfo is None else _INSTANT)
+        epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
+        _encode_int((key - epoch) // _MICROSECOND, out)
+    elif isinstance(key, dt.date):
+        out.append(_DATE)
+        _encode_int(key.toordinal(), out)
+    elif isinstance(key, dt.time) and key.tzinfo is None:
+        out.append(_TIME)
+        seconds = (key.hour * 60 + key.minute) * 60 + key.second
+        _encode_int(seconds * 1_000_000 + key.microsecond, out)
+    elif isinstance(key, Decimal):
+        _terminated(_DECIMAL, str(key.normalize()).encode(), out)
+    else:
+        msg = (
+            "a key must be a str, int, float, bool, bytes, Decimal, date, time, datetime or a "
+            f"tuple of these, got {key!r} ({type(key).__name__}); select one of its fields, or "
+            "declare the key type Types.PICKLED_BYTE_ARRAY()"
+        )
+        raise StateValueError(msg)
+
+
+def _terminated(tag: int, data: bytes, out: bytearray) -> None:
+    out.append(tag)
+    out += data.replace(b"\x00", b"\x00\xff")
+    out.append(0)
+
+
+def _encode_int(value: int, out: bytearray) -> None:
+    magnitude = abs(value)
+    length = (magnitude.bit_length() + 7) // 8
+    if length > 8:
+        if length > 255:
+            msg = f"an int key must fit in 255 bytes, got one of {length} bytes"
+            raise StateValueError(msg)
+        out.append(_INT_BIG_POSITIVE if value > 0 else _INT_BIG_NEGATIVE)
+        out.append(length if value > 0 else 255 - length)
+    else:
+        out.append(_INT_ZERO + (length if value > 0 else -length))
+    if value < 0:
+        magnitude = (1 << 8 * length) - 1 - magnitude
+    out += magnitude.to_bytes(length, "big")
+
+
+def _decode(data: bytes, at: int) -> tuple[Any, int]:
+    tag = data[at]
+    at += 1
+    if tag == _STR:
+        raw, at = _read_terminated(data, at)
+        return raw.decode(), at
+    if _INT_BIG_NEGATIVE <= tag <= _INT_BIG_POSITIVE:
+        return _decode_int(data, at - 1)
+    if tag == _BYTES:
+        return _read_terminated(data, at)
+    if tag == _TUPLE:
+        return _decode_tuple(data, at)
+    if tag == _FLOAT:
+        return struct.unpack(">d", _unflip(data[at : at + 8]))[0], at + 8
+    if tag in (_FALSE, _TRUE):
+        return tag == _TRUE, at
+    if tag == _NONE:
+        return None, at
+    if tag == _DECIMAL:
+        raw, at = _read_terminated(data, at)
+        return Decimal(raw.decode()), at
+    return _decode_temporal(tag, data, at)
+
+
+def _decode_temporal(tag: int, data: bytes, at: int) -> tuple[Any, int]:
+    number, at = _decode_int(data, at)
+    if tag == _DATE:
+        return dt.date.fromordinal(number), at
+    if tag == _TIME:
+        return (_EPOCH + number * _MICROSECOND).time(), at
+    if tag == _DATETIME:
+        return _EPOCH + number * _MICROSECOND, at
+    if tag == _INSTANT:
+        return _EPOCH_UTC + number * _MICROSECOND, at
+    msg = f"unknown type byte {tag:#x}"
+    raise ValueError(msg)
+
+
+def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+    elements = []
+    while True:
+        if data[at] == _NONE:
+            if data[at + 1 : at + 2] != b"\xff":
+                return tuple(elements), at + 1
+            elements.append(None)
+            at += 2
+        else:
+            element, at = _decode(data, at)
+            elements.append(element)
+
+
+def _decode_int(data: bytes, at: int) -> tuple[int, int]:
+    tag = data[at]
+    at += 1
+    negative = tag < _INT_ZERO
+    if tag in (_INT_BIG_NEGATIVE, _INT_BIG_POSITIVE):
+        length = 255 - data[at] if negative else data[at]
+        at += 1
+    else:
+        length = abs(tag - _INT_ZERO)
+    raw = data[at : at + length]
+    if len(raw) != length:
+        msg = "an int is cut short"
+        raise ValueError(msg)
+    magnitude = int.from_bytes(raw, "big")
+    return magnitude - (1 << 8 * length) + 1 if negative else magnitude, at + length
+
+
+def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
+    end = at
+    while True:
+        end = data.index(b"\x00", end)
+        if data[end + 1 : end + 2] != b"\xff":
+            return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1
+        end += 2
+
+
+def _flip(packed: bytes) -> bytes:
+    if packed[0] & 0x80:
+        return bytes(byte ^ 0xFF for byte in packed)
+    return bytes((packed[0] ^ 0x80,)) + packed[1:]
+
+
+def _unflip(packed: bytes) -> bytes:
+    if packed[0] & 0x80:
+        return bytes((packed[0] ^ 0x80,)) + packed[1:]
+    return bytes(byte ^ 0xFF for byte in packed)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user function counts, for its host to read.
+
+A metric is a few integers in the worker's memory.  It is not state: it belongs to
+no key, is not durable, and starts at zero wherever the function is opened.  The
+host reads it with `MetricGroup.snapshot()` and reports it as its engine does.
+
+A metric is known by its full name: the names of its groups and its own, joined by
+dots.  So a group is only a prefix, and `group.add_group("a").counter("b")` is the
+counter `group.counter("a.b")`.  Naming a metric again gives the one that is there;
+naming it again as another kind is an error.
+
+Nothing here reads a clock: a meter counts its events, and whoever reads snapshots
+at known times can tell the rate.  Kinds and signatures are those of
+`pyflink.metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    UserFunctionError,
+)
+
+__all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]
+
+
+@attrs.define(eq=False)
+class Counter:
+    """A number that goes up and down."""
+
+    _count: int = attrs.field(default=0, init=False)
+
+    def inc(self, n: int = 1) -> None:
+        """Add `n`."""
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        """Subtract `n`."""
+        self._count -= n
+
+    def get_count(self) -> int:
+        """The number now."""
+        return self._count
+
+
+@attrs.define(eq=False)
+class Meter:
+    """A number of events, for a rate.
+
+    Args:
+        time_span_in_seconds: Over how many seconds the reader is asked to average.
+    """
+
+    time_span_in_seconds: int = 60
+    _count: int = attrs.field(default=0, init=False)
+
+    def mark_event(self, value: int = 1) -> None:
+        """Count `value` events."""
+        self._count += value
+
+    def get_count(self) -> int:
+        """How many events there were."""
+        return self._count
+
+
+@attrs.define(eq=False)
+class Distribution:
+    """Number, sum, least and greatest of some integers.
+
+    `min` and `max` are None while there is no value.
+    """
+
+    count: int = attrs.field(default=0, init=False)
+    sum: int = attrs.field(default=0, init=False)
+    min: int | None = attrs.field(default=None, init=False)
+    max: int | None = attrs.field(default=None, init=False)
+
+    def update(self, value: int) -> None:
+        """Take one value in; of a float the fraction is cut off, as in PyFlink."""
+        value = int(value)
+        self.count += 1
+        self.sum += value
+        if self.min is None or value < self.min:
+            self.min = value
+        if self.max is None or value > self.max:
+            self.max = value
+
+
+@attrs.define(eq=False)
+class _Gauge:
+    """A number that is asked for."""
+
+    read: Callable[[], Any]
+
+
+_Metric = Counter | Meter | Distribution | _Gauge
+_M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name of a metric or group that is not a non-empty str."""
+    msg = (
+        f"the name of a metric or group must be a non-empty str, got {name!r}; "
+        f"give for example 'late_records'"
+    )
+    if not isinstance(name, str):
+        raise DeclarationTypeError(msg)
+    if not name:
+        raise DeclarationValueError(msg)
+
+
+@attrs.define(eq=False)
+class MetricGroup:
+    """Where metrics are registered, as `pyflink.metrics.MetricGroup`.
+
+    All of its methods that take a name raise:
+        DeclarationTypeError: The name is not a str.
+        DeclarationValueError: The name is empty.
+        DeclarationError: The name is taken by a metric of another kind.
+    """
+
+    _prefix: str = attrs.field(default="", init=False)
+    _metrics: dict[str, _Metric] = attrs.field(factory=dict, init=False, repr=False)
+
+    def counter(self, name: str) -> Counter:
+        """The counter of this name."""
+        return self._register(name, Counter())
+
+    def gauge(self, name: str, obj: Callable[[], int]) -> None:
+        """Let the host call `obj` when it wants the number; the last `obj` wins.
+
+        It wins because a function that is opened anew must not be read through the
+        closure of the one before.
+
+        Raises:
+            DeclarationTypeError: `obj` is not callable.
+        """
+        given: Any = obj
+        if not callable(given):
+            msg = f"a gauge must be a callable, got {given!r}; give for example lambda: 1"
+            raise DeclarationTypeError(msg)
+        self._register(name, _Gauge(obj)).read = obj
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """The meter of this name; its span is that of its first registration.
+
+        Raises:
+            DeclarationTypeError: The span is not an int.
+            DeclarationValueError: The span is not positive.
+        """
+        msg = (
+            f"time_span_in_seconds must be a positive int, "
+            f"got {time_span_in_seconds!r}; the default is 60"
+        )
+        span: Any = time_span_in_seconds
+        if isinstance(span, bool) or not isinstance(span, int):
+            raise DeclarationTypeError(msg)
+        if span < 1:
+            raise DeclarationValueError(msg)
+        return self._register(name, Meter(span))
+
+    def distribution(self, name: str) -> Distribution:
+        """The distribution of this name."""
+        return self._register(name, Distribution())
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """The group `name` in this group, or with `extra` the group in that group."""
+        _check_name(name)
+        group = MetricGroup()
+        group._prefix = f"{self._prefix}{name}."
+        group._metrics = self._metrics
+        return group if extra is None else group.add_group(extra)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The numbers now of this group and those in it, by full name.
+
+        A distribution gives four: `name.count`, `name.sum`, and once it has a value
+        `name.min` and `name.max`.
+
+        Raises:
+            UserFunctionError: A gauge's callable raised.
+        """
+        numbers: dict[str, Any] = {}
+        for name, metric in self._metrics.items():
+            if name.startswith(self._prefix):
+                numbers.update(_numbers(name, metric))
+        return numbers
+
+    def _register(self, name: str, new: _M) -> _M:
+        _check_name(name)
+        full_name = f"{self._prefix}{name}"
+        metric = self._metrics.setdefault(full_name, new)
+        if not isinstance(metric, type(new)):
+            kind, other = (type(m).__name__.strip("_").lower() for m in (metric, new))
+            msg = f"metric {full_name!r} is already a {kind}, got a {other}; use another name"
+            raise DeclarationError(msg)
+        return metric
+
+
+def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
+    """The numbers of one metric, by full name."""
+    if isinstance(metric, Distribution):
+        numbers = attrs.asdict(metric).items()
+        return {f"{name}.{part}": n for part, n in numbers if n is not None}
+    if not isinstance(metric, _Gauge):
+        return {name: metric.get_count()}
+    try:
+        return {name: metric.read()}
+    except PyflinklikeError:
+        raise
+    except Exception as error:
+        msg = f"gauge {name!r} must return a number, it raised {error!r}; mend it"
+        raise UserFunctionError(msg) from error

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime of a `KeyedProcessFunction`.  This file knows no host.
+
+Rule 1: everything that decides *what happens* (the current key, when timers
+fire, what a failure says) lives here; hosts translate and nothing more.
+Rule 2: nothing here reads a clock, opens a socket or imports Spark.
+
+A host makes one operator per task, opens it, and then, for each key group:
+
+    load      point the operator at the group's working state
+    process   records, in order
+    advance   the watermark or the processing time, which fires timers
+    commit    log what changed
+
+What the function yields is gathered in `outputs` until the host takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.errors import (
+    OutputError,
+    PyflinklikeError,
+    StateAccessError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.functions import KeyedProcessFunction, OutputTag, TimerService
+from pyflinklike.keygroups import GroupStore, Head, KeyGroup, KeyGroupLog
+from pyflinklike.row import Row
+from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
+from pyflinklike.table import NO_KEY, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.timers import KeyedTimerService, TimerQueue
+from pyflinklike.types import TypeInformation
+
+__all__ = ["KeyedProcessOperator", "Outputs"]
+
+
+@attrs.define
+class Outputs:
+    """What a function yielded.
+
+    Args:
+        main: The main outputs, in order.
+        keys: The (frozen) key each of them was yielded under.
+        side: The same two lists, keys first, of each side output, by tag id.
+    """
+
+    main: list[Any] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
+
+
+class _Context(KeyedProcessFunction.OnTimerContext):
+    """What the function sees of the current call; one object serves all calls."""
+
+    def __init__(self, operator: KeyedProcessOperator) -> None:
+        self._clock = operator.clock
+        self._scope = operator.scope
+        self._key_type = operator.key_type
+        self._timers: TimerService = operator.timer_service
+        self.domain: TimeDomain | None = None
+        self.fired_at: int | None = None
+
+    def get_current_key(self) -> Any:
+        """The key of the element or timer."""
+        key = self._scope.key
+        if key is NO_KEY:
+            msg = "there is a current key only while process_element or on_timer runs, got none"
+            raise StateAccessError(msg)
+        return self._key_type.thaw_key(key)
+
+    def timestamp(self) -> int | None:
+        """The time of the element or timer in ms, or None."""
+        return self._clock.timestamp if self.domain is None else self.fired_at
+
+    def timer_service(self) -> TimerService:
+        """The clock and the timers of the current key."""
+        return self._timers
+
+    def time_domain(self) -> TimeDomain:
+        """Which clock the timer that fires followed."""
+        if self.domain is None:
+            msg = "a time domain belongs to a timer, got a call outside on_timer"
+            raise StateAccessError(msg)
+        return self.domain
+
+
+class KeyedProcessOperator:
+    """Runs one function over the key groups of one task.
+
+    Args:
+        function: The user's.
+        state_backend: Where working state is kept.
+        key_type: Freezes keys and writes them.
+        task: Which task this is.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        state_backend: StateBackend,
+        key_type: TypeInformation,
+        task: TaskInfo,
+        refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+    ) -> None:
+        self.function = function
+        self.key_type = key_type
+        self.clock = Clock()
+        self.scope = Scope()
+        self.outputs = Outputs()
+        self.backend = state_backend.create_keyed_state_backend(self.scope)
+        self._specs: list[TableSpec] = []
+        self._group: KeyGroup | None = None
+        self._log = KeyGroupLog(
+            self.backend,
+            key_type,
+            task.max_parallelism,
+            lambda: self.clock.processing_time,
+            task.name,
+            self.drop_expired,
+        )
+        self.event_timers = TimerQueue(TimeDomain.EVENT_TIME, self.backend)
+        self.processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, self.backend)
+        self._specs += [self.event_timers.table.spec, self.processing_timers.table.spec]
+        self._refused_timers = refused_timers or {}
+        self.timer_service = KeyedTimerService(
+            self.clock,
+            self.event_timers,
+            self.processing_timers,
+            self._check_timer if refused_timers else None,
+        )
+        self.runtime_context = OperatorRuntimeContext(
+            task, self.backend, self.clock, self._on_table
+        )
+        self._context = _Context(self)
+
+    def open(self) -> None:
+        """Open the function; it declares its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self.function.open(self.runtime_context)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self._name()}.open failed: {type(error).__name__}: {error}"
+            raise UserFunctionError(msg) from error
+
+    def close(self) -> None:
+        """Close the function and let go of the state.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self.function.close()
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self._name()}.close failed: {type(error).__name__}: {error}"
+            raise UserFunctionError(msg) from error
+        finally:
+            self.backend.close()
+
+    # Key groups
+
+    def load(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
+        """Make a key group the current one, brought up to its head.
+
+        Args:
+            store: The host's, of that group.
+            head: Read from the store.
+            group: What is still warm of it, or an empty `KeyGroup`.
+
+        Returns:
+            The working state now in use, for the host to keep.
+        """
+        group = self._log.load(store, head, group)
+        self.enter(group)
+        return group
+
+    def enter(self, group: KeyGroup) -> None:
+        """Make a key group the current one, as it is."""
+        self._group = group
+        self.backend.enter(group.index, group.tables)
+        for spec in self._specs:
+            self._restore(spec)
+        self.event_timers.enter(group.timers)
+        self.processing_timers.enter(group.timers)
+
+    def commit(self, store: GroupStore, head: Head | None, wake_at: int | None) -> int:
+        """Log what changed in the current group; the bytes written."""
+        assert self._group is not None
+        return self._log.commit(store, head, self._group, wake_at)
+
+    def snapshot(self) -> bytes:
+        """The current group as one segment; the working state is left as it is."""
+        assert self._group is not None
+        contents = [self._without_expired(each) for each in self.backend.contents()]
+        copy = KeyGroup(self._group.index, pending=self._group.pending)
+        return self._log.snapshot(copy, [each for each in contents if len(each)]).to_bytes()
+
+    def drop_expired(self) -> None:
+        """Delete expired entries wherever background cleanup may."""
+        for assembled in self.runtime_context.assembled.values():
+            if assembled.ttl is not None and assembled.ttl.in_background:
+                assembled.ttl.drop_expired()
+
+    def _on_table(self, spec: TableSpec) -> None:
+        self._specs.append(spec)
+        if self._group is not None:
+            self._restore(spec)
+
+    def _restore(self, spec: TableSpec) -> None:
+        assert self._group is not None
+        for changes in self._log.restored(self._group, spec):
+            self.backend.apply(changes)
+
+    def _without_expired(self, contents: TableChanges) -> TableChanges:
+        assembled = self.runtime_context.assembled.get(contents.spec.name)
+        ttl = assembled.ttl if assembled is not None else None
+        if ttl is None or not ttl.in_full_snapshot:
+            return contents
+        is_dead = ttl.dead_now()
+        kept = TableChanges(contents.spec)
+        met_alive: set[Any] = set()
+        for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
+            # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
+            if key in met_alive or not is_dead(entry):
+                kept.keys.append(key)
+                kept.user_keys.append(user_key)
+                kept.entries.append(entry)
+                if contents.spec.shape is Shape.LIST:
+                    met_alive.add(key)
+        return kept
+
+    # Records
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: The elements.
+            timestamps: In ms, None for an element that has none.
+
+        Raises:
+            UserFunctionError: The function raised; what it wrote before stays in
+                the working state, which the host must then not commit.
+        """
+        scope, clock, context = self.scope, self.clock, self._context
+        process_element, emit = self.function.process_element, self._emit
+        sweeping = self.runtime_context.sweeping_every_record
+        context.domain = None
+        value: Any = None
+        try:
+            for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
+                if sweeping:
+                    for ttl in sweeping:
+                        ttl.sweep_some()
+                results = process_element(value, context)
+                if results is not None:
+                    emit(results)
+        except PyflinklikeError as error:
+            _add_note(error, self._described("process_element", value))
+            raise
+        except Exception as error:
+            msg = f"{self._described('process_element', value)}: {_cause(error)}"
+            raise UserFunctionError(msg) from error
+        finally:
+            scope.key = NO_KEY
+            clock.timestamp = None
+
+    def _emit(self, results: Iterable[Any]) -> None:
+        if isinstance(results, (Row, str, bytes, Mapping)):
+            msg = (
+                f"process_element and on_timer give an iterable of outputs, got {results!r}; "
+                "yield it instead of returning it"
+            )
+            raise OutputError(msg)
+        outputs, key = self.outputs, self.scope.key
+        for result in results:
+            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                self._emit_side(result)
+            else:
+                outputs.main.append(result)
+                outputs.keys.append(key)
+
+    def _emit_side(self, result: Sequence[Any]) -> None:
+        if len(result) != 2:
+            msg = f"a side output is `yield tag, value`, got {len(result)} elements: {result!r}"
+            raise OutputError(msg)
+        tag, value = result
+        keys, values = self.outputs.side.setdefault(tag.tag_id, ([], []))
+        keys.append(self.scope.key)
+        values.append(value)
+
+    # Time
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Set the watermark in ms and fire the event timers that are due."""
+        self.clock.watermark = watermark
+        self._fire(self.event_timers, watermark)
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Set the processing time in ms and fire the processing timers that are due."""
+        self.clock.processing_time = processing_time
+        self._fire(self.processing_timers, processing_time)
+
+    def fire_due_timers(self) -> None:
+        """Fire what is due in both domains, until nothing is."""
+        while self._fire(self.event_timers, self.clock.watermark) + self._fire(
+            self.processing_timers, self.clock.processing_time
+        ):
+            pass
+
+    def _fire(self, queue: TimerQueue, now: int) -> int:
+        # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
+        context = self._context
+        context.domain = queue.domain
+        timestamp = None
+        fired = 0
+        try:
+            while (timestamp := queue.pop_due(now)) is not None:
+                context.fired_at = timestamp
+                fired += 1
+                results = self.function.on_timer(timestamp, context)
+                if results is not None:
+                    self._emit(results)
+        except PyflinklikeError as error:
+            _add_note(error, self._described("on_timer", timestamp))
+            raise
+        except Exception as error:
+            raise UserFunctionError(
+                f"{self._described('on_timer', timestamp)}: {_cause(error)}"
+            ) from error
+        finally:
+            self.scope.key = NO_KEY
+            context.domain = context.fired_at = None
+        return fired
+
+    def earliest_timer(self, queue: TimerQueue) -> int | None:
+        """The time of the first timer of the current group in ms, or None."""
+        try:
+            return queue.earliest()
+        finally:
+            self.scope.key = NO_KEY
+
+    def take_outputs(self) -> Outputs:
+        """What was yielded since the last take."""
+        outputs, self.outputs = self.outputs, Outputs()
+        return outputs
+
+    def frozen_key(self, key: Any) -> Any:
+        """A key in the form that tables keep.
+
+        Raises:
+            StateValueError: It is None or cannot be a key.
+        """
+        if key is None:
+            msg = (
+                f"{self._name()}: every element needs a key, got None; "
+                "filter such elements out, or give them a key of their own"
+            )
+            raise StateValueError(msg)
+        return self.key_type.freeze_key(key)
+
+    def _check_timer(self, domain: TimeDomain) -> None:
+        refusal = self._refused_timers.get(domain)
+        if refusal is not None:
+            raise refusal
+
+    def _name(self) -> str:
+        return type(self.function).__qualname__
+
+    def _described(self, method: str, subject: Any) -> str:
+        key = self.scope.key
+        shown = "none" if key is NO_KEY else repr(self.key_type.thaw_key(key))
+        what = "timer" if method == "on_timer" else "element"
+        return (
+            f"{self._name()}.{method} failed for key {shown}, {what} {subject!r}, "
+            f"at time {self._context.timestamp()}"
+        )
+
+
+def _cause(error: Exception) -> str:
+    state = getattr(error, "state_name", None)
+    where = "" if state is None else f"in the function of state {state!r}: "
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _add_note(error: PyflinklikeError, note: str) -> None:
+    # Our own errors keep their class; Python 3.10 has no notes to add to them.
+    if hasattr(error, "add_note"):
+        error.add_note(note)

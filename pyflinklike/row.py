@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Row`: a tuple whose fields also have names.
+
+Records, keys and row-typed state are `Row`s, so a row must cost what a tuple costs:
+
+* The names live in a class, one per schema, made once by `row_class`.  A row made
+  from a schema is a bare tuple of that class and has no dict of its own.
+* Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never
+  enters Python code.  A field called `count` or `index` hides the tuple's method; a
+  field named as a method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
+* A row is immutable, so state may keep and hand out the same object.  Hence the one
+  departure from PyFlink: `set_field_names` names an unnamed row, and renames none.
+
+Two rows are equal if their values and their names are; any other tuple is compared by
+values.  The hash is the tuple's, which agrees with both.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn
+
+__all__ = ["Row", "row_class"]
+
+_get_item = tuple.__getitem__
+_new_tuple = tuple.__new__
+
+
+class _NoSuchFieldError(KeyError, ValueError):
+    """No such field; PyFlink raises a ValueError, everyone expects a KeyError."""
+
+    __str__ = Exception.__str__
+
+
+class Row(tuple[Any, ...]):
+    """An immutable record, as `pyflink.common.Row`, without a row kind.
+
+    Args:
+        args: The values of an unnamed row.
+        kwargs: The fields of a named row, in this order.
+
+    Raises:
+        ValueError: Both were given.
+    """
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _positions: ClassVar[dict[str, int]] = {}
+
+    def __new__(cls, /, *args: Any, **kwargs: Any) -> Row:
+        """Make a row."""
+        if not kwargs:
+            return cls._make(args) if cls is Row else _checked(cls, args)
+        if args:
+            msg = (
+                f"a Row takes positional values or named fields, not both, got {args!r} "
+                f"and {kwargs!r}; name all fields or none"
+            )
+            raise ValueError(msg)
+        if cls is Row:
+            return row_class(tuple(kwargs))._make(kwargs.values())
+        return _new_tuple(cls, cls._in_order(kwargs))
+
+    @classmethod
+    def _make(cls, values: Iterable[Any]) -> Row:
+        """A row of this schema; the caller vouches for the number of values."""
+        return _new_tuple(cls, values)
+
+    @classmethod
+    def _in_order(cls, fields: dict[str, Any]) -> list[Any]:
+        """The values of `fields` in the order of this schema."""
+        if fields.keys() != cls._positions.keys():
+            msg = f"this Row has the fields {list(cls._fields)}, got {list(fields)}; name exactly these"
+            raise ValueError(msg)
+        return [fields[name] for name in cls._fields]
+
+    def __call__(self, *args: Any) -> Row:
+        """Use this row's values as names: `Row("a", "b")(1, 2)` is `Row(a=1, b=2)`."""
+        return _checked(row_class(tuple(self)), args)
+
+    def field_names(self) -> list[str] | None:
+        """The names of the fields; None for an unnamed row."""
+        return list(type(self)._fields) or None
+
+    def set_field_names(self, field_names: Iterable[str]) -> None:
+        """Name the fields of an unnamed row.
+
+        Raises:
+            ValueError: The row has other names already, or another number of fields.
+        """
+        names = tuple(field_names)
+        own = type(self)._fields
+        if own and own != names:
+            msg = (
+                f"a named Row keeps its names {list(own)}, got {list(names)}; "
+                "make another one by Row(**dict(zip(names, row)))"
+            )
+            raise ValueError(msg)
+        named = row_class(names)
+        _check_arity(named, self)
+        object.__setattr__(self, "__class__", named)
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """The fields by name.
+
+        Args:
+            recursive: Turn rows inside, also those in lists and dicts, into dicts as well.
+
+        Raises:
+            ValueError: The row has no names.
+        """
+        names = type(self)._fields
+        if not names and len(self):
+            msg = f"as_dict needs field names, got {self!r}; call set_field_names first"
+            raise ValueError(msg)
+        values = map(_as_dicts, self) if recursive else self
+        return dict(zip(names, values))
+
+    def _replace(self, /, **fields: Any) -> Row:
+        """A row like this one with these fields changed."""
+        cls = type(self)
+        unknown = fields.keys() - cls._positions.keys()
+        if unknown:
+            raise cls._no_such_field(min(unknown))
+        return cls._make(map(fields.pop, cls._fields, self))
+
+    def __getitem__(self, item: Any) -> Any:
+        """The value at a position, or of a field."""
+        if type(item) is str:
+            try:
+                return _get_item(self, self._positions[item])
+            except KeyError:
+                raise self._no_such_field(item) from None
+        return _get_item(self, item)
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse a name that is no field (a field does not come here)."""
+        raise AttributeError(str(self._no_such_field(name)))
+
+    @classmethod
+    def _no_such_field(cls, name: str) -> _NoSuchFieldError:
+        known = f"the fields {list(cls._fields)}" if cls._fields else "no field names"
+        return _NoSuchFieldError(
+            f"this Row has {known}, got {name!r}; use one of them or a position"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        """Refuse: a row is immutable."""
+        msg = f"a Row is immutable, got {name} = {value!r}; use row = row._replace({name}=...)"
+        raise AttributeError(msg)
+
+    def __setitem__(self, item: Any, value: Any) -> NoReturn:
+        """Refuse: a row is immutable."""
+        msg = f"a Row is immutable, got row[{item!r}] = {value!r}; use row = row._replace(name=...)"
+        raise TypeError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values and names; a tuple that is no row is compared by values."""
+        if (
+            type(other) is not type(self)
+            and isinstance(other, Row)
+            and other._fields != self._fields
+        ):
+            return False
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite of equal."""
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = tuple.__hash__
+
+    def __reduce__(self) -> tuple[Callable[..., Row], tuple[Any, ...]]:
+        """Pickle the names and the values, not the class."""
+        return _restore, (type(self)._fields, tuple(self))
+
+    def __repr__(self) -> str:
+        names = type(self)._fields
+        if names:
+            return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, self))})"
+        return f"<Row({', '.join(map(repr, self))})>"
+
+
+_METHODS = frozenset(vars(Row)) - frozenset(vars(tuple))
+
+
+@lru_cache(maxsize=4096)
+def row_class(names: tuple[str, ...]) -> type[Row]:
+    """The class of the rows with these field names; `Row` itself for no names.
+
+    Raises:
+        ValueError: A name is not a string or occurs twice.
+    """
+    if not names:
+        return Row
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        msg = f"the field names of a Row must be strings that differ, got {names!r}; rename some"
+        raise ValueError(msg)
+    descriptors = vars(namedtuple("_", [f"f{i}" for i in range(len(names))]))
+    namespace: dict[str, Any] = {
+        name: descriptors[f"f{i}"]
+        for i, name in enumerate(names)
+        if name not in _METHODS and not name.startswith("_")
+    }
+    namespace["__slots__"] = ()
+    namespace["__module__"] = __name__
+    namespace["_fields"] = names
+    namespace["_positions"] = {name: i for i, name in enumerate(names)}
+    return type("Row", (Row,), namespace)
+
+
+def _check_arity(cls: type[Row], values: tuple[Any, ...]) -> None:
+    if len(cls._fields) != len(values):
+        msg = f"this Row has the fields {list(cls._fields)}, got {len(values)} values; give one for each"
+        raise ValueError(msg)
+
+
+def _checked(cls: type[Row], values: tuple[Any, ...]) -> Row:
+    _check_arity(cls, values)
+    return cls._make(values)
+
+
+def _restore(names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    """Undo `Row.__reduce__`."""
+    return row_class(names)._make(values)
+
+
+def _as_dicts(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict(recursive=True) if value._fields else value
+    if isinstance(value, list):
+        return [_as_dicts(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _as_dicts(element) for key, element in value.items()}
+    return value

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function's `open` is given: its task, its states, its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.clock import Clock
+from pyflinklike.descriptors import (
+    AggregatingStateDescriptor,
+    Assembled,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+    assemble,
+)
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions import RuntimeContext
+from pyflinklike.metrics import MetricGroup
+from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from pyflinklike.table import KeyedStateBackend, TableSpec
+from pyflinklike.ttl import TtlTable
+
+__all__ = ["OperatorRuntimeContext", "TaskInfo"]
+
+D = TypeVar("D", bound=StateDescriptor)
+
+
+@attrs.frozen
+class TaskInfo:
+    """Which task an operator instance is.
+
+    Args:
+        name: Of the operator.
+        index: Of this parallel instance, from 0.
+        parallelism: How many instances run side by side.
+        max_parallelism: How many key groups there are.
+        attempt: How often this task was tried before.
+        job_parameters: For `get_job_parameter`.
+    """
+
+    name: str
+    index: int = 0
+    parallelism: int = 1
+    max_parallelism: int = 128
+    attempt: int = 0
+    job_parameters: Mapping[str, str] = attrs.field(factory=dict)
+
+
+class OperatorRuntimeContext(RuntimeContext):
+    """Answers a function's questions, and makes each of its states once.
+
+    Args:
+        task: Which task this is.
+        backend: Keeps the states.
+        clock: Tells TTL the time.
+        on_table: Called for each new table, to fill it with what was restored.
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        backend: KeyedStateBackend,
+        clock: Clock,
+        on_table: Callable[[TableSpec], None],
+    ) -> None:
+        self._task = task
+        self._backend = backend
+        self._clock = clock
+        self._on_table = on_table
+        self._metrics = MetricGroup()
+        self.assembled: dict[str, Assembled] = {}
+        """The states made so far, by name."""
+        self.sweeping_every_record: list[TtlTable] = []
+        """TTL layers that want to clean up at every record."""
+
+    def get_task_name(self) -> str:
+        """The name of the operator."""
+        return self._task.name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """How many instances run side by side."""
+        return self._task.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """How many key groups there are."""
+        return self._task.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """Which instance this is, from 0."""
+        return self._task.index
+
+    def get_attempt_number(self) -> int:
+        """How often this task was tried before."""
+        return self._task.attempt
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """A parameter of the job."""
+        return self._task.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Where the function registers its metrics."""
+        return self._metrics
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """The value state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ValueStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """The list state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ListStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """The map state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, MapStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """The reducing state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ReducingStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """The aggregating state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, AggregatingStateDescriptor)  # type: ignore[no-any-return]
+
+    def _get(self, descriptor: D, wanted: type[D]) -> Any:
+        if not isinstance(descriptor, wanted):
+            msg = f"this getter takes a {wanted.__name__}, got {descriptor!r}; use its own getter"
+            raise DeclarationTypeError(msg)
+        assembled = self.assembled.get(descriptor.name)
+        if assembled is not None:
+            return assembled.checked(descriptor)
+        assembled = assemble(descriptor, self._backend, self._clock)
+        self.assembled[descriptor.name] = assembled
+        if assembled.ttl is not None and assembled.ttl.sweeps_every_record:
+            self.sweeping_every_record.append(assembled.ttl)
+        self._on_table(descriptor.spec())
+        return assembled.state

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow columns to Python rows, and back.
+
+Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in
+the session's time zone, a struct is a `Row`, a map is a dict.  A timestamp
+without a time zone is naive as well, and is left as it is.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import OutputError
+from pyflinklike.row import Row, row_class
+
+__all__ = ["OutputEncoder", "milliseconds", "to_python", "to_rows"]
+
+
+def to_rows(batch: pa.RecordBatch, time_zone: str) -> list[Row]:
+    """The rows of a batch.
+
+    Args:
+        batch: Of the element's columns.
+        time_zone: Of the Spark session.
+    """
+    columns = [to_python(column, time_zone) for column in batch.columns]
+    return _rows(tuple(batch.schema.names), columns, batch.num_rows)
+
+
+def _rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
+    cls = row_class(names)
+    if not columns:
+        return [cls._make(()) for _ in range(count)]
+    # The rows' own constructor is Python code; the tuple's makes the same object.
+    make = tuple.__new__
+    return [make(cls, values) for values in zip(*columns)]
+
+
+def to_python(column: pa.Array, time_zone: str) -> list[Any]:
+    """The values of a column as Python's."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        local = pc.local_timestamp(column.cast(pa.timestamp("us", tz=time_zone))) if kind.tz else column
+        values: list[Any] = local.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+        return values
+    if pa.types.is_struct(kind):
+        fields = [to_python(part, time_zone) for part in column.flatten()]
+        names = tuple(kind.field(index).name for index in range(kind.num_fields))
+        return _nulled(_rows(names, fields, len(column)), column)
+    if pa.types.is_map(kind):
+        keys, items = to_python(column.keys, time_zone), to_python(column.items, time_zone)
+        return _sliced(column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop])))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        elements = to_python(column.values, time_zone)
+        return _sliced(column, lambda start, stop: elements[start:stop])
+    values = column.to_pylist()
+    return values
+
+
+def _nulled(values: list[Any], column: pa.Array) -> list[Any]:
+    if not column.null_count:
+        return values
+    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist())]
+
+
+def _sliced(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
+    offsets = column.offsets.to_pylist()
+    return _nulled([take(start, stop) for start, stop in zip(offsets, offsets[1:])], column)
+
+
+def milliseconds(column: pa.Array, time_zone: str) -> pa.Array:
+    """The instants of a timestamp column in ms; one without a zone is read in the session's."""
+    if not column.type.tz:
+        column = _assumed(column.cast(pa.timestamp("us")), time_zone)
+    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    quotients = pc.divide(micros, 1000)
+    # Arrow divides towards zero; an instant before the epoch belongs to the ms before.
+    below = pc.less(micros, pc.multiply(quotients, 1000))
+    return pc.subtract(quotients, below.cast(pa.int64()))
+
+
+def _assumed(naive: pa.Array, time_zone: str) -> pa.Array:
+    return pc.assume_timezone(naive, time_zone, ambiguous="earliest", nonexistent="earliest")
+
+
+@attrs.frozen
+class OutputEncoder:
+    """Makes an Arrow batch of what a function yielded.
+
+    Args:
+        schema: Of the output type.
+        time_zone: Of the Spark session, for naive datetimes.
+        what: Names the output in messages.
+        show_key: The user's form of a key, for messages.
+    """
+
+    schema: pa.Schema
+    time_zone: str
+    what: str
+    show_key: Callable[[Any], Any]
+
+    def encode(self, rows: Sequence[Any], keys: Sequence[Any]) -> pa.RecordBatch:
+        """The rows as columns.
+
+        Args:
+            rows: Tuples, Rows, lists, mappings, or values where there is one column.
+            keys: Whose output each row is, for messages.
+
+        Raises:
+            OutputError: A row does not fit; names the column, the value and the key.
+        """
+        if set(map(type, rows)) != {tuple}:
+            rows = [self._in_order(row, key) for row, key in zip(rows, keys)]
+        width = len(self.schema)
+        try:
+            columns = list(zip(*rows, strict=True))
+        except ValueError:
+            columns = []
+        if len(columns) != width:
+            self._blame_width(rows, keys)
+        arrays = []
+        for field, values in zip(self.schema, columns):
+            try:
+                arrays.append(_to_arrow(values, field.type, self.time_zone))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise self._blame_value(field, values, keys, error) from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
+        names = self.schema.names
+        if isinstance(row, Mapping):
+            if set(row) != set(names):
+                msg = (
+                    f"{self.what}: a mapping must have the columns {names}, got {sorted(row)} "
+                    f"for key {self.show_key(key)!r}; name every column, None where it is null"
+                )
+                raise OutputError(msg)
+            return tuple(row[name] for name in names)
+        if isinstance(row, tuple):
+            fields = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            plain = tuple(row)
+            if fields and list(fields) != names and set(fields) == set(names):
+                return tuple(plain[list(fields).index(name)] for name in names)
+            return plain
+        if isinstance(row, list):
+            return tuple(row)
+        if len(names) == 1:
+            return (row,)
+        msg = (
+            f"{self.what}: an output must be a tuple, Row or mapping of the columns {names}, "
+            f"got {row!r} for key {self.show_key(key)!r}"
+        )
+        raise OutputError(msg)
+
+    def _blame_width(self, rows: Sequence[Any], keys: Sequence[Any]) -> None:
+        names = self.schema.names
+        for row, key in zip(rows, keys):
+            if len(row) != len(names):
+                msg = (
+                    f"{self.what}: a row must have the {len(names)} columns {names}, "
+                    f"got {len(row)} values {tuple(row)!r} for key {self.show_key(key)!r}"
+                )
+                raise OutputError(msg)
+
+    def _blame_value(
+        self, field: pa.Field, values: Iterable[Any], keys: Iterable[Any], error: Exception
+    ) -> OutputError:
+        for value, key in zip(values, keys):
+            try:
+                _to_arrow([value], field.type, self.time_zone)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
+                return OutputError(
+                    f"{self.what}: column {field.name!r} is {field.type}, got {value!r} "
+                    f"({type(value).__name__}) for key {self.show_key(key)!r}: {cause}; "
+                    "convert the value, or change the output type"
+                )
+        return OutputError(f"{self.what}: column {field.name!r} is {field.type}: {error}")
+
+
+def _to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return _timestamps(values, kind, time_zone)
+    if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):
+        names = [kind.field(index).name for index in range(kind.num_fields)]
+        values = [
+            dict(zip(names, value, strict=True)) if isinstance(value, tuple) else value
+            for value in values
+        ]
+    if _holds_timestamps(kind):
+        values = [_zoned(value, kind, time_zone) for value in values]
+    return pa.array(values, kind)
+
+
+def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    if kind.tz and any(isinstance(v, dt.datetime) and v.tzinfo is not None for v in values):
+        values = [_zoned(value, kind, time_zone) for value in values]
+        return pa.array(values, kind)
+    naive = pa.array(values, pa.timestamp("us"))
+    return _assumed(naive, time_zone).cast(kind) if kind.tz else naive
+
+
+def _holds_timestamps(kind: pa.DataType) -> bool:
+    return pa.types.is_nested(kind) and "timestamp" in str(kind)
+
+
+def _zoned(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+    """A nested value whose naive datetimes are given the session's time zone."""
+    if value is None:
+        return None
+    if pa.types.is_timestamp(kind):
+        if kind.tz and isinstance(value, dt.datetime) and value.tzinfo is None:
+            return _assumed(pa.array([value], pa.timestamp("us")), time_zone)[0].as_py()
+        return value
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        return {
+            name: _zoned(part, kind.field(name).type, time_zone) for name, part in value.items()
+        }
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [
+            (_zoned(k, kind.key_type, time_zone), _zoned(v, kind.item_type, time_zone))
+            for k, v in pairs
+        ]
+    if pa.types.is_list(kind):
+        return [_zoned(part, kind.value_type, time_zone) for part in value]
+    return value

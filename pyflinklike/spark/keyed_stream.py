@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry: `key_by(df, "user").process(function, ...)`.
+
+A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  This
+module checks everything that can be checked before the query starts, chooses
+the time mode, and writes the plan:
+
+    streaming  select key group -> pack -> groupBy(key group).transformWithState -> unpack
+    batch      select key group -> repartition, sort -> run
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import KeyedProcessFunction, OutputTag
+from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.spark.batch import run_batch
+from pyflinklike.spark.outputs import OUTPUT_TAG, OutputLayout
+from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
+from pyflinklike.spark.records import RecordReader
+from pyflinklike.spark.schema import key_type_of, output_schema
+from pyflinklike.spark.settings import prepare_session, time_zone_of
+from pyflinklike.spark.timer_use import uses_processing_timers
+from pyflinklike.spark.transform import (
+    TRANSFORMED_TYPE,
+    KeyGroupProcessor,
+    PandasKeyGroupProcessor,
+    Plan,
+    TimeMode,
+)
+
+__all__ = ["KeyedStream", "key_by"]
+
+_MAX_KEY_GROUPS = 32_768
+_ARRIVAL = "__arrival"
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+def key_by(df: DataFrame, *columns: str) -> KeyedStream:
+    """Partition the records of a DataFrame by key.
+
+    Args:
+        df: Streaming or batch.
+        columns: Names of the key columns.  The key of one column is its plain
+            value, that of several a tuple.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind, or a column cannot be a key.
+        DeclarationValueError: There is no such column, or none is given.
+    """
+    return KeyedStream(df, columns)
+
+
+class KeyedStream:
+    """Records of a DataFrame partitioned by key; made by `key_by`."""
+
+    def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
+        if not isinstance(df, DataFrame):
+            msg = f"key_by takes a Spark DataFrame, got {df!r}"
+            raise DeclarationTypeError(msg)
+        if not columns:
+            msg = f"key_by takes at least one column, got none; choose from {df.columns}"
+            raise DeclarationValueError(msg)
+        for column in columns:
+            _check_column(df, column, "key_by")
+        reserved = {KEY_GROUP, BATCH_TIME, _ARRIVAL} & set(df.columns)
+        if reserved:
+            msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
+            raise DeclarationValueError(f"{msg}; rename them")
+        self._df = df
+        self._columns = tuple(columns)
+        self._key_type = key_type_of([df.schema[column].dataType for column in columns])
+
+    def process(
+        self,
+        function: KeyedProcessFunction,
+        output_type: Any,
+        *,
+        event_time: str | None = None,
+        state_backend: StateBackend | None = None,
+        max_parallelism: int = 128,
+        uid: str | None = None,
+        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
+        job_parameters: Mapping[str, str] | None = None,
+        processing_time_timers: bool | None = None,
+    ) -> DataFrame:
+        """Apply a function to every record, with state and timers per key.
+
+        Args:
+            function: It is pickled to the workers and opened there.
+            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            event_time: A timestamp column; it makes `ctx.timestamp()` and event
+                timers work.  On a stream without a watermark one is declared on it
+                with no delay, as Flink's `for_monotonous_timestamps`.
+            state_backend: Where working state is kept; `HashMapStateBackend()` by default.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.
+            uid: Names the operator in messages and to `get_task_name`.
+            side_outputs: The tags whose outputs are wanted, with their types where
+                the tags have none; any other tag's outputs are dropped.
+            job_parameters: For `RuntimeContext.get_job_parameter`.
+            processing_time_timers: Whether the function registers processing-time
+                timers on a stream.  Read off its code where not given.  Such a
+                query runs a batch at every trigger, so `availableNow` never ends.
+
+        Returns:
+            The main output; with `side_outputs`, all outputs, to be taken apart
+            with `main_output`, `get_side_output` or `foreach_output`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument does not do.
+            HostError: The session is set up in a way that rules out keyed state.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
+            raise DeclarationTypeError(msg)
+        _check_max_parallelism(max_parallelism)
+        df = self._df
+        if event_time is not None:
+            df = _with_event_time(df, event_time)
+        spark = df.sparkSession
+        name = uid or type(function).__name__
+        time_zone = time_zone_of(spark)
+        layout = OutputLayout(
+            output_schema(df, output_type),
+            _side_schemas(df, side_outputs),
+            time_zone,
+            name,
+        )
+        _check_names(layout)
+        plan = Plan(
+            function,
+            HashMapStateBackend() if state_backend is None else _checked_backend(state_backend),
+            self._key_type,
+            TaskInfo(
+                name,
+                parallelism=int(spark.conf.get("spark.sql.shuffle.partitions") or 1),
+                max_parallelism=max_parallelism,
+                job_parameters=dict(job_parameters or {}),
+            ),
+            _time_mode(function, event_time, processing_time_timers),
+            RecordReader(self._columns, event_time, self._key_type, time_zone),
+            layout,
+            f"{name}-{uuid.uuid4()}",
+        )
+        _check_pickle(function)
+        if df.isStreaming:
+            prepare_session(spark)
+            return self._stream(df, plan)
+        return self._batch(df, plan)
+
+    def _keyed(self, df: DataFrame, plan: Plan) -> DataFrame:
+        keys = [F.col(_quoted(column)) for column in self._columns]
+        key_group = F.pmod(F.xxhash64(*keys), F.lit(plan.task.max_parallelism)).cast("int")
+        batch_time = F.unix_millis(F.current_timestamp())
+        return df.select(key_group.alias(KEY_GROUP), batch_time.alias(BATCH_TIME), "*")
+
+    def _stream(self, df: DataFrame, plan: Plan) -> DataFrame:
+        packed = self._keyed(df, plan).mapInArrow(pack(self._columns), PACKED_TYPE)
+        grouped: Any = packed.groupBy(KEY_GROUP)
+        if hasattr(grouped, "transformWithState"):
+            transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
+        else:
+            transform = grouped.transformWithStateInPandas
+            processor = PandasKeyGroupProcessor(plan)
+        transformed = transform(processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value)
+        result: DataFrame = transformed.mapInArrow(
+            plan.layout.unpacker(), plan.layout.result_type()
+        )
+        return result
+
+    def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:
+        keyed = self._keyed(df, plan).withColumn(_ARRIVAL, F.monotonically_increasing_id())
+        order = [KEY_GROUP, _ARRIVAL]
+        if plan.reader.event_time is not None:
+            order.insert(1, _quoted(plan.reader.event_time))
+        sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(_ARRIVAL)
+        return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())
+
+
+def _with_event_time(df: DataFrame, event_time: str) -> DataFrame:
+    _check_column(df, event_time, "event_time")
+    kind = df.schema[event_time].dataType
+    if not isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
+        msg = (
+            f"event_time must name a timestamp column, got {event_time!r} of type "
+            f"{kind.simpleString()}; convert it, for example with F.timestamp_millis()"
+        )
+        raise DeclarationTypeError(msg)
+    watermarked = any(_WATERMARK in (field.metadata or {}) for field in df.schema.fields)
+    if df.isStreaming and not watermarked:
+        return df.withWatermark(event_time, "0 seconds")
+    return df
+
+
+def _time_mode(
+    function: KeyedProcessFunction, event_time: str | None, processing_time_timers: bool | None
+) -> TimeMode:
+    if processing_time_timers is None:
+        processing_time_timers = uses_processing_timers(function)
+    if processing_time_timers:
+        return TimeMode.PROCESSING_TIME
+    return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
+
+
+def _side_schemas(
+    df: DataFrame, side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+) -> dict[str, st.StructType]:
+    typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
+    schemas = {}
+    for tag, declared in typed.items():
+        if not isinstance(tag, OutputTag):
+            msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
+            raise DeclarationTypeError(msg)
+        kind = tag.type_info if declared is None else declared
+        schemas[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
+    return schemas
+
+
+def _check_names(layout: OutputLayout) -> None:
+    names = [field.name.lower() for field in layout.result_type().fields]
+    double = sorted({name for name in names if names.count(name) > 1})
+    if double:
+        msg = (
+            f"the columns of the result must differ in name, got {double} twice; rename them "
+            f"({OUTPUT_TAG!r} and the ids of side outputs are columns of the result, too)"
+        )
+        raise DeclarationValueError(msg)
+
+
+def _check_column(df: DataFrame, column: Any, what: str) -> None:
+    if not isinstance(column, str):
+        msg = f"{what} takes the name of a column, got {column!r}; add it with withColumn first"
+        raise DeclarationTypeError(msg)
+    if column not in df.columns:
+        msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
+        raise DeclarationValueError(msg)
+
+
+def _check_max_parallelism(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"max_parallelism must be an int, got {value!r}"
+        raise DeclarationTypeError(msg)
+    if not 1 <= value <= _MAX_KEY_GROUPS:
+        msg = f"max_parallelism must be in 1..{_MAX_KEY_GROUPS}, got {value!r}"
+        raise DeclarationValueError(msg)
+
+
+def _checked_backend(state_backend: Any) -> StateBackend:
+    if not isinstance(state_backend, StateBackend):
+        msg = (
+            f"state_backend must be a StateBackend, got {state_backend!r}; "
+            "for example HashMapStateBackend()"
+        )
+        raise DeclarationTypeError(msg)
+    return state_backend
+
+
+def _check_pickle(function: KeyedProcessFunction) -> None:
+    try:
+        cloudpickle.dumps(function)
+    except Exception as error:
+        held = ", ".join(
+            f"{name}={value!r}" for name, value in vars(function).items() if not _pickles(value)
+        )
+        where = f"its attribute {held}" if held else "what it refers to"
+        msg = (
+            f"a function must pickle to reach the workers, got {type(function).__qualname__} "
+            f"whose pickling fails ({error}): look at {where}; "
+            "make such things in open(), which runs on the worker"
+        )
+        raise DeclarationError(msg) from error
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

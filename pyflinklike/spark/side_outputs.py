@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking apart the result of a function with side outputs.
+
+One query computes the main and the side outputs from one state, so the result
+is one DataFrame (see `pyflinklike.spark.outputs`).  A batch result is split
+with `main_output` and `get_side_output`; a stream is written with
+`foreach_output`, which splits each micro-batch and hands every part to the
+writer of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import OutputTag
+from pyflinklike.spark.outputs import OUTPUT_TAG
+
+__all__ = ["foreach_output", "get_side_output", "main_output"]
+
+Writer = Callable[[DataFrame, int], Any]
+
+
+def main_output(df: DataFrame) -> DataFrame:
+    """The main output of a result; of one without side outputs, the result itself.
+
+    Args:
+        df: As `process` gave it, or a micro-batch of it.
+    """
+    if OUTPUT_TAG not in df.columns:
+        return df
+    main = df.columns[: df.columns.index(OUTPUT_TAG)]
+    return df.where(F.col(OUTPUT_TAG).isNull()).select([_quoted(name) for name in main])
+
+
+def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
+    """One side output of a result, with the columns of its type.
+
+    Both this and `main_output` compute the result when they are used: persist
+    a batch result that you split.  Of a streaming result, each would be a query
+    with a state of its own: use `foreach_output` there.
+
+    Args:
+        df: As `process` gave it, or a micro-batch of it.
+        output_tag: One that was given to `process` as a side output.
+
+    Raises:
+        DeclarationValueError: It was not.
+    """
+    if OUTPUT_TAG not in df.columns or output_tag.tag_id not in df.columns:
+        msg = (
+            f"a side output must be declared with process(side_outputs=[tag]), "
+            f"got {output_tag.tag_id!r} where the result has {df.columns}"
+        )
+        raise DeclarationValueError(msg)
+    tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
+    return tagged.select(f"{_quoted(output_tag.tag_id)}.*")
+
+
+def foreach_output(
+    main: Writer | None = None, side_outputs: Mapping[OutputTag, Writer] | None = None
+) -> Writer:
+    """A function for `writeStream.foreachBatch` that writes each output by itself.
+
+    Each micro-batch is computed once and kept while its parts are written.
+    As with any `foreachBatch`, a batch may come again after a failure: write
+    idempotently, by `batch_id`, for exactly-once.
+
+    Args:
+        main: Called with (DataFrame, batch id) for the main output.
+        side_outputs: The same for side outputs, by tag.
+
+    Raises:
+        DeclarationTypeError: A writer is not callable.
+    """
+    writers = dict(side_outputs or {})
+    for writer in [main, *writers.values()]:
+        if writer is not None and not callable(writer):
+            msg = f"a writer must be a function of (DataFrame, batch_id), got {writer!r}"
+            raise DeclarationTypeError(msg)
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        df.persist()
+        try:
+            if main is not None:
+                main(main_output(df), batch_id)
+            for tag, writer in writers.items():
+                writer(get_side_output(df, tag), batch_id)
+        finally:
+            df.unpersist()
+
+    return write
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

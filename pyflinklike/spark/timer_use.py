@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a function use processing-time timers?  Read off its code.
+
+Spark has one time mode per query.  In its event-time mode it wakes an idle key
+group when the watermark moves, in its processing-time mode at every trigger,
+and that makes a query run batches without end, so that `availableNow` never
+finishes.  The choice has to be made before the query starts, long before the
+function registers its first timer; hence this look at the names its code uses.
+It errs in one direction only: a timer it did not foresee is refused with the
+remedy when it is registered, never lost.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["uses_processing_timers"]
+
+_NAME = "register_processing_time_timer"
+_DEPTH = 4
+
+
+def uses_processing_timers(function: object) -> bool:
+    """Whether any code a function's class can reach names the registration.
+
+    Args:
+        function: A `KeyedProcessFunction`.
+    """
+    return _mentions(type(function), set(), _DEPTH) or any(
+        _mentions(value, set(), _DEPTH - 1) for value in vars(function).values()
+    )
+
+
+def _mentions(subject: Any, seen: set[int], depth: int) -> bool:
+    if depth < 0 or id(subject) in seen:
+        return False
+    seen.add(id(subject))
+    if isinstance(subject, (staticmethod, classmethod)):
+        subject = subject.__func__
+    if inspect.ismethod(subject):
+        subject = subject.__func__
+    if isinstance(subject, FunctionType):
+        names = {name for code in _codes(subject.__code__) for name in code.co_names}
+        if _NAME in names or _NAME in _constants(subject.__code__):
+            return True
+        reached = [subject.__globals__[name] for name in names if name in subject.__globals__]
+        reached += [cell.cell_contents for cell in subject.__closure__ or () if _filled(cell)]
+        return any(_mentions(each, seen, depth - 1) for each in reached if _is_users(each))
+    if isinstance(subject, type):
+        return any(
+            _mentions(member, seen, depth)
+            for cls in subject.__mro__
+            if _is_users(cls)
+            for member in vars(cls).values()
+            if isinstance(member, (FunctionType, staticmethod, classmethod, property))
+        )
+    if isinstance(subject, property):
+        return any(_mentions(part, seen, depth) for part in (subject.fget, subject.fset))
+    return _is_users(type(subject)) and _mentions(type(subject), seen, depth - 1)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _constants(code: CodeType) -> set[str]:
+    return {
+        constant
+        for each in _codes(code)
+        for constant in each.co_consts
+        if isinstance(constant, str)
+    }
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _is_users(subject: Any) -> bool:
+    module = getattr(subject, "__module__", None) or ""
+    root = str(module).partition(".")[0]
+    return bool(root) and root not in ("builtins", "pyflinklike", "typing", "pyspark", "collections")

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The narrow waist: what states ask of a backend, and all that a backend knows.
+
+A state is a handful of *entries* under the *current key*.  A `Table` is the
+view of one state's entries under that key; it neither knows what an entry
+means nor that there is such a thing as time.  Above it stand the states, each
+written once, and TTL, which is a policy on reading an entry.  Below it stand
+the backends, which are blind maps.
+
+Three shapes cover every state, so that a backend may store the common one
+without a nested map:
+
+* `Shape.SINGLE`: one entry per key, always under the user key `None`
+  (value, reducing and aggregating state);
+* `Shape.MAP`: entries under user keys (map state, timers);
+* `Shape.LIST`: entries under ascending int positions, extended by `append`.
+
+Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
+
+1. Absence is `MISSING`, never `None`; `None` is data.
+2. Entries are immutable values and are handed back equal, of the same types.
+3. `items`, `elements` and `scan` give what was there when they were called;
+   any change while they are read is allowed.
+4. Where no key is current, every verb raises `StateAccessError`.
+5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB);
+   users are told it is unspecified.  A `LIST` table iterates by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pyflinklike.errors import StateAccessError
+from pyflinklike.types import TypeInformation
+
+__all__ = [
+    "MISSING",
+    "NO_KEY",
+    "RESERVED_PREFIX",
+    "Entry",
+    "KeyedStateBackend",
+    "Scope",
+    "Shape",
+    "Table",
+    "TableChanges",
+    "TableSpec",
+]
+
+RESERVED_PREFIX: Final = "__pyflinklike."
+"""Names of the runtime's own tables begin so."""
+
+Entry = Any
+"""What a table stores under a user key: any immutable value."""
+
+
+class _Missing(Enum):
+    MISSING = "MISSING"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final = _Missing.MISSING
+"""There is no entry.  Falsy, and distinct from `None`, which is data."""
+
+
+class _NoKey:
+    """Stands where the current key would be while there is none.
+
+    Every access hashes the current key, so refusing to be hashed turns any
+    access outside a keyed call into the right error at no cost to the others.
+    """
+
+    def __hash__(self) -> int:
+        msg = (
+            "keyed state and timers can only be used while process_element or on_timer runs, "
+            "got an access with no current key; in open() only create the state"
+        )
+        raise StateAccessError(msg)
+
+    def __repr__(self) -> str:
+        return "NO_KEY"
+
+
+NO_KEY: Final = _NoKey()
+
+
+@attrs.define
+class Scope:
+    """The current key of one operator, in its frozen form; all its tables look here."""
+
+    key: Hashable = NO_KEY
+
+
+class Shape(Enum):
+    """How many entries a table keeps under one key."""
+
+    SINGLE = "single"
+    MAP = "map"
+    LIST = "list"
+
+
+@attrs.frozen
+class TableSpec:
+    """What a backend and the changelog must know of one state.
+
+    Args:
+        name: The state's name, unique in its operator.
+        shape: How its entries are arranged.
+        kind: What the user declared it as, for messages and restore checks.
+        value_type: Type of an entry's value, or None where entries carry none.
+        user_key_type: Type of the user keys of a `MAP`, else None.
+        stamped: Whether an entry is `(stamp in ms, value)` rather than the value.
+    """
+
+    name: str
+    shape: Shape
+    kind: str
+    value_type: TypeInformation | None = None
+    user_key_type: TypeInformation | None = None
+    stamped: bool = False
+
+
+class Table(Protocol):
+    """The entries of one state under the current key."""
+
+    def get(self, user_key: Hashable) -> Entry:
+        """The entry, or `MISSING`."""
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        """Store an entry, replacing the one there was."""
+
+    def delete(self, user_key: Hashable) -> None:
+        """Remove an entry; nothing happens where there is none."""
+
+    def append(self, entry: Entry) -> None:
+        """Put an entry after the last position of a `LIST`."""
+
+    def items(self) -> Iterable[tuple[Any, Entry]]:
+        """The user keys and entries there are now, in order."""
+
+    def elements(self) -> Iterable[Entry]:
+        """The entries there are now, in order."""
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+
+    def clear(self) -> None:
+        """Remove every entry under the current key."""
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        """The entry or `MISSING` for each of the user keys."""
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        """Store many entries at once; of equal user keys the last one stays."""
+
+    # Across keys, for the runtime: cleanup, snapshots, counting, timers.
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        """Every (key, user key, entry) of the key group, whatever the current key."""
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        """Look at the next entries of the key group and delete the dead ones.
+
+        One pass over all keys goes on from call to call and then begins anew.
+
+        Args:
+            count: How many entries to look at, at least.
+            is_dead: Whether an entry shall be deleted.
+
+        Returns:
+            How many entries were deleted.
+        """
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        """Delete every dead entry of the key group; the number deleted."""
+
+    def count(self) -> int:
+        """How many entries the key group holds in this table."""
+
+
+@attrs.define
+class TableChanges:
+    """Final states of the entries of one table that changed, for the changelog.
+
+    The lists run in parallel.  A cleared key comes before the entries put under
+    it since; an entry that is `MISSING` was deleted.
+
+    Args:
+        spec: Whose entries.
+        cleared: Keys of which all older entries are gone.
+        keys: Key of each changed entry.
+        user_keys: User key of each changed entry.
+        entries: What is stored now, or `MISSING`.
+    """
+
+    spec: TableSpec
+    cleared: list[Any] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    user_keys: list[Any] = attrs.field(factory=list)
+    entries: list[Entry] = attrs.field(factory=list)
+
+    def __len__(self) -> int:
+        return len(self.cleared) + len(self.keys)
+
+
+class KeyedStateBackend(Protocol):
+    """The tables of one operator, pointed at one key group at a time."""
+
+    scope: Scope
+
+    def table(self, spec: TableSpec) -> Table:
+        """The table of a state, created at its first use."""
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group.
+
+        Args:
+            index: Of the group.
+            tables: The backend's own data of the group, by table name, which the
+                caller keeps with it; empty for a group that has no working state.
+        """
+
+    def drain(self) -> list[TableChanges]:
+        """What changed since the last drain; the changes count as taken."""
+
+    def discard_changes(self) -> None:
+        """Forget what changed, for a snapshot has it all."""
+
+    def apply(self, changes: TableChanges) -> None:
+        """Take over entries that a restore read; they do not count as changed."""
+
+    def contents(self) -> list[TableChanges]:
+        """Every entry of the key group, as changes to an empty one."""
+
+    def count(self) -> int:
+        """How many entries the key group holds in all tables."""
+
+    def close(self) -> None:
+        """Release what the backend holds; it is not used again."""

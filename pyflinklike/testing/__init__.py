@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools to test streaming code without Spark and without a JVM."""
+
+from pyflinklike.testing.harness import KeyedProcessHarness
+
+__all__ = ["KeyedProcessHarness"]

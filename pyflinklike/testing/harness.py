@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a `KeyedProcessFunction` record by record, with time by assignment.
+
+The harness is a host like Spark's streaming and batch ones: it drives the same
+operator over the same backends, and `snapshot` gives the same durable format.
+There is no thread and no clock: nothing happens but what you call.
+
+Supported: all states, TTL in both time characteristics, timers of both domains,
+side outputs, snapshot and restore, also into another backend or max parallelism.
+
+Not supported: several parallel instances; every key is in one key group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.changelog import read_segment
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    StateAccessError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.functions import KeyedProcessFunction, OutputTag
+from pyflinklike.key_types import AnyKeyTypeInfo
+from pyflinklike.keygroups import KeyGroup
+from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.types import TypeInformation
+
+__all__ = ["KeyedProcessHarness"]
+
+
+class KeyedProcessHarness:
+    """Drives one function, synchronously.
+
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+
+    Args:
+        function: The function under test; it is opened at once.
+        key_selector: Gives the key of an element.
+        state_backend: Where state is kept; `HashMapStateBackend()` by default.
+        restore: What `snapshot` gave.
+        max_parallelism: What the runtime context reports.
+        key_type: Of the keys; by default any str, number, date or tuple of these.
+        job_parameters: For `get_job_parameter`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        key_selector: Callable[[Any], Any],
+        state_backend: StateBackend | None = None,
+        restore: bytes | None = None,
+        max_parallelism: int = 128,
+        key_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
+        _check_kind(key_selector, Callable, "key_selector should be a callable function")
+        _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
+        _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
+        _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
+        _check_kind(max_parallelism, int, "max_parallelism is an int")
+        if max_parallelism < 1:
+            msg = f"max_parallelism must be at least 1, got {max_parallelism!r}; for example 128"
+            raise DeclarationValueError(msg)
+        self._key_selector = key_selector
+        task = TaskInfo(
+            type(function).__name__,
+            max_parallelism=max_parallelism,
+            job_parameters=dict(job_parameters or {}),
+        )
+        self._operator = KeyedProcessOperator(
+            function, state_backend or HashMapStateBackend(), key_type or AnyKeyTypeInfo(), task
+        )
+        self._group = KeyGroup(0)
+        if restore is not None:
+            self._group.read(read_segment(restore, "snapshot"), "snapshot")
+        self._operator.enter(self._group)
+        self._operator.open()
+        self._closed = False
+        self.output: list[Any] = []
+        """Every main output so far, in order."""
+        self._side_output: dict[str, list[Any]] = {}
+
+    def __enter__(self) -> KeyedProcessHarness:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the function; calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._operator.close()
+
+    # Driving
+
+    def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
+        """Process one element.
+
+        Args:
+            value: The element.
+            timestamp: Its event time in ms, if it has one.
+
+        Returns:
+            The main outputs of this call.
+
+        Raises:
+            UserFunctionError: The function or the key selector raised.
+            StateValueError: The key is None or of a type that cannot be a key.
+        """
+        return self.process_elements([(value, timestamp)])
+
+    def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
+        """Process elements with their event times, in the order given; the main outputs."""
+        operator = self._running()
+        values, timestamps = [], []
+        for value, timestamp in elements:
+            values.append(value)
+            timestamps.append(_checked_time(timestamp, "the timestamp of an element"))
+        keys = [self._key_of(value) for value in values]
+        return self._collected(operator.process, keys, values, timestamps)
+
+    def process_watermark(self, watermark: int) -> list[Any]:
+        """Set the watermark in ms and fire the event timers that are due; their main outputs."""
+        operator = self._running()
+        watermark = _checked_time(watermark, "a watermark", required=True)
+        return self._collected(operator.advance_watermark, watermark)
+
+    def set_processing_time(self, processing_time: int) -> list[Any]:
+        """Set the processing time in ms and fire its due timers; their main outputs."""
+        operator = self._running()
+        processing_time = _checked_time(processing_time, "a processing time", required=True)
+        return self._collected(operator.advance_processing_time, processing_time)
+
+    def end_of_input(self) -> list[Any]:
+        """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer."""
+        return self.process_watermark(MAX_WATERMARK)
+
+    def compact(self) -> None:
+        """What a compaction of the changelog does: drop expired entries in background cleanup."""
+        self._running().drop_expired()
+
+    # Observing
+
+    def side_output(self, tag: OutputTag) -> list[Any]:
+        """Every value that went to a side output so far, in order."""
+        return self._side_output.setdefault(tag.tag_id, [])
+
+    @property
+    def processing_time(self) -> int:
+        """The processing time in ms."""
+        return self._operator.clock.processing_time
+
+    @property
+    def watermark(self) -> int:
+        """The watermark in ms."""
+        return self._operator.clock.watermark
+
+    def num_keyed_state_entries(self, name: str) -> int:
+        """How many entries a state holds over all keys, expired ones not yet cleaned included.
+
+        One per key for value, reducing and aggregating state, one per element of
+        a list and one per entry of a map.
+
+        Raises:
+            StateAccessError: The function has not declared such a state.
+        """
+        assembled = self._running().runtime_context.assembled
+        if name not in assembled:
+            msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
+            raise StateAccessError(msg)
+        contents = self._operator.backend.contents()
+        return sum(len(each) for each in contents if each.spec.name == name)
+
+    def num_event_time_timers(self) -> int:
+        """How many event timers are registered, over all keys."""
+        return self._running().event_timers.count()
+
+    def num_processing_time_timers(self) -> int:
+        """How many processing timers are registered, over all keys."""
+        return self._running().processing_timers.count()
+
+    def metrics(self) -> dict[str, Any]:
+        """The function's metrics by name."""
+        return self._operator.runtime_context.get_metrics_group().snapshot()
+
+    def snapshot(self) -> bytes:
+        """All state and timers, for `restore`; nothing changes here."""
+        return self._running().snapshot()
+
+    def _running(self) -> KeyedProcessOperator:
+        if self._closed:
+            msg = "a harness can be used until it is closed, got a call after close()"
+            raise StateAccessError(msg)
+        return self._operator
+
+    def _key_of(self, value: Any) -> Any:
+        try:
+            key = self._key_selector(value)
+        except Exception as error:
+            msg = f"key_selector failed for element {value!r}: {type(error).__name__}: {error}"
+            raise UserFunctionError(msg) from error
+        return self._operator.frozen_key(key)
+
+    def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
+        try:
+            drive(*arguments)
+        finally:
+            # Of a call that fails, too: the next one returns its own outputs only.
+            outputs = self._operator.take_outputs()
+            self.output.extend(outputs.main)
+            for tag_id, (_, values) in outputs.side.items():
+                self._side_output.setdefault(tag_id, []).extend(values)
+        return outputs.main
+
+
+def _check_kind(given: Any, kind: Any, rule: str) -> None:
+    if not isinstance(given, kind) or isinstance(given, bool):
+        msg = f"{rule}, got {given!r}; give an instance"
+        raise DeclarationTypeError(msg)
+
+
+def _checked_time(time: Any, what: str, *, required: bool = False) -> Any:
+    if time is None and not required:
+        return None
+    if type(time) is not int:
+        msg = f"{what} must be an int of ms, got {time!r}; convert it"
+        raise StateValueError(msg)
+    if not MIN_WATERMARK <= time <= MAX_WATERMARK:
+        msg = f"{what} must fit in 64 bits, got {time!r}; it is in ms"
+        raise StateValueError(msg)
+    return time

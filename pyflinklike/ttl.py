@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time-to-live: one policy, worn by any table.  The only place that knows expiry.
+
+A `TtlTable` is a `Table` whose entries carry a stamp.  It hands out and takes
+in plain values, and beneath it stands a table of `(stamp, value)` entries that
+does not know what a stamp is.  So value, reducing and aggregating state have a
+TTL per key, map state per entry and list state per element, without a line of
+TTL code in any of them.
+
+The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`,
+`TtlListState`):
+
+* An entry stamped `ts` is expired at `now` when `ts + ttl <= now`: the boundary
+  is inclusive.  `ts + ttl` saturates at the largest timestamp.
+* Reading an expired entry removes it.  It is returned, that once, only under
+  `ReturnExpiredIfNotCleanedUp`.
+* Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
+* A list judges each element while it is iterated, and drops its expired ones
+  only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
+* `is_empty` and `clear` look at no stamp.
+
+The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`,
+its watermark.  An event-time stamp is the larger of the watermark and the
+element's timestamp, so that an entry written ahead of the watermark does not
+die young.  Both stand still during a call, so all checks of a call agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyflinklike.clock import MAX_WATERMARK, Clock
+from pyflinklike.table import MISSING, Entry, Table
+from pyflinklike.ttl_config import StateTtlConfig
+
+__all__ = ["TtlTable"]
+
+_LARGE_TABLE = 1024
+_SWEEP_EVERY = 16
+
+
+class TtlTable:
+    """A table whose entries expire.
+
+    Args:
+        table: Holds the `(stamp, value)` entries.
+        config: An enabled TTL.
+        clock: Tells the time, in ms.
+    """
+
+    def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._ttl = config.ttl_ms
+        self._event_time = (
+            config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.EventTime
+        )
+        self._refresh = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self._return_expired = (
+            config.get_state_visibility()
+            is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+        )
+        cleanup = config.get_cleanup_strategies()
+        incremental = cleanup.get_incremental_cleanup_strategy()
+        self._sweep_size = incremental.get_cleanup_size() if incremental else 0
+        self._countdown = 1
+        self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
+        """Whether `sweep_some` shall also run whenever a record's key is selected."""
+        self.in_full_snapshot = cleanup.in_full_snapshot()
+        """Whether snapshots shall leave expired entries out."""
+        self.in_background = cleanup.in_rocksdb_compact_filter()
+        """Whether the compaction of the changelog may drop expired entries."""
+
+    def __repr__(self) -> str:
+        return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
+
+    # The time
+
+    def stamp(self) -> int:
+        """The stamp of an entry written now, in ms."""
+        clock = self._clock
+        if not self._event_time:
+            return clock.processing_time
+        timestamp = clock.timestamp
+        if timestamp is None or timestamp < clock.watermark:
+            return clock.watermark
+        return timestamp
+
+    def horizon(self) -> int:
+        """The latest stamp that is expired now, in ms."""
+        now = self._clock.watermark if self._event_time else self._clock.processing_time
+        return MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
+
+    def dead_now(self) -> Callable[[Entry], bool]:
+        """A test for entries that are expired at this moment."""
+        horizon = self.horizon()
+        return lambda entry: entry[0] <= horizon
+
+    # Reading
+
+    def get(self, user_key: Hashable) -> Any:
+        if self._sweep_size:
+            self.sweep_some()
+        return self._judge(user_key, self._table.get(user_key))
+
+    def _judge(self, user_key: Hashable, entry: Entry) -> Any:
+        if entry is MISSING:
+            return MISSING
+        stamp, value = entry
+        if stamp <= self.horizon():
+            self._table.delete(user_key)
+            return value if self._return_expired else MISSING
+        if self._refresh:
+            self._table.put(user_key, (self.stamp(), value))
+        return value
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Any]:
+        if self._sweep_size:
+            self.sweep_some()
+        return [
+            self._judge(user_key, entry)
+            for user_key, entry in zip(user_keys, self._table.multi_get(user_keys))
+        ]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Each entry judged as it is reached, as Flink's TtlMapState."""
+        if self._sweep_size:
+            self.sweep_some()
+        return self._judged_items(self._table.items())
+
+    def _judged_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
+        for user_key, entry in items:
+            if entry[0] <= self.horizon():
+                self._delete_if_unchanged(user_key, entry)
+                if not self._return_expired:
+                    continue
+            elif self._refresh and self._table.get(user_key) == entry:
+                self._table.put(user_key, (self.stamp(), entry[1]))
+            yield user_key, entry[1]
+
+    def elements(self) -> Iterable[Any]:
+        """The elements of a list, judged while they are iterated, as Flink's TtlListState."""
+        if self._sweep_size:
+            self.sweep_some()
+        items = list(self._table.items())
+        if self._refresh:
+            stamp, horizon = self.stamp(), self.horizon()
+            self._table.multi_put(
+                [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
+            )
+        return _Elements(self._judged_elements, items)
+
+    def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
+        any_alive = False
+        for position, entry in items:
+            if entry[0] > self.horizon():
+                any_alive = True
+            else:
+                if self._refresh:
+                    self._delete_if_unchanged(position, entry)
+                if not self._return_expired:
+                    continue
+            yield entry[1]
+        if not any_alive:
+            for position, entry in items:
+                self._delete_if_unchanged(position, entry)
+
+    def _delete_if_unchanged(self, user_key: Hashable, entry: Entry) -> None:
+        # The user may have written to what is being iterated over.
+        if self._table.get(user_key) == entry:
+            self._table.delete(user_key)
+
+    def is_empty(self) -> bool:
+        """Whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
+        if self._sweep_size:
+            self.sweep_some()
+        return self._table.is_empty()
+
+    # Writing
+
+    def put(self, user_key: Hashable, value: Any) -> None:
+        if self._sweep_size:
+            self.sweep_some()
+        self._table.put(user_key, (self.stamp(), value))
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
+        if self._sweep_size:
+            self.sweep_some()
+        stamp = self.stamp()
+        self._table.multi_put([(user_key, (stamp, value)) for user_key, value in items])
+
+    def append(self, value: Any) -> None:
+        if self._sweep_size:
+            self.sweep_some()
+        self._table.append((self.stamp(), value))
+
+    def delete(self, user_key: Hashable) -> None:
+        if self._sweep_size:
+            self.sweep_some()
+        self._table.delete(user_key)
+
+    def clear(self) -> None:
+        self._table.clear()
+
+    # Across keys
+
+    def sweep_some(self) -> None:
+        """Flink's incremental cleanup: look at the next few entries of the state.
+
+        A large table is swept every few accesses with a matching number of
+        entries: the same progress at a fraction of the cost.
+        """
+        self._countdown -= 1
+        if self._countdown:
+            return
+        large = self._table.count() > _LARGE_TABLE
+        self._countdown = _SWEEP_EVERY if large else 1
+        self._table.sweep(self._sweep_size * self._countdown, self.dead_now())
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
+        """Every value of the key group, expired or not, without its stamp."""
+        for key, user_key, entry in self._table.scan():
+            yield key, user_key, entry[1]
+
+    def sweep(self, count: int, is_dead: Callable[[Any], bool]) -> int:
+        return self._table.sweep(count, lambda entry: is_dead(entry[1]))
+
+    def sweep_all(self, is_dead: Callable[[Any], bool]) -> int:
+        return self._table.sweep_all(lambda entry: is_dead(entry[1]))
+
+    def drop_expired(self) -> int:
+        """Delete every expired entry of the key group; the number deleted."""
+        return self._table.sweep_all(self.dead_now())
+
+    def count(self) -> int:
+        return self._table.count()
+
+
+class _Elements:
+    """An iterable that judges its elements anew each time it is iterated."""
+
+    def __init__(
+        self, judge: Callable[[list[tuple[Any, Entry]]], Iterator[Any]], items: list[Any]
+    ) -> None:
+        self._judge = judge
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._judge(self._items)

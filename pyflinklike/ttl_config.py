@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long state lives: the declaration, not the doing.
+
+A `StateTtlConfig` answers four independent questions about one state:
+
+* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t`
+  is expired as soon as `now >= t + ttl`: the boundary belongs to the dead.
+* What renews the stamp?  `UpdateType`: writes only, or reads too.
+* What does a reader see of an expired entry that is still stored?
+  `StateVisibility`: nothing, or the value, once.
+* Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or (ours: Flink
+  never shipped it) the watermark.
+
+`CleanupStrategies` answers a fifth: who removes the expired entries that nobody
+reads.  It decides how much is stored, never what a reader sees of a live entry.
+
+Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
+what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
+refused here, by the call that says it.  `DISABLED`, the copying builder and
+`in_rocksdb_compact_filter` are Java's.
+
+Everything here is frozen and compared by value.  The builder is the one exception:
+its methods change it and return it, so that they work chained and unchained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+
+from pyflinklike.clock import Duration, DurationLike, Time, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+
+__all__ = ["StateTtlConfig"]
+
+_S = TypeVar("_S")
+
+
+def _of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be an instance of `kind`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kind):
+            name = attribute.name.lstrip("_")
+            msg = f"{name} must be a {kind.__qualname__}, got {value!r}; {remedy}"
+            raise DeclarationTypeError(msg)
+
+    return check
+
+
+def _member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be a member of the enum."""
+    return _of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
+
+
+def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be an int, and not below `minimum`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        msg = (
+            f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
+            f"got {value!r}; it counts state entries"
+        )
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise DeclarationTypeError(msg)
+        if value < minimum:
+            raise DeclarationValueError(msg)
+
+    return check
+
+
+def _to_ttl(ttl: DurationLike | None) -> Time:
+    """The TTL as a `Time` of whole ms, at least one."""
+    if ttl is None:
+        msg = (
+            "a TTL is required, got None; write for example StateTtlConfig(ttl=timedelta(hours=1))"
+        )
+        raise DeclarationTypeError(msg)
+    milliseconds = to_milliseconds(ttl, "a TTL")
+    if milliseconds < 1:
+        msg = f"a TTL must be at least 1 ms, got {ttl!r}; StateTtlConfig.DISABLED switches TTL off"
+        raise DeclarationValueError(msg)
+    return Time(milliseconds)
+
+
+def _to_compaction_period(period: DurationLike | None) -> Duration:
+    """The period as a `Duration`; None is Flink's default, zero stays zero."""
+    if period is None:
+        return Duration.of_days(30)
+    if to_milliseconds(period, "periodic_compaction_time") < 0:
+        msg = (
+            f"periodic_compaction_time must not be negative, got {period!r}; "
+            f"Duration.of_millis(0) switches it off"
+        )
+        raise DeclarationValueError(msg)
+    if isinstance(period, Duration):
+        return period
+    if isinstance(period, timedelta):
+        # Through microseconds: rounding 0.5 ms down to 0 would switch it off.
+        return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
+    return Duration.of_millis(to_milliseconds(period))
+
+
+def _to_strategies(strategies: _Strategies) -> _StrategyItems:
+    """The strategies as pairs in the order of the enum: frozen and hashable."""
+    given: Any = strategies
+    if not isinstance(given, (Mapping, tuple)):
+        msg = f"strategies must be a dict, got {given!r}; give {{}} to set none"
+        raise DeclarationTypeError(msg)
+    given = dict(given)
+    kinds = {
+        _Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT: _Cleanup.CleanupStrategy,
+        _Cleanup.Strategies.INCREMENTAL_CLEANUP: _Cleanup.IncrementalCleanupStrategy,
+        _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER: (
+            _Cleanup.RocksdbCompactFilterCleanupStrategy
+        ),
+    }
+    for name, strategy in given.items():
+        if name not in kinds or not isinstance(strategy, kinds[name]):
+            msg = (
+                f"strategies must map each of Strategies to its own CleanupStrategy, "
+                f"got {name!r}: {strategy!r}; let StateTtlConfig.new_builder(ttl) do it"
+            )
+            raise DeclarationTypeError(msg)
+    return tuple((name, given[name]) for name in kinds if name in given)
+
+
+@attrs.frozen(repr=False)
+class StateTtlConfig:
+    """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
+
+    The arguments are in PyFlink's order; by keyword only `ttl` is needed::
+
+        StateTtlConfig(ttl=timedelta(hours=1))
+
+    Args:
+        update_type: What renews the stamp of an entry.
+        state_visibility: Whether a reader may see an expired entry.
+        ttl_time_characteristic: Which clock decides.
+        ttl: How long an entry lives: `Time`, `timedelta`, `Duration` or an int of ms.
+        cleanup_strategies: Who removes expired entries that nobody reads.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind; no TTL is given.
+        DeclarationValueError: The TTL is shorter than 1 ms.
+    """
+
+    class UpdateType(Enum):
+        """What renews the stamp of an entry."""
+
+        Disabled = 0
+        """TTL is off: nothing is stamped, nothing expires."""
+        OnCreateAndWrite = 1
+        """Creating and overwriting; of a list or map, only what is written."""
+        OnReadAndWrite = 2
+        """These, and reading an entry that is alive."""
+
+    class StateVisibility(Enum):
+        """What a reader sees of an expired entry that is still stored."""
+
+        ReturnExpiredIfNotCleanedUp = 0
+        """Its value, once: the read also removes it."""
+        NeverReturnExpired = 1
+        """Nothing, as if it had been removed."""
+
+    class TtlTimeCharacteristic(Enum):
+        """Which clock decides what is expired."""
+
+        ProcessingTime = 0
+        """The processing time of the current call."""
+        EventTime = 1
+        """The watermark (ours; Flink has no event-time TTL, FLINK-12005)."""
+
+    @attrs.frozen
+    class CleanupStrategies:
+        """Who removes expired entries that nobody reads.
+
+        Reading removes what it finds expired, whatever is set here.
+
+        Args:
+            strategies: What was set explicitly, by `Strategies`.
+            is_cleanup_in_background: Whether what is not set takes its default.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+
+        class Strategies(Enum):
+            """The kinds of cleanup, at most one of each."""
+
+            FULL_STATE_SCAN_SNAPSHOT = 0
+            INCREMENTAL_CLEANUP = 1
+            ROCKSDB_COMPACTION_FILTER = 2
+
+        class CleanupStrategy:
+            """Base of the strategies' settings."""
+
+        @attrs.frozen
+        class EmptyCleanupStrategy(CleanupStrategy):
+            """A strategy that has no settings."""
+
+        @attrs.frozen
+        class IncrementalCleanupStrategy(CleanupStrategy):
+            """Some entries are checked at each access of the state.
+
+            Args:
+                cleanup_size: Entries checked per step, at least 1.
+                run_cleanup_for_every_record: Whether each record is a step too.
+
+            Raises:
+                DeclarationTypeError: An argument is of the wrong kind.
+                DeclarationValueError: The size is not positive.
+            """
+
+            _cleanup_size: int = attrs.field(validator=_at_least(1))
+            _run_cleanup_for_every_record: bool = attrs.field(
+                validator=_of_kind(bool, "give True or False")
+            )
+
+            def get_cleanup_size(self) -> int:
+                """The number of entries checked per step."""
+                return self._cleanup_size
+
+            def run_cleanup_for_every_record(self) -> bool:
+                """Whether each record is a step too, accessed state or not."""
+                return self._run_cleanup_for_every_record
+
+        @attrs.frozen
+        class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+            """Compaction leaves expired entries out.
+
+            Args:
+                query_time_after_num_entries: Entries judged by one reading of the
+                    clock, at least 0.
+                periodic_compaction_time: Files older than this are compacted anew;
+                    zero switches that off; None is 30 days.
+
+            Raises:
+                DeclarationTypeError: An argument is of the wrong kind.
+                DeclarationValueError: An argument is negative.
+            """
+
+            _query_time_after_num_entries: int = attrs.field(validator=_at_least(0))
+            _periodic_compaction_time: Duration = attrs.field(
+                default=None, converter=_to_compaction_period
+            )
+
+            def get_query_time_after_num_entries(self) -> int:
+                """The number of entries judged by one reading of the clock."""
+                return self._query_time_after_num_entries
+
+            def get_periodic_compaction_time(self) -> Duration:
+                """The age at which files are compacted anew; zero is never."""
+                return self._periodic_compaction_time
+
+        EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
+
+        _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
+        _is_cleanup_in_background: bool = attrs.field(
+            default=True, validator=_of_kind(bool, "give True or False")
+        )
+
+        def is_cleanup_in_background(self) -> bool:
+            """Whether cleanup that is not set explicitly runs with its defaults."""
+            return self._is_cleanup_in_background
+
+        def in_full_snapshot(self) -> bool:
+            """Whether a full snapshot leaves expired entries out; local state stays."""
+            return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
+
+        def in_rocksdb_compact_filter(self) -> bool:
+            """Whether compaction leaves expired entries out, as Java's."""
+            return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
+
+        def get_incremental_cleanup_strategy(
+            self,
+        ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
+            """What was set; else (5, False) in background; else None."""
+            return self._find(self.IncrementalCleanupStrategy(5, False))
+
+        def get_rocksdb_compact_filter_cleanup_strategy(
+            self,
+        ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
+            """What was set; else (1000, 30 days) in background, as PyFlink; else None."""
+            return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
+
+        def _find(self, default: _S) -> _S | None:
+            for _, strategy in self._strategies:
+                if isinstance(strategy, type(default)):
+                    return strategy
+            return default if self._is_cleanup_in_background else None
+
+    class Builder:
+        """Builds a `StateTtlConfig`; each method changes the builder and returns it.
+
+        Args:
+            ttl: How long an entry lives, or a configuration to start from.
+
+        Raises:
+            DeclarationTypeError: An argument, here or below, is of the wrong kind.
+            DeclarationValueError: An argument, here or below, is out of its range:
+                a TTL below 1 ms, a cleanup size below 1, a negative setting.
+        """
+
+        def __init__(self, ttl: DurationLike | StateTtlConfig) -> None:
+            self._config = ttl if isinstance(ttl, StateTtlConfig) else StateTtlConfig(ttl=ttl)
+
+        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
+            """Set what renews the stamp of an entry."""
+            return self._change(update_type=update_type)
+
+        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
+            """Only writes renew the stamp (the default)."""
+            return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
+
+        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
+            """Writes renew the stamp, and reads do."""
+            return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+
+        def set_state_visibility(
+            self, state_visibility: StateTtlConfig.StateVisibility
+        ) -> StateTtlConfig.Builder:
+            """Set what a reader sees of an expired entry that is still stored."""
+            return self._change(state_visibility=state_visibility)
+
+        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
+            """A reader sees an expired entry that is still stored, once."""
+            return self.set_state_visibility(
+                StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+            )
+
+        def never_return_expired(self) -> StateTtlConfig.Builder:
+            """A reader never sees an expired entry (the default)."""
+            return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
+
+        def set_ttl_time_characteristic(
+            self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
+        ) -> StateTtlConfig.Builder:
+            """Set which clock decides what is expired."""
+            return self._change(ttl_time_characteristic=ttl_time_characteristic)
+
+        def use_processing_time(self) -> StateTtlConfig.Builder:
+            """The processing time decides what is expired (the default)."""
+            return self.set_ttl_time_characteristic(
+                StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
+            )
+
+        def use_event_time(self) -> StateTtlConfig.Builder:
+            """The watermark decides what is expired (ours, not Flink's)."""
+            return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
+
+        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+            """Full snapshots leave expired entries out."""
+            return self._add(_Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT, _Cleanup.EMPTY_STRATEGY)
+
+        def cleanup_incrementally(
+            self, cleanup_size: int, run_cleanup_for_every_record: bool
+        ) -> StateTtlConfig.Builder:
+            """Check `cleanup_size` entries per access; see IncrementalCleanupStrategy."""
+            return self._add(
+                _Cleanup.Strategies.INCREMENTAL_CLEANUP,
+                _Cleanup.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
+            )
+
+        def cleanup_in_rocksdb_compact_filter(
+            self,
+            query_time_after_num_entries: int,
+            periodic_compaction_time: DurationLike | None = None,
+        ) -> StateTtlConfig.Builder:
+            """Clean in compaction; see RocksdbCompactFilterCleanupStrategy."""
+            return self._add(
+                _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER,
+                _Cleanup.RocksdbCompactFilterCleanupStrategy(
+                    query_time_after_num_entries, periodic_compaction_time
+                ),
+            )
+
+        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+            """Drop the default cleanups; those set explicitly stay."""
+            return self._change(
+                cleanup_strategies=attrs.evolve(
+                    self._config.get_cleanup_strategies(),
+                    is_cleanup_in_background=False,
+                )
+            )
+
+        def set_ttl(self, ttl: DurationLike) -> StateTtlConfig.Builder:
+            """Set how long an entry lives."""
+            return self._change(ttl=ttl)
+
+        def build(self) -> StateTtlConfig:
+            """The configuration so far; the builder can go on from here."""
+            return self._config
+
+        def _change(self, **changes: Any) -> StateTtlConfig.Builder:
+            self._config = attrs.evolve(self._config, **changes)
+            return self
+
+        def _add(
+            self,
+            name: StateTtlConfig.CleanupStrategies.Strategies,
+            strategy: StateTtlConfig.CleanupStrategies.CleanupStrategy,
+        ) -> StateTtlConfig.Builder:
+            cleanup = self._config.get_cleanup_strategies()
+            strategies = {**dict(cleanup._strategies), name: strategy}
+            return self._change(cleanup_strategies=attrs.evolve(cleanup, strategies=strategies))
+
+    DISABLED: ClassVar[StateTtlConfig]
+    """No TTL, as Java's: `enable_time_to_live(DISABLED)` switches it off again."""
+
+    _update_type: UpdateType = attrs.field(
+        default=UpdateType.OnCreateAndWrite, validator=_member_of(UpdateType)
+    )
+    _state_visibility: StateVisibility = attrs.field(
+        default=StateVisibility.NeverReturnExpired, validator=_member_of(StateVisibility)
+    )
+    _ttl_time_characteristic: TtlTimeCharacteristic = attrs.field(
+        default=TtlTimeCharacteristic.ProcessingTime,
+        validator=_member_of(TtlTimeCharacteristic),
+    )
+    _ttl: Time = attrs.field(default=None, converter=_to_ttl)
+    _cleanup_strategies: CleanupStrategies = attrs.field(
+        factory=CleanupStrategies,
+        validator=_of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
+    )
+
+    @staticmethod
+    def new_builder(ttl: DurationLike | StateTtlConfig) -> StateTtlConfig.Builder:
+        """A builder of a TTL this long, or of a changed copy of a configuration.
+
+        Args:
+            ttl: `Time`, `timedelta`, `Duration`, an int of ms, or what to copy.
+
+        Raises:
+            DeclarationTypeError: It is none of these.
+            DeclarationValueError: It is shorter than 1 ms.
+        """
+        return StateTtlConfig.Builder(ttl)
+
+    def get_update_type(self) -> StateTtlConfig.UpdateType:
+        """What renews the stamp of an entry."""
+        return self._update_type
+
+    def get_state_visibility(self) -> StateTtlConfig.StateVisibility:
+        """What a reader sees of an expired entry that is still stored."""
+        return self._state_visibility
+
+    def get_ttl(self) -> Time:
+        """How long an entry lives."""
+        return self._ttl
+
+    def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
+        """Which clock decides what is expired."""
+        return self._ttl_time_characteristic
+
+    def is_enabled(self) -> bool:
+        """Whether entries are stamped at all."""
+        return self._update_type is not StateTtlConfig.UpdateType.Disabled
+
+    def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
+        """Who removes expired entries that nobody reads."""
+        return self._cleanup_strategies
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long an entry lives, in ms."""
+        return self._ttl.to_milliseconds()
+
+    def __repr__(self) -> str:
+        # PyFlink's letters, its uneven spaces included.
+        return (
+            f"StateTtlConfig<update_type={self._update_type!s}, "
+            f"state_visibility={self._state_visibility!s},"
+            f"ttl_time_characteristic ={self._ttl_time_characteristic!s},"
+            f"ttl={self._ttl!s}>"
+        )
+
+
+_Cleanup = StateTtlConfig.CleanupStrategies
+_StrategyItems = tuple[tuple[_Cleanup.Strategies, _Cleanup.CleanupStrategy], ...]
+_Strategies = Mapping[_Cleanup.Strategies, _Cleanup.CleanupStrategy] | _StrategyItems
+
+# Java's: a TTL has to be given, so it is the longest there is.
+StateTtlConfig.DISABLED = StateTtlConfig(
+    update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
+)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: one Spark session, and how hard Hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+SPARK_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+# No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
+settings.register_profile("default", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile(
+    "thorough",
+    deadline=None,
+    max_examples=2_000,
+    stateful_step_count=100,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the `spark` fixture, directly or through another one."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local Spark with two cores, its workers running this interpreter and this checkout."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    from pyspark.sql import SparkSession
+
+    from pyflinklike.errors import HostError
+    from pyflinklike.spark.java import check_java
+
+    try:
+        check_java()
+    except HostError as missing:
+        pytest.skip(str(missing))
+
+    python_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", python_path)
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.delenv("SPARK_HOME", raising=False)
+        # collect() shows timestamps in the driver's own time zone, not in the session's.
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        builder = SparkSession.builder.master("local[2]").appName("pyflinklike tests")
+        directory = tmp_path_factory.mktemp("warehouse")
+        session = (
+            builder.config(map=SPARK_SETTINGS)
+            .config("spark.sql.warehouse.dir", str(directory))
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+    time.tzset()
