@@ -8,7 +8,7 @@ entry.  Replaying them in order gives the working state.
 A segment is a fixed header and a body of sections:
 
     header   magic "PFL", format version, flags, nonce (16 bytes), parent's
-             nonce (16 bytes), length of the plain body, CRC-32 of what follows
+             nonce (16 bytes), length of the plain body, CRC-32 of all the rest
     section  kind, table id, number of bytes, then
              DECLARE  what the table is, as JSON: once per table and lineage
              ENTRIES  one Arrow record-batch message with the columns
@@ -43,7 +43,9 @@ __all__ = ["Declaration", "Section", "Segment", "decode_entries", "encode_entrie
 FORMAT_VERSION = 1
 
 _MAGIC = b"PFL"
-_HEADER = struct.Struct("<3sBB16s16sII")
+_HEADER = struct.Struct("<3sBB16s16sI")
+_CHECKSUM = struct.Struct("<I")
+_BODY_AT = _HEADER.size + _CHECKSUM.size
 _SECTION = struct.Struct("<BHI")
 _DECLARE, _ENTRIES = 0, 1
 _COMPRESSED = 1
@@ -147,10 +149,8 @@ class Segment:
             flags = _COMPRESSED
             stored = pa.compress(stored, codec="lz4_raw", asbytes=True)
         parent = self.parent or bytes(16)
-        head = _HEADER.pack(
-            _MAGIC, FORMAT_VERSION, flags, self.nonce, parent, plain_size, zlib.crc32(stored)
-        )
-        return head + stored
+        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, flags, self.nonce, parent, plain_size)
+        return head + _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))) + stored
 
 
 def read_segment(blob: bytes, where: str) -> Segment:
@@ -163,19 +163,21 @@ def read_segment(blob: bytes, where: str) -> Segment:
     Raises:
         CorruptStateError: It is damaged, cut short, or of another format version.
     """
-    if len(blob) < _HEADER.size or blob[:3] != _MAGIC:
+    if len(blob) < _BODY_AT or blob[:3] != _MAGIC:
         msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
         raise CorruptStateError(f"{msg}; {_RESTORE_ADVICE}")
-    _, version, flags, nonce, parent, size, checksum = _HEADER.unpack_from(blob)
+    _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
     if version != FORMAT_VERSION:
         msg = (
             f"{where}: this version of pyflinklike reads state format {FORMAT_VERSION}, "
             f"got format {version}; run the version that wrote it"
         )
         raise CorruptStateError(msg)
-    body = blob[_HEADER.size :]
-    if zlib.crc32(body) != checksum:
-        msg = f"{where}: the checksum of a segment must be {checksum:#x}, got {zlib.crc32(body):#x}"
+    body = blob[_BODY_AT:]
+    (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
+    found = zlib.crc32(body, zlib.crc32(blob[: _HEADER.size]))
+    if found != checksum:
+        msg = f"{where}: the checksum of a segment must be {checksum:#x}, got {found:#x}"
         raise CorruptStateError(f"{msg}; {_RESTORE_ADVICE}")
     if flags & _COMPRESSED:
         body = pa.decompress(body, decompressed_size=size, codec="lz4_raw", asbytes=True)
@@ -235,7 +237,8 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
             f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {error}"
         )
         raise IncompatibleStateError(msg) from error
-    return bytes((flags,)) + batch.serialize().to_pybytes()
+    payload: bytes = batch.serialize().to_pybytes()
+    return bytes((flags,)) + payload
 
 
 def decode_entries(

@@ -10,7 +10,7 @@ be equal to one another, stand for themselves; any other key is kept encoded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -34,7 +34,7 @@ class EncodedKey:
 class AnyKeyTypeInfo(TypeInformation):
     """Keys of any type `pyflinklike.keycodec` takes."""
 
-    arrow_type: ClassVar[pa.DataType] = pa.binary()
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
     @property
     def is_identity(self) -> bool:
@@ -43,7 +43,16 @@ class AnyKeyTypeInfo(TypeInformation):
 
     def freeze(self, value: Any) -> Any:
         """The key itself, or its encoding."""
-        return value if type(value) in _PLAIN else EncodedKey(encode_key(value))
+        kind = type(value)
+        if kind is str and value.isascii():
+            return value
+        if kind is int or kind is bytes:
+            return value
+        # What is not plain already is told apart, and checked, by its encoding:
+        # an enum of str is the key its value is, a lone surrogate is refused.
+        encoded = encode_key(value)
+        plain = decode_key(encoded)
+        return plain if type(plain) in _PLAIN else EncodedKey(encoded)
 
     def thaw(self, stored: Any) -> Any:
         """The key."""

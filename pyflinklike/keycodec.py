@@ -111,7 +111,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         seconds = (key.hour * 60 + key.minute) * 60 + key.second
         _encode_int(seconds * 1_000_000 + key.microsecond, out)
     elif isinstance(key, Decimal):
-        _terminated(_DECIMAL, str(key.normalize()).encode(), out)
+        _terminated(_DECIMAL, str(_normalized(key)).encode(), out)
     else:
         msg = (
             "a key must be a str, int, float, bool, bytes, Decimal, date, time, datetime or a "
@@ -119,6 +119,17 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
             "declare the key type Types.PICKLED_BYTE_ARRAY()"
         )
         raise StateValueError(msg)
+
+
+def _normalized(key: Decimal) -> Decimal:
+    """The one form of equal numbers; `Decimal.normalize` would round to the context."""
+    if not key:
+        return Decimal(0)
+    if not key.is_finite():
+        return key
+    sign, digits, exponent = key.as_tuple()
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    return Decimal((sign, digits[: len(digits) - zeros], int(exponent) + zeros))
 
 
 def _terminated(tag: int, data: bytes, out: bytearray) -> None:
@@ -182,7 +193,7 @@ def _decode_temporal(tag: int, data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
-    elements = []
+    elements: list[Any] = []
     while True:
         if data[at] == _NONE:
             if data[at + 1 : at + 2] != b"\xff":

@@ -139,7 +139,6 @@ class KeyGroupLog:
         backend: Holds the working state.
         key_type: Of the keys.
         max_parallelism: The number of key groups.
-        now: The processing time in ms, for entries that TTL was switched on for.
         operator: Name of the operator, for messages.
         before_compaction: Deletes what a compaction shall not keep.
     """
@@ -149,14 +148,12 @@ class KeyGroupLog:
         backend: KeyedStateBackend,
         key_type: TypeInformation,
         max_parallelism: int,
-        now: Callable[[], int],
         operator: str,
         before_compaction: Callable[[], None],
     ) -> None:
         self._backend = backend
         self._key_type = key_type
         self._max_parallelism = max_parallelism
-        self._now = now
         self._operator = operator
         self._before_compaction = before_compaction
 
@@ -220,8 +217,13 @@ class KeyGroupLog:
     def _where(self, index: int) -> str:
         return f"operator {self._operator!r}, key group {index}"
 
-    def restored(self, group: KeyGroup, spec: TableSpec) -> list[TableChanges]:
+    def restored(self, group: KeyGroup, spec: TableSpec, stamp: int) -> list[TableChanges]:
         """The entries of a table that were read but not yet applied.
+
+        Args:
+            group: Which has read them.
+            spec: Of the table.
+            stamp: For entries written before TTL was switched on, in ms.
 
         Raises:
             IncompatibleStateError: They were written under another declaration.
@@ -236,9 +238,7 @@ class KeyGroupLog:
             if has_stamps(section) != spec.stamped:
                 group.rewrite = True
             changes.append(
-                decode_entries(
-                    section, spec, self._key_type, self._now(), self._where(group.index)
-                )
+                decode_entries(section, spec, self._key_type, stamp, self._where(group.index))
             )
         return changes
 
@@ -341,5 +341,7 @@ class KeyGroupLog:
         store.write_head(None)
         group.nonce = b""
         group.next_sequence = 0
+        group.declared.clear()  # the next log has to declare its tables itself
+        group.declarations.clear()
         group.rewrite = False
         return 0

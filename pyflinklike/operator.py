@@ -18,6 +18,7 @@ What the function yields is gathered in `outputs` until the host takes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import GeneratorType
 from typing import Any
 
 import attrs
@@ -123,7 +124,6 @@ class KeyedProcessOperator:
             self.backend,
             key_type,
             task.max_parallelism,
-            lambda: self.clock.processing_time,
             task.name,
             self.drop_expired,
         )
@@ -223,7 +223,10 @@ class KeyedProcessOperator:
 
     def _restore(self, spec: TableSpec) -> None:
         assert self._group is not None
-        for changes in self._log.restored(self._group, spec):
+        assembled = self.runtime_context.assembled.get(spec.name)
+        ttl = assembled.ttl if assembled is not None else None
+        stamp = ttl.stamp() if ttl is not None else 0
+        for changes in self._log.restored(self._group, spec, stamp):
             self.backend.apply(changes)
 
     def _without_expired(self, contents: TableChanges) -> TableChanges:
@@ -261,7 +264,9 @@ class KeyedProcessOperator:
                 the working state, which the host must then not commit.
         """
         scope, clock, context = self.scope, self.clock, self._context
-        process_element, emit = self.function.process_element, self._emit
+        process_element = self.function.process_element
+        emit_side, emit_main = self._emit_side, self.outputs.main.append
+        emit_key = self.outputs.keys.append
         sweeping = self.runtime_context.sweeping_every_record
         context.domain = None
         value: Any = None
@@ -271,8 +276,17 @@ class KeyedProcessOperator:
                     for ttl in sweeping:
                         ttl.sweep_some()
                 results = process_element(value, context)
-                if results is not None:
-                    emit(results)
+                if results is None:
+                    continue
+                if results.__class__ is not GeneratorType:
+                    _check_results(results)
+                # The same as _emit, without a call per record.
+                for result in results:
+                    if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                        emit_side(result)
+                    else:
+                        emit_main(result)
+                        emit_key(scope.key)
         except PyflinklikeError as error:
             _add_note(error, self._described("process_element", value))
             raise
@@ -284,12 +298,8 @@ class KeyedProcessOperator:
             clock.timestamp = None
 
     def _emit(self, results: Iterable[Any]) -> None:
-        if isinstance(results, (Row, str, bytes, Mapping)):
-            msg = (
-                f"process_element and on_timer give an iterable of outputs, got {results!r}; "
-                "yield it instead of returning it"
-            )
-            raise OutputError(msg)
+        if results.__class__ is not GeneratorType:
+            _check_results(results)
         outputs, key = self.outputs, self.scope.key
         for result in results:
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
@@ -336,6 +346,8 @@ class KeyedProcessOperator:
             while (timestamp := queue.pop_due(now)) is not None:
                 context.fired_at = timestamp
                 fired += 1
+                for ttl in self.runtime_context.sweeping_every_record:
+                    ttl.sweep_some()
                 results = self.function.on_timer(timestamp, context)
                 if results is not None:
                     self._emit(results)
@@ -393,6 +405,15 @@ class KeyedProcessOperator:
             f"{self._name()}.{method} failed for key {shown}, {what} {subject!r}, "
             f"at time {self._context.timestamp()}"
         )
+
+
+def _check_results(results: Any) -> None:
+    if isinstance(results, (Row, str, bytes, Mapping)):
+        msg = (
+            f"process_element and on_timer give an iterable of outputs, got {results!r}; "
+            "yield it instead of returning it"
+        )
+        raise OutputError(msg)
 
 
 def _cause(error: Exception) -> str:

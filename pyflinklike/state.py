@@ -46,11 +46,13 @@ class State:
         type_info: Of the values in the table.
     """
 
-    __slots__ = ("_freeze", "_table", "_thaw", "name")
+    __slots__ = ("_freeze", "_get", "_put", "_table", "_thaw", "name")
 
     def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
         self.name = name
         self._table = table
+        self._get = table.get
+        self._put = table.put
         self._freeze = type_info.freeze
         self._thaw = None if type_info.is_identity else type_info.thaw
 
@@ -89,7 +91,7 @@ class ValueState(State, Generic[T]):
 
         It is the caller's own: changing it has no effect until `update`.
         """
-        stored = self._table.get(None)
+        stored = self._get(None)
         if stored is MISSING:
             return None
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
@@ -103,7 +105,11 @@ class ValueState(State, Generic[T]):
         if value is None:
             self._table.delete(None)
             return
-        self._table.put(None, self._frozen(value))
+        try:
+            stored = self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._put(None, stored)
 
     def clear(self) -> None:
         """Remove the value."""
@@ -141,8 +147,7 @@ class ListState(MergingState[T, Iterable[T]]):
         What is iterated is the list as it was at this call; with a TTL, each
         element is judged when it is reached.
         """
-        elements = self._table.elements()
-        return elements if self._thaw is None else _Thawed(elements, self._thaw)
+        return _Elements(self._table.elements(), self._thaw)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -212,7 +217,7 @@ class MapState(State, Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value under a user key, or None."""
-        stored = self._table.get(self._frozen_key(key))
+        stored = self._get(self._frozen_key(key))
         if stored is MISSING:
             return None
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
@@ -223,7 +228,7 @@ class MapState(State, Generic[K, V]):
         Raises:
             StateValueError: The key is None, or either does not fit its type.
         """
-        self._table.put(self._frozen_key(key), self._frozen(value))
+        self._put(self._frozen_key(key), self._frozen(value))
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Store every item of a mapping, all or (where one is refused) none.
@@ -242,7 +247,7 @@ class MapState(State, Generic[K, V]):
 
     def contains(self, key: K) -> bool:
         """Whether there is an entry under a user key, be its value None."""
-        return self._table.get(self._frozen_key(key)) is not MISSING
+        return self._get(self._frozen_key(key)) is not MISSING
 
     def items(self) -> Iterable[tuple[K, V]]:
         """The entries there are at this call, in no specified order."""
@@ -288,7 +293,7 @@ class ReducingState(MergingState[T, T]):
 
     def get(self) -> T | None:  # type: ignore[override]
         """The elements reduced so far, or None where there is none."""
-        stored = self._table.get(None)
+        stored = self._get(None)
         if stored is MISSING:
             return None
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
@@ -302,14 +307,14 @@ class ReducingState(MergingState[T, T]):
         if value is None:
             raise self._refuse_none("an element")
         frozen = self._frozen(value)
-        stored = self._table.get(None)
+        stored = self._get(None)
         if stored is not MISSING:
             reduced = self._fold(stored if self._thaw is None else self._thaw(stored), value)
             if reduced is None:
                 self._table.delete(None)
                 return
             frozen = self._frozen(reduced)
-        self._table.put(None, frozen)
+        self._put(None, frozen)
 
     def _fold(self, current: T, value: T) -> T:
         try:
@@ -336,7 +341,7 @@ class AggregatingState(MergingState[IN, OUT]):
 
     def get(self) -> OUT | None:  # type: ignore[override]
         """`get_result` of the accumulator, or None where nothing was added."""
-        stored = self._table.get(None)
+        stored = self._get(None)
         if stored is MISSING:
             return None
         accumulator = stored if self._thaw is None else self._thaw(stored)
@@ -354,7 +359,7 @@ class AggregatingState(MergingState[IN, OUT]):
         """
         if value is None:
             raise self._refuse_none("an element")
-        stored = self._table.get(None)
+        stored = self._get(None)
         try:
             if stored is MISSING:
                 accumulator = self._function.create_accumulator()
@@ -367,18 +372,18 @@ class AggregatingState(MergingState[IN, OUT]):
         if accumulator is None:
             self._table.delete(None)
             return
-        self._table.put(None, self._frozen(accumulator))
+        self._put(None, self._frozen(accumulator))
 
 
-class _Thawed:
-    """Elements thawed while they are iterated."""
+class _Elements:
+    """Elements thawed while they are iterated; an iterable of one kind for every type."""
 
-    def __init__(self, stored: Iterable[Any], thaw: Callable[[Any], Any]) -> None:
+    def __init__(self, stored: Iterable[Any], thaw: Callable[[Any], Any] | None) -> None:
         self._stored = stored
         self._thaw = thaw
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._thaw, self._stored)
+        return iter(self._stored) if self._thaw is None else map(self._thaw, self._stored)
 
 
 class _Items:

@@ -131,6 +131,8 @@ class TableSpec:
 class Table(Protocol):
     """The entries of one state under the current key."""
 
+    spec: TableSpec
+
     def get(self, user_key: Hashable) -> Entry:
         """The entry, or `MISSING`."""
 

@@ -22,7 +22,8 @@ The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`,
 The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`,
 its watermark.  An event-time stamp is the larger of the watermark and the
 element's timestamp, so that an entry written ahead of the watermark does not
-die young.  Both stand still during a call, so all checks of a call agree.
+die young; one written before either is known stays until it is written again.
+Both stand still during a call, so all checks of a call agree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.clock import MAX_WATERMARK, Clock
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from pyflinklike.table import MISSING, Entry, Table
 from pyflinklike.ttl_config import StateTtlConfig
 
@@ -50,6 +51,7 @@ class TtlTable:
     """
 
     def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
+        self.spec = table.spec
         self._table = table
         self._clock = clock
         self._ttl = config.ttl_ms
@@ -82,10 +84,11 @@ class TtlTable:
         clock = self._clock
         if not self._event_time:
             return clock.processing_time
-        timestamp = clock.timestamp
-        if timestamp is None or timestamp < clock.watermark:
-            return clock.watermark
-        return timestamp
+        stamp = clock.watermark
+        if clock.timestamp is not None and clock.timestamp > stamp:
+            stamp = clock.timestamp
+        # Written before any time is known, so it cannot be said to grow old.
+        return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
 
     def horizon(self) -> int:
         """The latest stamp that is expired now, in ms."""

@@ -40,14 +40,18 @@ class WarmGroups:
         return group
 
     def keep(self, owner: Hashable, group: KeyGroup, limit: int) -> None:
-        """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing."""
-        if not limit:
-            return
-        size = estimated_bytes(group)
+        """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing.
+
+        A group that does not fit by itself is dropped at once, and no other for it.
+        """
+        size = estimated_bytes(group) if limit else 0
         with self._lock:
             _, former = self._groups.pop(owner, (None, 0))
+            self._bytes -= former
+            if not limit or size > limit:
+                return
             self._groups[owner] = (group, size)
-            self._bytes += size - former
+            self._bytes += size
             while self._bytes > limit and self._groups:
                 _, (_, dropped) = self._groups.popitem(last=False)
                 self._bytes -= dropped

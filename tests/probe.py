@@ -168,7 +168,9 @@ class Driver:
 
 def _listed(result: Any) -> Any:
     """What a state gives to iterate, as a list."""
-    if isinstance(result, Iterable) and not isinstance(result, (str, bytes, tuple, list, dict)):
+    if isinstance(result, Iterable) and not isinstance(
+        result, (str, bytes, tuple, list, dict, set)
+    ):
         return list(result)
     return result
 

@@ -5,9 +5,9 @@ import pytest
 
 pytest.register_assert_rewrite("pyflinklike.testing.conformance")
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.testing.conformance import StateBackendConformance
+from pyflinklike.backends.base import StateBackend  # noqa: E402
+from pyflinklike.backends.heap import HashMapStateBackend  # noqa: E402
+from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
 
 
 class TestHashMapStateBackend(StateBackendConformance):

@@ -35,6 +35,7 @@ LAYERS = [
             "_type_times",
             "types",
             "keycodec",
+            "key_types",
             "table",
         ],
     ),

@@ -125,7 +125,7 @@ def test_none_is_refused_and_changes_nothing(descriptor, refused):
     state = drive(descriptor)
     state.add(1)
     method, argument = refused
-    with pytest.raises(StateValueError, match="state 's': .* must not be None"):
+    with pytest.raises(StateValueError, match=r"state 's': .* must not be None"):
         getattr(state, method)(argument)
     assert [1] == state.get()
 

@@ -21,6 +21,8 @@ from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableS
 
 __all__ = ["HeapTableData", "ManyTable", "SingleTable", "new_table"]
 
+_PUT, _DELETED, _REBORN = range(3)
+
 
 @attrs.define
 class HeapTableData:
@@ -29,8 +31,10 @@ class HeapTableData:
     Args:
         entries: Key to entry (`SINGLE`), or key to user key to entry.
         dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
-            changed user keys.  Dicts rather than sets: what is logged keeps the
-            order in which it was written, so a rebuilt map iterates as the warm one.
+            changed user keys and what happened to each: put, deleted, or put again
+            after a deletion.  What is logged keeps the order in which it was written,
+            and a reborn entry is logged as a deletion and a put, so that a rebuilt
+            map or list iterates as the warm one.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
         cursor: Where the running sweep goes on.
@@ -68,7 +72,8 @@ class SingleTable:
 
     def delete(self, user_key: Hashable) -> None:
         key = self._scope.key
-        if self._entries.pop(key, MISSING) is not MISSING:
+        if key in self._entries:  # an empty dict would pop without hashing NO_KEY
+            del self._entries[key]
             self._dirty[key] = None
 
     def append(self, entry: Entry) -> None:
@@ -136,6 +141,8 @@ class SingleTable:
         )
 
     def apply(self, changes: TableChanges) -> None:
+        for key in changes.cleared:
+            self._entries.pop(key, None)
         if MISSING in changes.entries:
             for key, entry in zip(changes.keys, changes.entries):
                 if entry is MISSING:
@@ -170,14 +177,16 @@ class ManyTable:
         mine = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = {}
-        if user_key not in mine:
-            self._data.size += 1
-        mine[user_key] = entry
         touched = self._dirty.get(key)
         if touched is None:
-            self._dirty[key] = {user_key: None}
-        else:
-            touched[user_key] = None
+            touched = self._dirty[key] = {}
+        if user_key not in mine:
+            self._data.size += 1
+            # Deleted before: it comes after the others now, and must so when rebuilt.
+            touched[user_key] = _REBORN if touched.pop(user_key, _PUT) else _PUT
+        elif user_key not in touched:
+            touched[user_key] = _PUT
+        mine[user_key] = entry
 
     def delete(self, user_key: Hashable) -> None:
         self._delete(self._scope.key, user_key)
@@ -190,10 +199,7 @@ class ManyTable:
         self._data.size -= 1
         if not mine:
             del self._entries[key]
-        touched = self._dirty.setdefault(key, {})
-        # An entry deleted and put again must be logged, and so rebuilt, at the end.
-        touched.pop(user_key, None)
-        touched[user_key] = None
+        self._dirty.setdefault(key, {})[user_key] = _DELETED
 
     def append(self, entry: Entry) -> None:
         mine = self._entries.get(self._scope.key)
@@ -212,8 +218,9 @@ class ManyTable:
 
     def clear(self) -> None:
         key = self._scope.key
-        mine = self._entries.pop(key, None)
+        mine = self._entries.get(key)
         if mine is not None:
+            del self._entries[key]
             self._data.size -= len(mine)
             self._data.cleared[key] = None
             self._dirty.pop(key, None)
@@ -267,6 +274,11 @@ class ManyTable:
         changes = TableChanges(self.spec, cleared=list(self._data.cleared))
         for key, touched in self._dirty.items():
             mine = self._entries.get(key, {})
+            if _REBORN in touched.values():
+                reborn = [user_key for user_key, how in touched.items() if how == _REBORN]
+                changes.keys.extend([key] * len(reborn))
+                changes.user_keys.extend(reborn)
+                changes.entries.extend([MISSING] * len(reborn))
             changes.keys.extend([key] * len(touched))
             changes.user_keys.extend(touched)
             changes.entries.extend(map(mine.get, touched, _missing_for(touched)))

@@ -21,12 +21,11 @@ from pyspark import TaskContext
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.keygroups import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, refuse_null_keys
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["run_batch"]
-
-_ROWS_PER_BATCH = 50_000
 
 
 def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -62,9 +61,11 @@ class _BatchRunner:
         self._arrange = plan.layout.arranger()
         self._index: int | None = None
 
-    def process(self, index: int, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    @without_collection
+    def process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
+        results = []
         if index != self._index:
-            yield from self.end_group()
+            results += self.end_group()
             self._index = index
             clock = self.operator.clock
             clock.watermark = MIN_WATERMARK
@@ -73,17 +74,17 @@ class _BatchRunner:
         refuse_null_keys(records, self._plan.reader.key_columns)
         elements = records.select(records.schema.names[2:])
         self.operator.process(*self._plan.reader.read(elements, in_order=True))
-        if len(self.operator.outputs.main) >= _ROWS_PER_BATCH:
-            yield from self._outputs()
+        return results + self._outputs()
 
-    def end_group(self) -> Iterator[pa.RecordBatch]:
-        if self._index is not None:
-            self.operator.advance_watermark(MAX_WATERMARK)
-            yield from self._outputs()
+    def end_group(self) -> list[pa.RecordBatch]:
+        if self._index is None:
+            return []
+        self.operator.advance_watermark(MAX_WATERMARK)
+        return self._outputs()
 
-    def _outputs(self) -> Iterator[pa.RecordBatch]:
-        for number, batch in self._encode(self.operator.take_outputs()):
-            yield self._arrange(number, batch)
+    def _outputs(self) -> list[pa.RecordBatch]:
+        outputs = self.operator.take_outputs()
+        return [self._arrange(number, batch) for number, batch in self._encode(outputs)]
 
 
 def _by_key_group(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -22,18 +22,8 @@ from pyflinklike.row import Row, row_class
 __all__ = ["OutputEncoder", "milliseconds", "to_python", "to_rows"]
 
 
-def to_rows(batch: pa.RecordBatch, time_zone: str) -> list[Row]:
-    """The rows of a batch.
-
-    Args:
-        batch: Of the element's columns.
-        time_zone: Of the Spark session.
-    """
-    columns = [to_python(column, time_zone) for column in batch.columns]
-    return _rows(tuple(batch.schema.names), columns, batch.num_rows)
-
-
-def _rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
+def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
+    """So many rows of Python columns with these names."""
     cls = row_class(names)
     if not columns:
         return [cls._make(()) for _ in range(count)]
@@ -52,7 +42,7 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
     if pa.types.is_struct(kind):
         fields = [to_python(part, time_zone) for part in column.flatten()]
         names = tuple(kind.field(index).name for index in range(kind.num_fields))
-        return _nulled(_rows(names, fields, len(column)), column)
+        return _nulled(to_rows(names, fields, len(column)), column)
     if pa.types.is_map(kind):
         keys, items = to_python(column.keys, time_zone), to_python(column.items, time_zone)
         return _sliced(column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop])))

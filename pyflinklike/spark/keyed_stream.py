@@ -43,6 +43,7 @@ from pyflinklike.spark.transform import (
 __all__ = ["KeyedStream", "key_by"]
 
 _MAX_KEY_GROUPS = 32_768
+_dumps: Any = cloudpickle.dumps
 _ARRIVAL = "__arrival"
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -268,7 +269,7 @@ def _checked_backend(state_backend: Any) -> StateBackend:
 
 def _check_pickle(function: KeyedProcessFunction) -> None:
     try:
-        cloudpickle.dumps(function)
+        _dumps(function)
     except Exception as error:
         held = ", ".join(
             f"{name}={value!r}" for name, value in vars(function).items() if not _pickles(value)
@@ -284,7 +285,7 @@ def _check_pickle(function: KeyedProcessFunction) -> None:
 
 def _pickles(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        _dumps(value)
     except Exception:
         return False
     return True

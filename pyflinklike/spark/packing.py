@@ -48,8 +48,9 @@ _MAX_PAYLOADS = 1 << 32
 
 def to_payload(batch: pa.RecordBatch) -> bytes:
     """A record batch with its schema, as bytes."""
-    schema = batch.schema.serialize().to_pybytes()
-    return _SIZE.pack(len(schema)) + schema + batch.serialize().to_pybytes()
+    schema: bytes = batch.schema.serialize().to_pybytes()
+    records: bytes = batch.serialize().to_pybytes()
+    return _SIZE.pack(len(schema)) + schema + records
 
 
 def payload_to_batch(payload: bytes) -> pa.RecordBatch:

@@ -53,10 +53,12 @@ class RecordReader:
                 order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
                 records, column = records.take(order), column.take(order)
             times = column.to_pylist()
-        return self._keys(records), to_rows(records, self.time_zone), times
+        names = tuple(records.schema.names)
+        columns = [to_python(column, self.time_zone) for column in records.columns]
+        elements = to_rows(names, columns, records.num_rows)
+        return self._keys([columns[names.index(name)] for name in self.key_columns]), elements, times
 
-    def _keys(self, records: pa.RecordBatch) -> list[Any]:
-        columns = [to_python(records.column(name), self.time_zone) for name in self.key_columns]
+    def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
         # A key of plain columns is its own frozen form: Spark's type decides.
         return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]

@@ -152,7 +152,8 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         msg = f"{what} must have at least one column, got {output_type!r}"
         raise DeclarationValueError(msg)
     arrow_schema(schema)
-    return schema
+    checked: st.StructType = schema
+    return checked
 
 
 def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
@@ -170,10 +171,9 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
             ]
         )
     if isinstance(type_info, MapTypeInfo):
-        key, value = type_info.key_type, type_info.value_type
+        key, value = type_info._key_type_info, type_info._value_type_info
         return st.MapType(_spark_type(key, what), _spark_type(value, what))
-    element = getattr(type_info, "elem_type", None) or getattr(type_info, "element_type", None)
-    if isinstance(type_info, ListTypeInfo) or element is not None:
-        return st.ArrayType(_spark_type(element, what))
+    if isinstance(type_info, ListTypeInfo):
+        return st.ArrayType(_spark_type(type_info.elem_type, what))
     msg = f"{what} must be of types that Spark has, got {type_info!r}; write it as DDL"
     raise DeclarationTypeError(msg)

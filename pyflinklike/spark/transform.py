@@ -35,6 +35,7 @@ from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.keygroups import Head, KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.outputs import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
@@ -67,11 +68,12 @@ class TimeMode(Enum):
             "processing-time timers need Spark's processing-time mode, and the function's code "
             "did not show that it uses them; pass processing_time_timers=True to process()"
         )
-        return {
+        refused: dict[TimeMode, dict[TimeDomain, PyflinklikeError]] = {
             TimeMode.NONE: {TimeDomain.EVENT_TIME: event, TimeDomain.PROCESSING_TIME: processing},
             TimeMode.EVENT_TIME: {TimeDomain.PROCESSING_TIME: processing},
             TimeMode.PROCESSING_TIME: {},
-        }[self]
+        }
+        return refused[self]
 
 
 @attrs.frozen
@@ -204,6 +206,7 @@ class KeyGroupProcessor(StatefulProcessor):
         # Spark says 0 before the first event.
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
+    @without_collection
     def _serve(
         self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
     ) -> list[tuple[int, bytes]]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -55,7 +55,7 @@ _SPECS = [_SINGLE, _MAP, _LIST]
 
 _SOME_USER_KEY = {"single": None, "map": 7, "list": 0}
 
-_VERBS = {
+_VERBS: dict[str, Callable[[Table, Any], Any]] = {
     "get": lambda table, at: table.get(at),
     "put": lambda table, at: table.put(at, "x"),
     "delete": lambda table, at: table.delete(at),
@@ -334,9 +334,9 @@ class StateBackendConformance:
         user_keys = [None] if spec.shape is Shape.SINGLE else [0, 1, 2]
         table.multi_put([(user_key, "x") for user_key in user_keys])
         read = []
-        for user_key, _ in table.items():
-            read.append(user_key)
-            table.delete(user_key)
+        for item in table.items():
+            read.append(item[0])
+            table.delete(item[0])
 
         assert (user_keys, True) == (read, table.is_empty())
 
@@ -344,7 +344,7 @@ class StateBackendConformance:
         """`items` gives what was there at the call."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, "b")])
-        read = []
+        read: list[tuple[Any, Any]] = []
         for user_key, entry in table.items():
             read.append((user_key, entry))
             table.multi_put([(user_key + 10, "new"), (1, "changed"), (2, "changed")])
@@ -376,8 +376,8 @@ class StateBackendConformance:
     def test_a_scan_stands_changes(self, one: _Instance, spec: TableSpec) -> None:
         """`scan` gives what was there at the call, whatever happens to it."""
         one.fill(spec, "a", "b", "c")
-        read = []
-        for key, _, _ in one.tables[spec.name].scan():
+        read: list[Any] = []
+        for key, *_ in one.tables[spec.name].scan():
             read.append(key)
             one.at(key)
             one.tables[spec.name].clear()
@@ -655,8 +655,8 @@ class StateBackendConformance:
         for step in _STEPS:
             for key, verb, user_key in step:
                 one.at(key)
-                user_key = None if spec.shape is Shape.SINGLE else user_key
-                _CHANGE[verb](one.tables[spec.name], user_key)
+                at = None if spec.shape is Shape.SINGLE else user_key
+                _CHANGE[verb](one.tables[spec.name], at)
             drained = one.drained()
             other.apply(drained if through == "objects" else map(_through_bytes, drained))
 
@@ -826,7 +826,7 @@ class StateBackendConformance:
         assert {} == other.contents()
 
 
-_CHANGE = {
+_CHANGE: dict[str, Callable[[Table, Any], Any]] = {
     "put": lambda table, at: table.put(at, "put"),
     "again": lambda table, at: table.put(at, "again"),
     "none": lambda table, at: table.put(at, None),

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong on Spark: one clear error, and nothing lost."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from spark_support import Feed, at, bounded, drain, model_stream, pickle_by_value, rows_of
+
+from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
+from pyflinklike.spark import key_by
+from pyflinklike.testing import KeyedProcessHarness
+
+pickle_by_value(__name__)
+
+SCHEMA = "key string, ts timestamp, n int"
+TOTALS = "key string, total long, parts array<int>"
+
+
+class Fragile(KeyedProcessFunction):
+    """Totals; fails at n = 13 as long as a file exists, after having changed its state."""
+
+    def __init__(self, flag=None):
+        self.flag = flag
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.parts = runtime_context.get_list_state(ListStateDescriptor("parts", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.parts.add(value.n)
+        total = (self.total.value() or 0) + value.n
+        self.total.update(total)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1_000)
+        if value.n == 13 and self.flag is not None and self.flag.exists():
+            raise LookupError("no such customer")
+        yield ctx.get_current_key(), total, list(self.parts)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), -timestamp, list(self.parts)
+
+
+def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tmp_path):
+    """A user's exception names function, key, element, time and cause; mended, the query gives what it would have given."""
+    flag = tmp_path / "broken"
+    flag.touch()
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add(
+        [("a", at(1_000), 1), ("b", at(1_100), 2)],
+        [("a", at(1_500), 3), ("b", at(2_050), 13), ("b", at(2_060), 5), ("a", at(2_100), 6)],
+        [("a", at(3_000), 7), ("b", at(9_000), 8)],
+    )
+    result = key_by(feed.stream(), "key").process(
+        Fragile(flag), TOTALS, event_time="ts", max_parallelism=2
+    )
+    batches = {}
+    # The same plan again, so that workers still hold what the failed batch left.
+    with pytest.raises(StreamingQueryException) as failure:
+        drain(result, tmp_path / "checkpoint")
+    flag.unlink()
+    batches = drain(result, tmp_path / "checkpoint")
+
+    message = str(failure.value)
+    for part in (
+        "UserFunctionError: Fragile.process_element failed for key 'b', element Row(key='b', ",
+        "n=13), at time 2050: LookupError: no such customer",
+        'raise LookupError("no such customer")',
+    ):
+        assert part in message
+    with KeyedProcessHarness(Fragile(), key_selector=lambda row: row.key) as harness:
+        first = [("a", 1, [1]), ("b", 2, [2])]
+        expected = rows_of(model_stream(harness, feed.elements(), "ts").output)
+    assert [*expected] == rows_of([*first, *rows_of(batches)])
+
+
+class Yields(KeyedProcessFunction):
+    """Yields what it was made with."""
+
+    def __init__(self, *outputs):
+        self.outputs = outputs
+
+    def process_element(self, value, ctx):
+        yield from self.outputs
+
+
+class Fails(KeyedProcessFunction):
+    """Fails in the method it is told."""
+
+    def __init__(self, where):
+        self.where = where
+
+    def open(self, runtime_context):
+        if self.where == "open":
+            raise OSError("no database")
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(42)
+        if self.where == "return":
+            return "abc"
+        return None
+
+    def on_timer(self, timestamp, ctx):
+        if self.where == "on_timer":
+            raise ValueError("too late")
+
+    def close(self):
+        if self.where == "close":
+            raise OSError("still busy")
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (Yields(("x", "many")), ["OutputError: op output: column 'n' is int32, got 'many' (str) for key 'k'"]),
+        (Yields(("x", 1), ("x", 2**31)), ["column 'n' is int32, got 2147483648 (int) for key 'k'"]),
+        (Yields(("x", 1), ("x",)), ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"]),
+        (Yields(("x", 1, 2)), ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"]),
+        (Yields({"s": "x", "m": 1}), ["the columns ['s', 'n'], got ['m', 's'] for key 'k'"]),
+        (Yields(7), ["a tuple, Row or mapping of the columns ['s', 'n'], got 7 for key 'k'"]),
+        (Fails("return"), ["OutputError", "got 'abc'; yield it instead of returning it", "key 'k'"]),
+        (Fails("open"), ["UserFunctionError: Fails.open failed: OSError: no database"]),
+        (Fails("close"), ["UserFunctionError: Fails.close failed: OSError: still busy"]),
+        (Fails("on_timer"), ["Fails.on_timer failed for key 'k', timer 42, at time 42: ValueError: too late"]),
+    ],
+    ids=lambda value: None if isinstance(value, list) else repr(vars(value)),
+)
+def test_a_function_that_fails_or_yields_nonsense_is_named(spark, function, parts):
+    """An output that does not fit names column, value and key; a failure names method, subject and cause."""
+    df = bounded(spark, [("k", at(5), 1)], SCHEMA)
+    result = key_by(df, "key").process(
+        function, "s string, n int", event_time="ts", max_parallelism=2, uid="op"
+    )
+
+    with pytest.raises(PythonException) as failure:
+        result.collect()
+
+    for part in parts:
+        assert part in str(failure.value)
+
+
+def test_a_null_key_is_refused_with_its_record(spark, tmp_path):
+    """In a batch and in a stream a null in the key's only column names the column and the record."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add([("a", at(1), 1), (None, at(2), 77)])
+    expected = r"StateValueError: every record needs a key, got null in column 'key' of .*77"
+
+    with pytest.raises(PythonException, match=expected):
+        key_by(feed.bounded(), "key").process(Yields(), "n int").collect()
+    with pytest.raises(StreamingQueryException, match=expected):
+        drain(key_by(feed.stream(), "key").process(Yields(), "n int"), tmp_path / "checkpoint")

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timers on a Spark stream: both domains, with data and without."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from spark_support import Feed, at, drain, pickle_by_value, rows_of, start, until
+
+from pyflinklike import KeyedProcessFunction
+from pyflinklike.spark import key_by
+
+pickle_by_value(__name__)
+
+SCHEMA = "key string, ts timestamp, n long"
+FIRED = "key string, domain string, at long, watermark long"
+
+
+class Absolute(KeyedProcessFunction):
+    """Registers an event timer at the time each record names; one of even time comes again 1 ms later."""
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value.n)
+        ctx.timer_service().register_event_time_timer(value.n)
+        return []
+
+    def on_timer(self, timestamp, ctx):
+        if not timestamp % 2:
+            ctx.timer_service().register_event_time_timer(timestamp + 1)
+        watermark = ctx.timer_service().current_watermark()
+        yield ctx.get_current_key(), ctx.time_domain().name, timestamp, watermark
+
+
+def test_event_timers_fire_with_data_without_and_in_the_past(spark, tmp_path):
+    """A due timer fires once, in the first batch whose watermark reaches it, whether its group has data, none, or there is none at all."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add(
+        # Timers at 0 and before are due at the first watermark there is.
+        [("zero", at(900), 0), ("past", at(900), -2_000), ("odd", at(1_000), 2_501)],
+        [("even", at(2_000), 3_000), ("other", at(2_000), 9_000_001)],
+        [("other", at(2_600), 9_000_001)],
+        [("late", at(100), 2_001), ("other", at(3_500), 9_000_001)],
+    )
+    result = key_by(feed.stream(), "key").process(
+        Absolute(), FIRED, event_time="ts", max_parallelism=64
+    )
+    batches = drain(result, tmp_path / "checkpoint")
+
+    event = "EVENT_TIME"
+    assert [
+        [],
+        [
+            ("past", event, -2_000, 1_000),
+            ("past", event, -1_999, 1_000),
+            ("zero", event, 0, 1_000),
+            ("zero", event, 1, 1_000),
+        ],
+        [],
+        [("late", event, 2_001, 2_600), ("odd", event, 2_501, 2_600)],
+        [("even", event, 3_000, 3_500), ("even", event, 3_001, 3_500)],
+    ] == [rows_of(rows) for rows in batches.values()]
+
+
+class BothDomains(KeyedProcessFunction):
+    """Registers timers of both domains for each record; a processing timer of key "again" comes back twice."""
+
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        timers.register_event_time_timer(ctx.timestamp() + 10)
+        timers.register_processing_time_timer(timers.current_processing_time() + value.n)
+        yield ctx.get_current_key(), "ELEMENT", ctx.timestamp(), 0
+
+    def on_timer(self, timestamp, ctx):
+        domain, timers = ctx.time_domain().name, ctx.timer_service()
+        if domain == "PROCESSING_TIME":
+            assert timestamp <= timers.current_processing_time()
+            if ctx.get_current_key() == "again" and timestamp % 3:
+                timers.register_processing_time_timer(timestamp + 1)
+            timestamp = 0
+        yield ctx.get_current_key(), domain, timestamp, 0
+
+
+def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
+    """Without new data processing timers fire as time passes and event timers as the watermark has come, over a restart."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add([("a", at(1_000), 1), ("slow", at(1_000), 8_000), ("again", at(1_005), 1)])
+    feed.add([("c", at(1_012), 1)])
+    fired: list[tuple[object, ...]] = []
+
+    def run(wanted):
+        result = key_by(feed.stream(), "key").process(
+            BothDomains(), FIRED, event_time="ts", max_parallelism=4
+        )
+        query, batches = start(result, tmp_path / "checkpoint")
+        try:
+            until(query, lambda: wanted <= {row[:3] for row in fired + rows_of(dict(batches))})
+        finally:
+            query.stop()
+        fired.extend(rows_of(batches))
+
+    processing, event = "PROCESSING_TIME", "EVENT_TIME"
+    run({("a", processing, 0), ("c", processing, 0), ("a", event, 1_010)})
+    feed.add([("d", at(1_020), 1)])
+    run({("slow", processing, 0), ("again", processing, 0), ("again", event, 1_015), ("d", processing, 0)})
+
+    once = [row[:3] for row in fired if (row[0], row[1]) != ("again", processing)]
+    assert [
+        ("a", "ELEMENT", 1_000),
+        ("a", event, 1_010),
+        ("a", processing, 0),
+        ("again", "ELEMENT", 1_005),
+        ("again", event, 1_015),
+        ("c", "ELEMENT", 1_012),
+        ("c", processing, 0),
+        ("d", "ELEMENT", 1_020),
+        ("d", processing, 0),
+        ("slow", "ELEMENT", 1_000),
+        ("slow", event, 1_010),
+        ("slow", processing, 0),
+    ] == sorted(once)
+
+
+def test_timers_that_would_never_fire_are_refused_with_the_remedy(spark, tmp_path):
+    """An event timer without an event time, and a processing timer in event-time mode, are HostErrors that name the argument."""
+
+    class Hidden(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            getattr(ctx.timer_service(), f"register_{value.key}_time_timer")(10**15)
+            return []
+
+    def run(key, **options):
+        feed = Feed(spark, tmp_path / key, SCHEMA)
+        feed.add([(key, at(1), 1)])
+        result = key_by(feed.stream(), "key").process(Hidden(), FIRED, max_parallelism=2, **options)
+        return drain(result, tmp_path / f"{key} checkpoint")
+
+    with pytest.raises(StreamingQueryException, match=r'HostError: .*pass event_time="'):
+        run("event")
+    with pytest.raises(StreamingQueryException, match=r"HostError: .*processing_time_timers=True"):
+        run("processing", event_time="ts", processing_time_timers=False)

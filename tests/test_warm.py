@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The warm cache: what it keeps, what it drops, and what it thinks that weighs."""
+
+import pytest
+
+from pyflinklike.backends.heap_tables import HeapTableData
+from pyflinklike.changelog import Declaration, Section
+from pyflinklike.clock import TimeDomain
+from pyflinklike.keygroups import KeyGroup
+from pyflinklike.timers import Heap
+from pyflinklike.warm import WarmGroups, estimated_bytes
+
+PLENTY = 10**9
+
+
+def group_of(entries):
+    """A group of one table."""
+    return KeyGroup(0, tables={"t": HeapTableData(entries=entries)})
+
+
+@pytest.fixture
+def warm() -> WarmGroups:
+    """An empty cache."""
+    return WarmGroups()
+
+
+def test_a_group_is_kept(warm):
+    """And is the same object when it is taken."""
+    group = group_of({})
+    warm.keep("a", group, PLENTY)
+
+    assert group is warm.take("a")
+
+
+def test_a_group_is_taken_once(warm):
+    """While it is worked on, it is gone."""
+    warm.keep("a", group_of({}), PLENTY)
+    warm.take("a")
+
+    assert None is warm.take("a")
+
+
+def test_an_unknown_group_is_not_there(warm):
+    """Taking it is no error."""
+    assert None is warm.take("a")
+
+
+def test_an_empty_cache_weighs_nothing(warm):
+    """Whatever came and went."""
+    warm.keep("a", group_of({"k": 1}), PLENTY)
+    warm.keep("a", group_of({"k": 2}), PLENTY)
+    warm.take("a")
+
+    assert (0, 0) == (len(warm), warm.total_bytes)
+
+
+def test_the_total_is_the_weight_of_what_is_kept(warm):
+    """A group that is kept again counts once."""
+    group = group_of({"k": 1})
+    warm.keep("a", group, PLENTY)
+    warm.keep("a", group, PLENTY)
+    warm.keep("b", group, PLENTY)
+
+    assert 2 * estimated_bytes(group) == warm.total_bytes
+
+
+def test_the_group_used_least_recently_is_dropped_first(warm):
+    """Being kept again is a use."""
+    group = group_of({"k": 1})
+    limit = 2 * estimated_bytes(group)
+    for owner in ["a", "b", "a", "c"]:
+        warm.keep(owner, group, limit)
+
+    assert (None, group, group) == (warm.take("b"), warm.take("a"), warm.take("c"))
+
+
+def test_the_cache_stays_within_its_limit(warm):
+    """Whatever is kept."""
+    limit = 50_000
+    totals = []
+    for number in range(100):
+        warm.keep(number, group_of(dict.fromkeys(range(number), 1)), limit)
+        totals.append(warm.total_bytes)
+
+    assert max(totals) <= limit
+
+
+def test_a_limit_of_zero_keeps_nothing(warm):
+    """Every batch begins cold."""
+    warm.keep("a", group_of({}), 0)
+
+    assert (0, 0) == (len(warm), warm.total_bytes)
+
+
+def test_a_group_beyond_the_limit_leaves_the_others(warm):
+    """It is not kept itself, and drops nothing in vain."""
+    small, large = group_of({"k": 1}), group_of(dict.fromkeys(range(10_000), 1))
+    warm.keep("small", small, 100_000)
+    warm.keep("large", large, 100_000)
+
+    assert (small, None) == (warm.take("small"), warm.take("large"))
+
+
+def test_a_group_that_grew_beyond_the_limit_is_dropped(warm):
+    """Its former, smaller state is of no use."""
+    warm.keep("a", group_of({}), 100_000)
+    warm.keep("a", group_of(dict.fromkeys(range(10_000), 1)), 100_000)
+
+    assert (None, 0) == (warm.take("a"), warm.total_bytes)
+
+
+def test_clearing_drops_everything(warm):
+    """As the loss of the worker."""
+    warm.keep("a", group_of({}), PLENTY)
+    warm.clear()
+
+    assert (None, 0) == (warm.take("a"), warm.total_bytes)
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy"),
+    [
+        pytest.param(group_of({"k": 1}), group_of({"k": "x" * 9_000}), id="value"),
+        pytest.param(group_of({"k": 1}), group_of({"k" * 9_000: 1}), id="key"),
+        pytest.param(group_of({"k": (0, 1)}), group_of({"k": (0, "x" * 9_000)}), id="stamped"),
+        pytest.param(group_of({"k": {1: 1}}), group_of({"k": {1: "x" * 9_000}}), id="map"),
+        pytest.param(
+            KeyGroup(0),
+            KeyGroup(0, timers={TimeDomain.EVENT_TIME: Heap([(1, 1, "k")] * 90)}),
+            id="timers",
+        ),
+        pytest.param(
+            KeyGroup(0),
+            KeyGroup(0, pending={"t": [Section(Declaration(*"tttttt"), b"x" * 9_000)]}),
+            id="pending",
+        ),
+    ],
+)
+def test_everything_a_group_holds_has_weight(light, heavy):
+    """Give or take."""
+    assert estimated_bytes(light) + 8_000 < estimated_bytes(heavy)
+
+
+def test_the_weight_grows_with_the_entries():
+    """Ten times the entries weigh about ten times as much."""
+    some = estimated_bytes(group_of(dict.fromkeys(range(1_000), 1.5)))
+    many = estimated_bytes(group_of(dict.fromkeys(range(10_000), 1.5)))
+
+    assert 5 < many / some < 20
