@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402 - the variable comes first
+from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "user string, amount long"
 

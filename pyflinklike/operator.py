@@ -408,7 +408,8 @@ class KeyedProcessOperator:
 
 
 def _check_results(results: Any) -> None:
-    if isinstance(results, (Row, str, bytes, Mapping)):
+    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
+    if tagged or isinstance(results, (Row, str, bytes, Mapping)):
         msg = (
             f"process_element and on_timer give an iterable of outputs, got {results!r}; "
             "yield it instead of returning it"

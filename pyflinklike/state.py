@@ -250,7 +250,7 @@ class MapState(State, Generic[K, V]):
         return self._get(self._frozen_key(key)) is not MISSING
 
     def items(self) -> Iterable[tuple[K, V]]:
-        """The entries there are at this call, in no specified order."""
+        """The entries there are when this is iterated, in no specified order."""
         return _Items(self._table, self._thaw_key or _identity, self._thaw or _identity)
 
     def keys(self) -> Iterable[K]:

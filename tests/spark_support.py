@@ -164,7 +164,9 @@ def until(query: StreamingQuery, condition: Callable[[], Any]) -> None:
 
 def rows_of(batches: Batches | Iterable[Any]) -> list[Any]:
     """The rows of all batches, sorted as plain tuples."""
-    every = [row for rows in batches.values() for row in rows] if isinstance(batches, dict) else batches
+    every = (
+        [row for rows in batches.values() for row in rows] if isinstance(batches, dict) else batches
+    )
     return sorted((tuple(row) for row in every), key=repr)
 
 
@@ -209,7 +211,9 @@ def _by_time(timed: tuple[Row, int | None]) -> tuple[bool, int]:
 
 RICH_SCHEMA = "key string, ts timestamp, op int, n int, timer long"
 RICH_OUTPUT = "key string, seq long, dump string"
-RICH_SIDE = OutputTag("rich", Types.ROW_NAMED(["key", "seq", "n"], [Types.STRING(), Types.LONG(), Types.INT()]))
+RICH_SIDE = OutputTag(
+    "rich", Types.ROW_NAMED(["key", "seq", "n"], [Types.STRING(), Types.LONG(), Types.INT()])
+)
 RICH_OPERATIONS = 9
 
 
@@ -309,7 +313,13 @@ class Rich(KeyedProcessFunction):
         seq = (self.seq.value() or 0) + 1
         self.seq.update(seq)
         marks = sorted(self.marks.items())
-        state = (self.log.value(), [tuple(r) for r in self.items], marks, self.text.get(), self.mean.get())
+        state = (
+            self.log.value(),
+            [tuple(r) for r in self.items],
+            marks,
+            self.text.get(),
+            self.mean.get(),
+        )
         seen = ctx.timer_service().current_watermark() if key.startswith("late") else ""
         return key, seq, f"{what} {seen} {state}"
 

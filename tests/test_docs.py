@@ -53,7 +53,9 @@ def blocks_of(page):
     """The Python snippets of a page."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", found["code"])
+        Block(
+            page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", found["code"]
+        )
         for found in _BLOCK.finditer(text)
         if found["language"] == "python"
     ]

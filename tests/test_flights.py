@@ -18,7 +18,7 @@ from pyflinklike.demo.__main__ import main
 from pyflinklike.testing import KeyedProcessHarness
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "late_flights.py"
-DAYS = 40
+DAYS = 24
 DAYS_PER_BATCH = 8
 LAST = "THE LAST"
 

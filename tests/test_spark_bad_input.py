@@ -53,7 +53,6 @@ def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tm
     result = key_by(feed.stream(), "key").process(
         Fragile(flag), TOTALS, event_time="ts", max_parallelism=2
     )
-    batches = {}
     # The same plan again, so that workers still hold what the failed batch left.
     with pytest.raises(StreamingQueryException) as failure:
         drain(result, tmp_path / "checkpoint")
@@ -70,7 +69,7 @@ def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tm
     with KeyedProcessHarness(Fragile(), key_selector=lambda row: row.key) as harness:
         first = [("a", 1, [1]), ("b", 2, [2])]
         expected = rows_of(model_stream(harness, feed.elements(), "ts").output)
-    assert [*expected] == rows_of([*first, *rows_of(batches)])
+    assert expected == rows_of([*first, *rows_of(batches)])
 
 
 class Yields(KeyedProcessFunction):
@@ -111,16 +110,25 @@ class Fails(KeyedProcessFunction):
 @pytest.mark.parametrize(
     ("function", "parts"),
     [
-        (Yields(("x", "many")), ["OutputError: op output: column 'n' is int32, got 'many' (str) for key 'k'"]),
+        (
+            Yields(("x", "many")),
+            ["OutputError: op output: column 'n' is int32, got 'many' (str) for key 'k'"],
+        ),
         (Yields(("x", 1), ("x", 2**31)), ["column 'n' is int32, got 2147483648 (int) for key 'k'"]),
         (Yields(("x", 1), ("x",)), ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"]),
         (Yields(("x", 1, 2)), ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"]),
         (Yields({"s": "x", "m": 1}), ["the columns ['s', 'n'], got ['m', 's'] for key 'k'"]),
         (Yields(7), ["a tuple, Row or mapping of the columns ['s', 'n'], got 7 for key 'k'"]),
-        (Fails("return"), ["OutputError", "got 'abc'; yield it instead of returning it", "key 'k'"]),
+        (
+            Fails("return"),
+            ["OutputError", "got 'abc'; yield it instead of returning it", "key 'k'"],
+        ),
         (Fails("open"), ["UserFunctionError: Fails.open failed: OSError: no database"]),
         (Fails("close"), ["UserFunctionError: Fails.close failed: OSError: still busy"]),
-        (Fails("on_timer"), ["Fails.on_timer failed for key 'k', timer 42, at time 42: ValueError: too late"]),
+        (
+            Fails("on_timer"),
+            ["Fails.on_timer failed for key 'k', timer 42, at time 42: ValueError: too late"],
+        ),
     ],
     ids=lambda value: None if isinstance(value, list) else repr(vars(value)),
 )

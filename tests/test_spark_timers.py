@@ -37,9 +37,9 @@ def test_event_timers_fire_with_data_without_and_in_the_past(spark, tmp_path):
     feed.add(
         # Timers at 0 and before are due at the first watermark there is.
         [("zero", at(900), 0), ("past", at(900), -2_000), ("odd", at(1_000), 2_501)],
-        [("even", at(2_000), 3_000), ("other", at(2_000), 9_000_001)],
-        [("other", at(2_600), 9_000_001)],
-        [("late", at(100), 2_001), ("other", at(3_500), 9_000_001)],
+        [("even", at(2_000), 3_000), ("other", at(2_000), 2**63 - 1)],
+        [("other", at(2_600), 2**63 - 1)],
+        [("late", at(100), 2_001), ("other", at(3_500), 2**63 - 1)],
     )
     result = key_by(feed.stream(), "key").process(
         Absolute(), FIRED, event_time="ts", max_parallelism=64
@@ -50,8 +50,8 @@ def test_event_timers_fire_with_data_without_and_in_the_past(spark, tmp_path):
     assert [
         [],
         [
-            ("past", event, -2_000, 1_000),
             ("past", event, -1_999, 1_000),
+            ("past", event, -2_000, 1_000),
             ("zero", event, 0, 1_000),
             ("zero", event, 1, 1_000),
         ],
@@ -101,7 +101,14 @@ def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
     processing, event = "PROCESSING_TIME", "EVENT_TIME"
     run({("a", processing, 0), ("c", processing, 0), ("a", event, 1_010)})
     feed.add([("d", at(1_020), 1)])
-    run({("slow", processing, 0), ("again", processing, 0), ("again", event, 1_015), ("d", processing, 0)})
+    run(
+        {
+            ("slow", processing, 0),
+            ("again", processing, 0),
+            ("again", event, 1_015),
+            ("d", processing, 0),
+        }
+    )
 
     once = [row[:3] for row in fired if (row[0], row[1]) != ("again", processing)]
     assert [

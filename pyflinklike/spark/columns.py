@@ -9,6 +9,7 @@ without a time zone is naive as well, and is left as it is.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -49,8 +50,8 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         elements = to_python(column.values, time_zone)
         return _sliced(column, lambda start, stop: elements[start:stop])
-    values = column.to_pylist()
-    return values
+    plain: list[Any] = column.to_pylist()
+    return plain
 
 
 def _nulled(values: list[Any], column: pa.Array) -> list[Any]:
@@ -61,7 +62,7 @@ def _nulled(values: list[Any], column: pa.Array) -> list[Any]:
 
 def _sliced(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
     offsets = column.offsets.to_pylist()
-    return _nulled([take(start, stop) for start, stop in zip(offsets, offsets[1:])], column)
+    return _nulled([take(start, stop) for start, stop in itertools.pairwise(offsets)], column)
 
 
 def milliseconds(column: pa.Array, time_zone: str) -> pa.Array:

@@ -39,6 +39,7 @@ from pyflinklike.spark.transform import (
     Plan,
     TimeMode,
 )
+from pyflinklike.types import Types
 
 __all__ = ["KeyedStream", "key_by"]
 
@@ -79,6 +80,13 @@ class KeyedStream:
         if reserved:
             msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
             raise DeclarationValueError(f"{msg}; rename them")
+        unusable = [name for name in df.columns if "." in name or "`" in name]
+        if unusable:
+            msg = (
+                f"Spark's mapInArrow takes no column with a dot or a backtick in its name, "
+                f"got {unusable}; rename them"
+            )
+            raise DeclarationValueError(msg)
         self._df = df
         self._columns = tuple(columns)
         self._key_type = key_type_of([df.schema[column].dataType for column in columns])
@@ -224,6 +232,12 @@ def _side_schemas(
             msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
             raise DeclarationTypeError(msg)
         kind = tag.type_info if declared is None else declared
+        if declared is None and kind == Types.PICKLED_BYTE_ARRAY():
+            msg = (
+                f"a side output needs a type to become columns, got {tag!r} without one; write "
+                f'OutputTag({tag.tag_id!r}, Types.ROW_NAMED(...)) or side_outputs={{tag: "<DDL>"}}'
+            )
+            raise DeclarationValueError(msg)
         schemas[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
     return schemas
 

@@ -233,7 +233,9 @@ class KeyGroupProcessor(StatefulProcessor):
             return None
         event = operator.earliest_timer(operator.event_timers)
         if mode is TimeMode.EVENT_TIME:
-            return event
+            # Before the first event Spark's watermark is 0, and Spark would spend there
+            # the wake-up for a timer at 0 or before, which is not due until the next.
+            return event if event is None else max(event, 1)
         # Spark wakes by the processing time alone here: ask for the next batch
         # wherever the watermark may have to fire something.
         now = operator.clock.processing_time

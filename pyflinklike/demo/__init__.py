@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A demonstration on a year of real flights; `python -m pyflinklike.demo` runs it.
+
+Only the standard library, attrs and pyarrow are imported here; `runs` needs PySpark.
+"""
+
+from pyflinklike.demo.flights import FLIGHT_TYPE, flown, read_days, write_days
+from pyflinklike.demo.late_aircraft import ALERT_TYPE, SILENT, LateAircraft
+
+__all__ = [
+    "ALERT_TYPE",
+    "FLIGHT_TYPE",
+    "SILENT",
+    "LateAircraft",
+    "flown",
+    "read_days",
+    "write_days",
+]

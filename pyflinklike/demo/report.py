@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo shows: a progress line while it runs, and what it found."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.demo.late_aircraft import (
+    FLIGHTS_RUNNING,
+    LATE_MINUTES,
+    SILENT_AFTER,
+)
+
+__all__ = ["Input", "known_by", "print_aircraft", "print_findings", "progress_display"]
+
+_MOST = 10
+_LAST = 5
+_SILENCE = timedelta(milliseconds=SILENT_AFTER.to_milliseconds())
+_PLAIN_SECONDS = 5.0
+
+Update = Callable[[int, str], None]
+
+
+@attrs.frozen
+class Input:
+    """What goes into a run, counted.
+
+    Args:
+        days: How many files.
+        records: All of them.
+        without_tailnum: Records without a key.
+        cancelled: Records with a key, of flights that were cancelled.
+        start: The first event time, naive UTC.
+        end: The last event time of a flight that was flown: where the watermark ends.
+    """
+
+    days: int
+    records: int
+    without_tailnum: int
+    cancelled: int
+    start: datetime
+    end: datetime
+
+    @staticmethod
+    def of(days: list[pa.Table]) -> Input:
+        """The counts of tables that `read_days` gave."""
+        flights = pa.concat_tables(days)
+        has_key, is_flown = pc.is_valid(flights["tailnum"]), pc.is_valid(flights["delay"])
+        used = flights.filter(pc.and_(has_key, is_flown))
+        times = pc.min_max(used["scheduled"]).as_py()
+        return Input(
+            len(days),
+            flights.num_rows,
+            pc.sum(pc.invert(has_key)).as_py(),
+            pc.sum(pc.and_(has_key, pc.invert(is_flown))).as_py(),
+            times["min"].replace(tzinfo=None),
+            times["max"].replace(tzinfo=None),
+        )
+
+    @property
+    def processed(self) -> int:
+        """How many records reach the function."""
+        return self.records - self.without_tailnum - self.cancelled
+
+
+def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
+    """The silences that are known when the watermark is at `end`.
+
+    A batch knows that nothing follows its last record, and reports all aircraft
+    silent that have no flight after it.  A stream waits.
+    """
+    return [row for row in silences if end - row[1] >= _SILENCE]
+
+
+# While it runs
+
+
+@contextmanager
+def progress_display(total: int) -> Iterator[Update]:
+    """A progress bar of `total` days where there is a terminal and rich, else plain lines.
+
+    Gives a function to call with the number of days done and a text on them.
+    """
+    try:
+        from rich import progress
+    except ImportError:
+        yield _plain_progress(total)
+        return
+    if not sys.stdout.isatty():
+        yield _plain_progress(total)
+        return
+    columns = (
+        progress.SpinnerColumn(),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("days  {task.description}"),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns) as bar:
+        task = bar.add_task("starting the query", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)
+
+
+def _plain_progress(total: int) -> Update:
+    last = [0, time.monotonic() - _PLAIN_SECONDS]
+
+    def update(done: int, text: str) -> None:
+        now = time.monotonic()
+        if done != last[0] and (done == total or now - last[1] >= _PLAIN_SECONDS):
+            last[:] = done, now
+            print(f"  {done:3} of {total} days  {text}", flush=True)
+
+    return update
+
+
+# When it is done
+
+
+def print_findings(
+    source: Input, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
+) -> None:
+    """What the stream found."""
+    print()
+    print(f"Flights from New York City, {source.start:%d %b %Y} to {source.end:%d %b %Y} (UTC)")
+    _print_pairs(
+        [
+            ("records", f"{source.records:,}"),
+            ("without tail number", f"{source.without_tailnum:,} (left out: a key is needed)"),
+            ("cancelled", f"{source.cancelled:,} (left out: not flown)"),
+            ("processed", f"{source.processed:,}"),
+        ]
+    )
+    print()
+    print(
+        f"{len(alerts):,} alerts: {FLIGHTS_RUNNING} flights running "
+        f"{LATE_MINUTES} minutes late or more"
+    )
+    counts = Counter(row[0] for row in alerts)
+    latest = {row[0]: row for row in sorted(alerts)}
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
+    _print_table(
+        ("aircraft", "alerts", "the last of them", "flight", "route", "minutes late"),
+        [
+            (tailnum, count, f"{latest[tailnum][1]:%d %b %H:%M}", *latest[tailnum][2:])
+            for tailnum, count in most
+        ],
+    )
+    print()
+    aircraft = {row[0] for row in silences}
+    print(
+        f"{len(silences):,} times an aircraft went silent (no flight for {_SILENCE.days} days), "
+        f"{len(aircraft):,} aircraft"
+    )
+    last = sorted(silences, key=lambda row: (row[1], row[0]), reverse=True)[:_LAST]
+    if last:
+        rows = [(row[0], f"{row[1]:%d %b %H:%M}") for row in last]
+        _print_table(("the last of them", "last flight"), rows)
+
+
+def print_aircraft(
+    tailnum: str, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
+) -> None:
+    """What was found on one aircraft, in order of time."""
+    events = [
+        (row[1], "late three flights running", f"{row[2]} {row[3]}, {row[4]} min")
+        for row in alerts
+        if row[0] == tailnum
+    ]
+    events += [
+        (row[1], "the last flight before a silence", "") for row in silences if row[0] == tailnum
+    ]
+    print()
+    print(f"Aircraft {tailnum}:" + ("" if events else " nothing to report"))
+    if events:
+        rows = [(f"{at:%d %b %H:%M}", what, detail) for at, what, detail in sorted(events)]
+        _print_table(("departure", "what", "flight"), rows)
+
+
+def print_run(
+    source: Input, stream_seconds: float, batch_seconds: float, days_per_batch: int
+) -> None:
+    """How fast it went."""
+    batches = -(-source.days // days_per_batch)
+    stream = (
+        f"{stream_seconds:.1f} s, {source.records / stream_seconds:,.0f} records/s: {batches} "
+        f"micro-batches of {source.records / batches:,.0f}, {stream_seconds / batches:.1f} s each"
+    )
+    batch = (
+        f"{batch_seconds:.1f} s, {source.records / batch_seconds:,.0f} records/s, the same files"
+    )
+    print()
+    _print_pairs([("stream", stream), ("batch", batch)])
+
+
+def print_comparison(equal: bool, unknown: int) -> None:
+    """Whether the batch found the same."""
+    print(f"  equal   {'yes' if equal else 'NO'}: the batch found {_equality(equal)}")
+    print(
+        f"          (and {unknown:,} aircraft with no flight in the last {_SILENCE.days} days of the"
+        " records,\n          which a stream cannot call silent yet)"
+    )
+
+
+def _equality(equal: bool) -> str:
+    return "the same alerts and silences, row for row" if equal else "other results than the stream"
+
+
+def print_state(checkpoint: Path, backend: str) -> None:
+    """Where the state is."""
+    files = [path for path in (checkpoint / "state").rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 2**20
+    print(f"  state   working copy: {backend}, in the memory of Spark's Python workers")
+    print(f"          durable: Spark's state store, {size:.1f} MiB in {len(files)} files under")
+    print(f"          {checkpoint / 'state'} (removed when the demo ends)")
+
+
+def _print_pairs(pairs: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in pairs)
+    for name, text in pairs:
+        print(f"  {name:<{width}}  {text}")
+
+
+def _print_table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    cells = [head, *[tuple(str(cell) for cell in row) for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        print("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip())

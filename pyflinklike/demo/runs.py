@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same function on a stream and on a batch of the same files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.demo.flights import FLIGHT_TYPE, flown
+from pyflinklike.demo.late_aircraft import ALERT_TYPE, SILENT, LateAircraft
+from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+
+__all__ = ["Findings", "find_on_batch", "find_on_stream"]
+
+# A key group costs some ms per micro-batch, and a day has 900 flights: few groups will do.
+KEY_GROUPS = 8
+
+_POLL_SECONDS = 0.2
+
+
+@attrs.define
+class Findings:
+    """What a run found, in no particular order.
+
+    Args:
+        alerts: (tailnum, departure, flight, route, delay) of each third late flight.
+        silences: (tailnum, last departure before it) of each silence.
+        seconds: How long the run took.
+    """
+
+    alerts: list[tuple[Any, ...]] = attrs.field(factory=list)
+    silences: list[tuple[Any, ...]] = attrs.field(factory=list)
+    seconds: float = 0.0
+
+
+def find(flights: DataFrame) -> DataFrame:
+    """Apply `LateAircraft` to flights, of a stream or of a batch."""
+    return key_by(flown(flights), "tailnum").process(
+        LateAircraft(),
+        ALERT_TYPE,
+        event_time="scheduled",
+        side_outputs=[SILENT],
+        max_parallelism=KEY_GROUPS,
+        uid="late-aircraft",
+    )
+
+
+def find_on_stream(
+    spark: SparkSession,
+    days: Path,
+    checkpoint: Path,
+    days_per_batch: int = 1,
+    on_progress: Callable[[Any, Findings], None] = lambda _progress, _findings: None,
+) -> Findings:
+    """Stream a directory of days, `days_per_batch` of them to each micro-batch.
+
+    Args:
+        spark: The session.
+        days: As `write_days` wrote them.
+        checkpoint: Where the query keeps its state; an empty or missing directory.
+        days_per_batch: How far the watermark moves at a time.
+        on_progress: Called with Spark's progress of a micro-batch, and what is found by then.
+
+    Raises:
+        StreamingQueryException: The query failed.
+    """
+    # A micro-batch that is retried replaces what its first try has found.
+    alerts: dict[int, list[tuple[Any, ...]]] = {}
+    silences: dict[int, list[tuple[Any, ...]]] = {}
+    flights = (
+        spark.readStream.schema(FLIGHT_TYPE)
+        .option("maxFilesPerTrigger", days_per_batch)
+        .parquet(str(days))
+    )
+    write = foreach_output(
+        main=lambda batch, number: alerts.update({number: _rows(batch)}),
+        side_outputs={SILENT: lambda batch, number: silences.update({number: _rows(batch)})},
+    )
+
+    def found() -> Findings:
+        return Findings(
+            [row for rows in list(alerts.values()) for row in rows],
+            [row for rows in list(silences.values()) for row in rows],
+            time.monotonic() - start,
+        )
+
+    start = time.monotonic()
+    query = (
+        find(flights)
+        .writeStream.queryName("late-aircraft")
+        .foreachBatch(write)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
+            if query.lastProgress is not None:
+                on_progress(query.lastProgress, found())
+    finally:
+        query.stop()
+    return found()
+
+
+def find_on_batch(spark: SparkSession, days: Path) -> Findings:
+    """Process the same directory as one batch."""
+    start = time.monotonic()
+    result = find(spark.read.schema(FLIGHT_TYPE).parquet(str(days))).persist()
+    try:
+        alerts, silences = _rows(main_output(result)), _rows(get_side_output(result, SILENT))
+    finally:
+        result.unpersist()
+    return Findings(alerts, silences, time.monotonic() - start)
+
+
+def _rows(df: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in df.collect()]
