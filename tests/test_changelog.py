@@ -18,7 +18,7 @@ from pyflinklike.changelog import (
     read_segment,
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, StateValueError
-from pyflinklike.key_types import AnyKeyTypeInfo
+from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import strategies
 from pyflinklike.types import Types

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.key_types import AnyKeyTypeInfo
+from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types import (
     ListTypeInfo,
     MapTypeInfo,

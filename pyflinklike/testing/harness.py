@@ -28,7 +28,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
-from pyflinklike.key_types import AnyKeyTypeInfo
+from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.keygroups import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo

@@ -14,10 +14,10 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike._type_infos import Column, TypeInformation
-from pyflinklike._type_nested import name_part, null_mask, put_nulls, require_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.row import Row, row_class
+from pyflinklike.types.base import Column, TypeInformation
+from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
 
 _new_tuple = tuple.__new__
 

@@ -2,7 +2,7 @@
 """`Types`: how a program says what its state holds, as `pyflink.common.Types`.
 
 A type checks values, keeps users' objects apart from stored ones, and knows its Arrow
-column; `pyflinklike._type_infos` states that contract.  Which Python values a type takes:
+column; `pyflinklike.types.basic` states that contract.  Which Python values a type takes:
 
     BOOLEAN                     bool
     BYTE SHORT INT LONG         int within 8, 16, 32, 64 bits
@@ -28,7 +28,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pyflinklike._type_infos import (
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.types.base import TypeInformation
+from pyflinklike.types.basic import (
     BigDecTypeInfo,
     BigIntTypeInfo,
     BooleanTypeInfo,
@@ -37,9 +39,8 @@ from pyflinklike._type_infos import (
     FloatTypeInfo,
     IntegralTypeInfo,
     StringTypeInfo,
-    TypeInformation,
 )
-from pyflinklike._type_nested import (
+from pyflinklike.types.nested import (
     BasicArrayTypeInfo,
     ByteArrayTypeInfo,
     ListTypeInfo,
@@ -48,16 +49,15 @@ from pyflinklike._type_nested import (
     PrimitiveArrayTypeInfo,
     require_type,
 )
-from pyflinklike._type_pickled import Pickled, PickledByteArrayTypeInfo
-from pyflinklike._type_rows import RowTypeInfo, TupleTypeInfo
-from pyflinklike._type_times import (
+from pyflinklike.types.pickled import Pickled, PickledByteArrayTypeInfo
+from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
+from pyflinklike.types.times import (
     DateTypeInfo,
     Instant,
     InstantTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
 )
-from pyflinklike.errors import DeclarationTypeError
 
 __all__ = [
     "BasicArrayTypeInfo",

@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 import attrs
 import pyarrow as pa
 
-from pyflinklike._type_infos import Column, TypeInformation
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.types.base import Column, TypeInformation
 
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
 _float64 = struct.Struct("<d")

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import attrs
 import pyarrow as pa
 
-from pyflinklike._type_infos import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.types.base import Column, TypeInformation
 
 
 @attrs.frozen(order=True)

@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike._type_infos import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.types.base import Column, TypeInformation
 
 
 def require_type(type_info: Any, what: str) -> TypeInformation:
@@ -74,12 +74,14 @@ def _own(column: Column, parts: Column) -> Column:
 
 
 def put_nulls(column: Column, values: list[Any]) -> list[Any]:
+    """The values, with None where the column is null."""
     if column.null_count:
         return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
     return values
 
 
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
+    """The error of a part, told as one of the whole."""
     return StateValueError(f"{part} of {outer!r}: {error}")
 
 

@@ -16,7 +16,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.keycodec import decode_key, encode_key
-from pyflinklike.types import TypeInformation
+from pyflinklike.types.base import TypeInformation
 
 __all__ = ["AnyKeyTypeInfo", "EncodedKey"]
 

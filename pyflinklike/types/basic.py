@@ -1,29 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a type, and the types without parts.
-
-A value has three forms.  The user's own form is whatever Flink's Python API takes and
-gives.  The *stored* form is what working state holds: immutable and shared with nobody,
-so that reading it may hand out the very object (`is_identity`) or a fresh copy, and
-never a live reference.  The column form is an Arrow array, the form that lasts.
-
-    freeze      user -> stored        checks, copies, normalises
-    thaw        stored -> user        the caller's own
-    to_arrow    [stored] -> column    None becomes null
-    from_arrow  column -> [stored]    equal to what went in
-
-Two rules follow.  Whatever a column cannot hold is refused by `freeze`, where the user
-can be told which value it was, and not by a commit long after.  And `freeze` rounds and
-normalises at once (float32, NaN), so that a value reads the same before a restart and after.
-
-A key of a map goes through `freeze_key`.  Keys that Flink takes for different must
-not be equal in Python, and equal keys must be one: hence no -0.0, and in a pickled
-column True, 1 and 1.0 differ.
-"""
+"""The types without parts: numbers, bool and text."""
 
 from __future__ import annotations
 
 import math
-import reprlib
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -33,86 +13,11 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.errors import StateValueError
-
-Column = Any
-"""A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
+from pyflinklike.types.base import Column, TypeInformation, plain
 
 _SMALL = 250
 _nan = math.nan
 _float32 = struct.Struct("<f")
-
-
-class TypeInformation:
-    """What a state's values are: checks them, copies them, writes them as a column.
-
-    All types are immutable, hashable and compared by structure, field names included.
-    """
-
-    __slots__ = ()
-    accepts_none: ClassVar[bool] = False
-    """Whether None is a value of this type; inside a row None is always one."""
-
-    arrow_type: pa.DataType
-    """The Arrow type of a column of stored values."""
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether `thaw` returns its argument whatever it is, so that it can be left out."""
-        return True
-
-    @property
-    def signature(self) -> str:
-        """A stable text that is equal if and only if the types are."""
-        return repr(self)
-
-    def freeze(self, value: Any) -> Any:
-        """The stored form of a user's value.
-
-        Raises:
-            StateValueError: The value does not fit this type.
-        """
-        raise NotImplementedError
-
-    def freeze_key(self, value: Any) -> Any:
-        """The stored form of a map's key: hashable, and equal for equal keys only."""
-        if value is None:
-            raise self._misfit(value, "a map key is never None")
-        return self.freeze(value)
-
-    def thaw(self, stored: Any) -> Any:
-        """The user's own copy of a stored value."""
-        return stored
-
-    def thaw_key(self, stored: Any) -> Any:
-        """The user's own copy of a stored key."""
-        return self.thaw(stored)
-
-    def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """A column of stored values; None becomes null."""
-        return pa.array(stored, type=self.arrow_type)
-
-    def from_arrow(self, column: Column) -> list[Any]:
-        """The stored values of a column; null becomes None."""
-        values: list[Any] = column.to_pylist()
-        return values
-
-    def _takes(self) -> str:
-        """What this type takes, for a message."""
-        raise NotImplementedError
-
-    def _misfit(
-        self, value: Any, remedy: str = "convert it, or declare another type"
-    ) -> StateValueError:
-        got = f"{reprlib.repr(value)} ({type(value).__name__})"
-        return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
-
-
-def plain(value: Any) -> Any:
-    """A numpy scalar as Python's own; anything else as it is."""
-    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
-        return value.item()
-    return value
 
 
 @attrs.frozen(repr=False)
