@@ -40,9 +40,7 @@ class Rates:
         """One line of the table."""
         low, high = min(self.figures), max(self.figures)
         ratio = self.median / against.median
-        return (
-            f"{self.side:<52} {self.median:>11,.0f} {low:>11,.0f} {high:>11,.0f} {ratio:>8.1f}x"
-        )
+        return f"{self.side:<52} {self.median:>11,.0f} {low:>11,.0f} {high:>11,.0f} {ratio:>8.1f}x"
 
 
 def machine() -> str:

@@ -33,7 +33,8 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.functions import KeyedProcessFunction, OutputTag, TimerService
-from pyflinklike.keygroups import GroupStore, Head, KeyGroup, KeyGroupLog
+from pyflinklike.group_log import GroupStore, Head, KeyGroupLog
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.row import Row
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.table import NO_KEY, Scope, Shape, TableChanges, TableSpec
@@ -101,6 +102,7 @@ class KeyedProcessOperator:
         state_backend: Where working state is kept.
         key_type: Freezes keys and writes them.
         task: Which task this is.
+        owner: Names this operator of this query, whose working state is its own.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
     """
 
@@ -110,6 +112,7 @@ class KeyedProcessOperator:
         state_backend: StateBackend,
         key_type: TypeInformation,
         task: TaskInfo,
+        owner: str,
         refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
     ) -> None:
         self.function = function
@@ -117,7 +120,7 @@ class KeyedProcessOperator:
         self.clock = Clock()
         self.scope = Scope()
         self.outputs = Outputs()
-        self.backend = state_backend.create_keyed_state_backend(self.scope)
+        self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
         self._log = KeyGroupLog(
@@ -174,17 +177,18 @@ class KeyedProcessOperator:
 
     # Key groups
 
-    def load(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
+    def load(self, store: GroupStore, head: Head | None, index: int) -> None:
         """Make a key group the current one, brought up to its head.
 
         Args:
             store: The host's, of that group.
             head: Read from the store.
-            group: What is still warm of it, or an empty `KeyGroup`.
-
-        Returns:
-            The working state now in use, for the host to keep.
+            index: Of the group.
         """
+        self.load_group(store, head, self.backend.take_warm(index) or KeyGroup(index))
+
+    def load_group(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
+        """The same from working state that the caller kept; the one now in use."""
         group = self._log.load(store, head, group)
         self.enter(group)
         return group
@@ -202,6 +206,11 @@ class KeyedProcessOperator:
         """Log what changed in the current group; the bytes written."""
         assert self._group is not None
         return self._log.commit(store, head, self._group, wake_at)
+
+    def keep_warm(self) -> None:
+        """Let the backend keep the current group, once nothing of its batch can fail here."""
+        assert self._group is not None
+        self.backend.keep_warm(self._group)
 
     def snapshot(self) -> bytes:
         """The current group as one segment; the working state is left as it is."""

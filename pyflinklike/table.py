@@ -245,5 +245,15 @@ class KeyedStateBackend(Protocol):
     def count(self) -> int:
         """How many entries the key group holds in all tables."""
 
+    def take_warm(self, index: int) -> Any:
+        """The working state (a `KeyGroup`) kept of a key group, or None.
+
+        What is taken is kept no more, so that a group whose batch fails is gone.
+        It may be stale; the caller checks its nonce.
+        """
+
+    def keep_warm(self, group: Any) -> None:
+        """Keep the working state of a committed key group for a later batch, or not."""
+
     def close(self) -> None:
         """Release what the backend holds; it is not used again."""

@@ -18,10 +18,10 @@ from pyflinklike.changelog import (
     read_segment,
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, StateValueError
-from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import strategies
 from pyflinklike.types import Types
+from pyflinklike.types.keys import AnyKeyTypeInfo
 
 KEY = Types.STRING()
 VALUE = TableSpec("v", Shape.SINGLE, "value", Types.LONG())

@@ -51,7 +51,9 @@ def test_the_order_of_the_bytes_is_that_of_the_keys(kind, data):
     assert (one < other) == (encode_key(one) < encode_key(other))
 
 
-@pytest.mark.parametrize("number", [0, 1, -1, 255, 256, -256, -257, 2**63, -(2**63), 2**64, -(2**64)])
+@pytest.mark.parametrize(
+    "number", [0, 1, -1, 255, 256, -256, -257, 2**63, -(2**63), 2**64, -(2**64)]
+)
 def test_neighbouring_ints_are_in_order(number):
     """Where the number of bytes changes, too."""
     assert encode_key(number - 1) < encode_key(number) < encode_key(number + 1)

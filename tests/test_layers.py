@@ -44,12 +44,13 @@ LAYERS = [
             "metrics",
             "timers",
             "changelog",
+            "key_group",
             "backends",
         ],
     ),
     (
         "runtime",
-        ["keygroups", "warm", "operator", "runtime_context", "stores", "upsert"],
+        ["group_log", "operator", "runtime_context", "stores", "upsert"],
     ),
     (
         "façade",

@@ -4,11 +4,11 @@
 import pytest
 
 from pyflinklike.backends.heap_tables import HeapTableData
+from pyflinklike.backends.warm import WarmGroups, estimated_bytes
 from pyflinklike.changelog import Declaration, Section
 from pyflinklike.clock import TimeDomain
-from pyflinklike.keygroups import KeyGroup
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.timers import Heap
-from pyflinklike.warm import WarmGroups, estimated_bytes
 
 PLENTY = 10**9
 

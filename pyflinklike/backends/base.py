@@ -20,17 +20,13 @@ class StateBackend(ABC):
     """Chooses where working state is kept; immutable, picklable and thread-safe."""
 
     @abstractmethod
-    def create_keyed_state_backend(self, scope: Scope) -> KeyedStateBackend:
+    def create_keyed_state_backend(self, scope: Scope, owner: str) -> KeyedStateBackend:
         """A backend for one operator instance.
 
         Args:
             scope: Tells its tables the current key.
+            owner: Names the operator of one query: what is kept warm is its own.
         """
-
-    @property
-    def warm_bytes(self) -> int:
-        """How much working state a worker may keep between batches, in bytes."""
-        return 0
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -9,7 +9,9 @@ import attrs
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap_tables import HeapTableData, ManyTable, SingleTable, new_table
+from pyflinklike.backends.warm import WARM_GROUPS
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Scope, TableChanges, TableSpec
 
 __all__ = ["HashMapStateBackend", "HeapKeyedStateBackend"]
@@ -36,20 +38,17 @@ class HashMapStateBackend(StateBackend):
     @max_warm_bytes.validator
     def _check_max_warm_bytes(self, attribute: attrs.Attribute[int], value: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            msg = f"max_warm_bytes must be an int of bytes, got {value!r}; for example 256 * 1024**2"
+            msg = (
+                f"max_warm_bytes must be an int of bytes, got {value!r}; for example 256 * 1024**2"
+            )
             raise DeclarationTypeError(msg)
         if value < 0:
             msg = f"max_warm_bytes must be at least 0, got {value!r}; 0 keeps nothing warm"
             raise DeclarationValueError(msg)
 
-    @property
-    def warm_bytes(self) -> int:
-        """How much working state a worker may keep between batches, in bytes."""
-        return self.max_warm_bytes
-
-    def create_keyed_state_backend(self, scope: Scope) -> HeapKeyedStateBackend:
+    def create_keyed_state_backend(self, scope: Scope, owner: str) -> HeapKeyedStateBackend:
         """A backend for one operator instance."""
-        return HeapKeyedStateBackend(scope)
+        return HeapKeyedStateBackend(scope, owner, self.max_warm_bytes)
 
     def __str__(self) -> str:
         return "HashMapStateBackend"
@@ -58,8 +57,10 @@ class HashMapStateBackend(StateBackend):
 class HeapKeyedStateBackend:
     """Tables over dicts, pointed at the dicts of one key group at a time."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, owner: str, max_warm_bytes: int) -> None:
         self.scope = scope
+        self._owner = owner
+        self._max_warm_bytes = max_warm_bytes
         self._tables: dict[str, SingleTable | ManyTable] = {}
         self._group: dict[str, Any] = {}
 
@@ -100,6 +101,14 @@ class HeapKeyedStateBackend:
     def count(self) -> int:
         """How many entries the key group holds in all tables."""
         return sum(table.count() for table in self._tables.values())
+
+    def take_warm(self, index: int) -> KeyGroup | None:
+        """What this process kept of a key group."""
+        return WARM_GROUPS.take((self._owner, index))
+
+    def keep_warm(self, group: KeyGroup) -> None:
+        """Keep a key group in this process, within the memory bound."""
+        WARM_GROUPS.keep((self._owner, group.index), group, self._max_warm_bytes)
 
     def close(self) -> None:
         """Forget the tables."""

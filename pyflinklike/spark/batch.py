@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.keygroups import KeyGroup
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, refuse_null_keys
@@ -41,7 +41,10 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         if context is not None:
             task = attrs.evolve(task, index=context.partitionId(), attempt=context.attemptNumber())
         runner = _BatchRunner(
-            plan, KeyedProcessOperator(plan.function, plan.state_backend, plan.key_type, task)
+            plan,
+            KeyedProcessOperator(
+                plan.function, plan.state_backend, plan.key_type, task, plan.plan_id
+            ),
         )
         runner.operator.open()
         for batch in batches:

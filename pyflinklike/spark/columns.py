@@ -37,7 +37,9 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
     """The values of a column as Python's."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        local = pc.local_timestamp(column.cast(pa.timestamp("us", tz=time_zone))) if kind.tz else column
+        local = (
+            pc.local_timestamp(column.cast(pa.timestamp("us", tz=time_zone))) if kind.tz else column
+        )
         values: list[Any] = local.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
         return values
     if pa.types.is_struct(kind):

@@ -105,7 +105,9 @@ class OutputLayout:
             else:
                 columns[width] = pa.array([tag_ids[number - 1]] * count, pa.string())
                 at = width + number
-                columns[at] = pa.StructArray.from_arrays(batch.columns, fields=list(schema[at].type))
+                columns[at] = pa.StructArray.from_arrays(
+                    batch.columns, fields=list(schema[at].type)
+                )
             return pa.RecordBatch.from_arrays(columns, schema=schema)
 
         return arrange

@@ -66,7 +66,9 @@ def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
 
 
-def pack(key_columns: tuple[str, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def pack(
+    key_columns: tuple[str, ...],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:

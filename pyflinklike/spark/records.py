@@ -56,7 +56,11 @@ class RecordReader:
         names = tuple(records.schema.names)
         columns = [to_python(column, self.time_zone) for column in records.columns]
         elements = to_rows(names, columns, records.num_rows)
-        return self._keys([columns[names.index(name)] for name in self.key_columns]), elements, times
+        return (
+            self._keys([columns[names.index(name)] for name in self.key_columns]),
+            elements,
+            times,
+        )
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))

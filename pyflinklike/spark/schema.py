@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types import (
     ListTypeInfo,
     MapTypeInfo,
@@ -20,6 +19,7 @@ from pyflinklike.types import (
     TypeInformation,
     Types,
 )
+from pyflinklike.types.keys import AnyKeyTypeInfo
 
 __all__ = ["arrow_schema", "arrow_type", "key_type_of", "output_schema"]
 

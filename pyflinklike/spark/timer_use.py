@@ -88,4 +88,10 @@ def _filled(cell: Any) -> bool:
 def _is_users(subject: Any) -> bool:
     module = getattr(subject, "__module__", None) or ""
     root = str(module).partition(".")[0]
-    return bool(root) and root not in ("builtins", "pyflinklike", "typing", "pyspark", "collections")
+    return bool(root) and root not in (
+        "builtins",
+        "pyflinklike",
+        "typing",
+        "pyspark",
+        "collections",
+    )

@@ -32,7 +32,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
-from pyflinklike.keygroups import Head, KeyGroup
+from pyflinklike.group_log import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.collection import without_collection
@@ -40,7 +40,6 @@ from pyflinklike.spark.outputs import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.types import TypeInformation
-from pyflinklike.warm import WARM_GROUPS
 
 __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "Plan", "TimeMode"]
 
@@ -190,6 +189,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 plan.state_backend,
                 plan.key_type,
                 task,
+                plan.plan_id,
                 plan.time_mode.refused_timers(),
             )
             operator.open()
@@ -211,9 +211,8 @@ class KeyGroupProcessor(StatefulProcessor):
         self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
     ) -> list[tuple[int, bytes]]:
         operator, plan = self._opened(), self._plan
-        owner = (plan.plan_id, index)
         head = self._store.read_head()
-        group = operator.load(self._store, head, WARM_GROUPS.take(owner) or KeyGroup(index))
+        operator.load(self._store, head, index)
         operator.fire_due_timers()
         if records is not None:
             operator.process(*plan.reader.read(records))
@@ -224,7 +223,7 @@ class KeyGroupProcessor(StatefulProcessor):
         payloads = [
             (number, to_payload(batch)) for number, batch in self._encode(operator.take_outputs())
         ]
-        WARM_GROUPS.keep(owner, group, plan.state_backend.warm_bytes)
+        operator.keep_warm()
         return payloads
 
     def _wake_at(self, operator: KeyedProcessOperator) -> int | None:

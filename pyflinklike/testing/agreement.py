@@ -28,6 +28,7 @@ but for the number of entries that are stored.
 from __future__ import annotations
 
 import copy
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,8 @@ from pyflinklike.descriptors import (
     ValueStateDescriptor,
 )
 from pyflinklike.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
-from pyflinklike.keygroups import Head, KeyGroup
+from pyflinklike.group_log import Head
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.table import NO_KEY
@@ -141,9 +143,7 @@ class _Model:
     return_expired: bool = False
     now: int = 0
     single: dict[tuple[str, str], tuple[int, Any]] = attrs.field(factory=dict)
-    maps: dict[str, dict[str, tuple[int, Any]]] = attrs.field(
-        factory=lambda: {"a": {}, "b": {}}
-    )
+    maps: dict[str, dict[str, tuple[int, Any]]] = attrs.field(factory=lambda: {"a": {}, "b": {}})
     lists: dict[str, list[tuple[int, Any]]] = attrs.field(factory=lambda: {"a": [], "b": []})
     timers: set[tuple[str, int]] = attrs.field(factory=set)
 
@@ -193,6 +193,7 @@ class _Replica:
             backend,
             Types.STRING(),
             TaskInfo("agreement", max_parallelism=_MAX_PARALLELISM),
+            f"agreement-{uuid.uuid4()}",
         )
         self.operator.open()
         self.eager = eager
@@ -204,7 +205,7 @@ class _Replica:
 
     def load(self, group: KeyGroup) -> None:
         """Go on with this working state, brought up to the head."""
-        self.group = self.operator.load(self.store, self.store.head, group)
+        self.group = self.operator.load_group(self.store, self.store.head, group)
 
     def lose(self) -> None:
         """Go on without any working state."""

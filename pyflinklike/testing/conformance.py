@@ -32,6 +32,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.changelog import Declaration, Section, decode_entries, encode_entries
 from pyflinklike.errors import StateAccessError
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.row import Row
 from pyflinklike.table import (
     MISSING,
@@ -153,7 +154,7 @@ class StateBackendConformance:
         raise NotImplementedError
 
     def _open(self, specs: Iterable[TableSpec] = _SPECS) -> _Instance:
-        backend = self.state_backend().create_keyed_state_backend(Scope())
+        backend = self.state_backend().create_keyed_state_backend(Scope(), "tested")
         instance = _Instance(backend, {spec.name: backend.table(spec) for spec in specs})
         instance.enter(0)
         return instance
@@ -194,13 +195,17 @@ class StateBackendConformance:
         """It holds settings and no state."""
         state_backend = self.state_backend()
         before = copy.deepcopy(state_backend)
-        state_backend.create_keyed_state_backend(Scope()).close()
+        state_backend.create_keyed_state_backend(Scope(), "tested").close()
 
         assert before == state_backend
 
-    def test_warm_bytes_is_a_number_of_bytes(self) -> None:
-        """The warm cache counts with it."""
-        assert self.state_backend().warm_bytes >= 0
+    def test_what_is_taken_warm_is_kept_no_more(self, one: _Instance) -> None:
+        """A group whose batch fails after it was taken must be gone."""
+        one.backend.keep_warm(KeyGroup(3, nonce=bytes(16)))
+        taken = one.backend.take_warm(3)
+
+        assert taken is None or taken.nonce == bytes(16)
+        assert one.backend.take_warm(3) is None
 
     # Rule 1: absence is MISSING, None is data
 
@@ -678,7 +683,7 @@ class StateBackendConformance:
         """What any backend wrote, any other one reads."""
         one.fill(spec, "a", "b")
         before = one.contents()
-        heap = HashMapStateBackend().create_keyed_state_backend(Scope())
+        heap = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
         heap.table(spec)
         for changes in one.backend.contents():
             if len(changes):
@@ -844,7 +849,5 @@ _STEPS = [
 
 
 def _through_bytes(changes: TableChanges) -> TableChanges:
-    section = Section(
-        Declaration.of(changes.spec, _KEY_TYPE), encode_entries(changes, _KEY_TYPE)
-    )
+    section = Section(Declaration.of(changes.spec, _KEY_TYPE), encode_entries(changes, _KEY_TYPE))
     return decode_entries(section, changes.spec, _KEY_TYPE, 0, "conformance")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.keygroups import Head
+from pyflinklike.group_log import Head
 
 __all__ = ["InMemoryGroupStore"]
 

@@ -13,6 +13,7 @@ Not supported: several parallel instances; every key is in one key group.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,11 +29,11 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.keygroups import KeyGroup
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.keys import AnyKeyTypeInfo
 
 __all__ = ["KeyedProcessHarness"]
 
@@ -82,7 +83,11 @@ class KeyedProcessHarness:
             job_parameters=dict(job_parameters or {}),
         )
         self._operator = KeyedProcessOperator(
-            function, state_backend or HashMapStateBackend(), key_type or AnyKeyTypeInfo(), task
+            function,
+            state_backend or HashMapStateBackend(),
+            key_type or AnyKeyTypeInfo(),
+            task,
+            f"harness-{uuid.uuid4()}",
         )
         self._group = KeyGroup(0)
         if restore is not None:

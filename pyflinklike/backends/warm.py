@@ -16,7 +16,7 @@ from collections.abc import Hashable
 from itertools import islice
 from typing import Any
 
-from pyflinklike.keygroups import KeyGroup
+from pyflinklike.key_group import KeyGroup
 
 __all__ = ["WARM_GROUPS", "WarmGroups"]
 

@@ -11,7 +11,8 @@ from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.changelog import read_segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.functions import KeyedProcessFunction
-from pyflinklike.keygroups import KeyGroup, KeyGroupLog
+from pyflinklike.group_log import KeyGroupLog
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.table import Scope, Shape, TableSpec
@@ -29,13 +30,11 @@ class Worker:
     def __init__(
         self, *specs: TableSpec, max_parallelism: int = 8, before: Callable[[], None] = bool
     ) -> None:
-        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope())
+        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
         self.specs = specs or (COUNT,)
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.now = 0
-        self.log = KeyGroupLog(
-            self.backend, Types.STRING(), max_parallelism, "totals", before
-        )
+        self.log = KeyGroupLog(self.backend, Types.STRING(), max_parallelism, "totals", before)
         self.group = KeyGroup(0)
 
     def load(self, store: InMemoryGroupStore, group: KeyGroup | None = None) -> KeyGroup:

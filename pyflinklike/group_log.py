@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
 from pyflinklike.changelog import (
     Declaration,
-    Section,
     Segment,
     decode_entries,
     encode_entries,
@@ -37,13 +36,12 @@ from pyflinklike.changelog import (
     read_segment,
     total,
 )
-from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, TableChanges, TableSpec
-from pyflinklike.timers import Heap
 from pyflinklike.types import TypeInformation
 
-__all__ = ["GroupStore", "Head", "KeyGroup", "KeyGroupLog"]
+__all__ = ["GroupStore", "Head", "KeyGroupLog"]
 
 _FLOOR_BYTES = 4096
 
@@ -88,48 +86,6 @@ class GroupStore(Protocol):
 
     def clear_segments(self) -> None:
         """Remove every segment."""
-
-
-@attrs.define
-class KeyGroup:
-    """Working state of one key group: everything a worker may keep between batches.
-
-    Args:
-        index: Of the group.
-        nonce: Of the commit this is the state after; empty for an empty group.
-        next_sequence: The first segment that is not part of it.
-        tables: The backend's data, by table name.
-        timers: Order of the timers, by domain.
-        declared: Ids of the tables in the log since its snapshot.
-        declarations: Tables in the log, by id.
-        pending: Sections read but not yet applied, by table name.  Those of
-            states that the program does not declare stay here.
-        rewrite: Whether the next commit must be a snapshot.
-    """
-
-    index: int
-    nonce: bytes = b""
-    next_sequence: int = 0
-    tables: dict[str, Any] = attrs.field(factory=dict)
-    timers: dict[TimeDomain, Heap] = attrs.field(factory=dict)
-    declared: dict[str, int] = attrs.field(factory=dict)
-    declarations: dict[int, Declaration] = attrs.field(factory=dict)
-    pending: dict[str, list[Section]] = attrs.field(factory=dict)
-    rewrite: bool = False
-
-    def read(self, segment: Segment, where: str) -> None:
-        """Take in a segment; its entries are decoded when their table is declared."""
-        for table_id, declaration in segment.declarations.items():
-            self.declarations[table_id] = declaration
-            self.declared[declaration.name] = table_id
-        for table_id, payload in segment.sections:
-            declaration_of = self.declarations.get(table_id)
-            if declaration_of is None:
-                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
-                raise CorruptStateError(msg)
-            section = Section(declaration_of, payload)
-            self.pending.setdefault(declaration_of.name, []).append(section)
-        self.nonce = segment.nonce
 
 
 class KeyGroupLog:
