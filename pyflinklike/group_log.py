@@ -130,12 +130,7 @@ class KeyGroupLog:
         """
         if head is None:
             return group if not group.nonce else KeyGroup(group.index)
-        if head.max_parallelism != self._max_parallelism:
-            msg = (
-                f"operator {self._operator!r}: max_parallelism is fixed by its checkpoint at "
-                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former"
-            )
-            raise IncompatibleStateError(msg)
+        self._check_head(head)
         if group.nonce == head.nonce:
             return group
         if not self._catch_up(store, head, group):
@@ -147,6 +142,26 @@ class KeyGroupLog:
             msg = f"{self._where(group.index)}: the last segment must be the head's, got another"
             raise CorruptStateError(msg)
         return group
+
+    def check(self, store: GroupStore) -> None:
+        """See that a group was written under this `max_parallelism`, and note it if it is new.
+
+        Raises:
+            IncompatibleStateError: It was written under another.
+        """
+        head = store.read_head()
+        if head is None:
+            store.write_head(Head(b"", 0, 0, 0, 0, self._max_parallelism))
+        else:
+            self._check_head(head)
+
+    def _check_head(self, head: Head) -> None:
+        if head.max_parallelism != self._max_parallelism:
+            msg = (
+                f"operator {self._operator!r}: max_parallelism is fixed by its checkpoint at "
+                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former"
+            )
+            raise IncompatibleStateError(msg)
 
     def _catch_up(self, store: GroupStore, head: Head, group: KeyGroup) -> bool:
         if not group.nonce or not head.first_sequence < group.next_sequence < head.next_sequence:

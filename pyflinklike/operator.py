@@ -177,6 +177,14 @@ class KeyedProcessOperator:
 
     # Key groups
 
+    def check_store(self, store: GroupStore) -> None:
+        """See that a key group was written under these settings, and note them if it is new.
+
+        Raises:
+            IncompatibleStateError: It was written under another `max_parallelism`.
+        """
+        self._log.check(store)
+
     def load(self, store: GroupStore, head: Head | None, index: int) -> None:
         """Make a key group the current one, brought up to its head.
 

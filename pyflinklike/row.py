@@ -199,9 +199,10 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         msg = f"the field names of a Row must be strings that differ, got {names!r}; rename some"
         raise ValueError(msg)
-    descriptors = vars(namedtuple("_", [f"f{i}" for i in range(len(names))]))
+    # Held by name while it is read: a class that nobody holds may be collected, and emptied.
+    template = namedtuple("_", [f"f{i}" for i in range(len(names))])
     namespace: dict[str, Any] = {
-        name: descriptors[f"f{i}"]
+        name: vars(template)[f"f{i}"]
         for i, name in enumerate(names)
         if name not in _METHODS and not name.startswith("_")
     }

@@ -399,7 +399,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
 
     def operator():
         made = KeyedProcessOperator(
-            Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers")
+            Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
         )
         made.open()
         return made
@@ -407,10 +407,33 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
     away, here = operator(), operator()
     groups = {away: KeyGroup(0), here: KeyGroup(0)}
     for worker, timer in [(away, 1), (here, 2)]:
-        groups[worker] = worker.load(store, store.head, groups[worker])
+        groups[worker] = worker.load_group(store, store.head, groups[worker])
         worker.process(["k"], [timer], [None])
         worker.commit(store, store.head, None)
-    away.load(store, store.head, groups[away])
+    away.load_group(store, store.head, groups[away])
     away.advance_watermark(5)
 
     assert [1, 2] == fired
+
+
+def test_a_new_group_is_noted_with_its_max_parallelism(store):
+    """A roll call leaves a head that holds no state, and that a commit goes on from."""
+    worker = Worker(max_parallelism=8)
+    worker.log.check(store)
+    noted = store.head
+    worker.load(store)
+    worker.put("a", 1)
+    worker.commit(store)
+    reader = Worker(max_parallelism=8)
+    reader.load(store)
+
+    assert (8, 0) == (noted.max_parallelism, noted.log_bytes)
+    assert {"a": 1} == reader.contents()
+
+
+def test_a_roll_call_refuses_another_max_parallelism(store):
+    """What the checkpoint was made with is known before any group with data is touched."""
+    Worker(max_parallelism=8).log.check(store)
+
+    with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
+        Worker(max_parallelism=4).log.check(store)

@@ -41,6 +41,12 @@ _PACKED = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+# One group is called in every batch that has data, to see what the checkpoint was made with:
+# whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
+_ROLL_CALL = pa.RecordBatch.from_arrays(
+    [pa.array([value], kind) for value, kind in zip((0, -1, None, b""), _PACKED.types)],
+    schema=_PACKED,
+)
 _SIZE = struct.Struct("<I")
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
@@ -77,7 +83,10 @@ def pack(
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        sequence = (context.partitionId() if context else 0) * _MAX_PAYLOADS
+        partition = context.partitionId() if context else 0
+        if partition == 0:
+            yield _ROLL_CALL
+        sequence = partition * _MAX_PAYLOADS
         for chunk in _chunks(batches):
             refuse_null_keys(chunk, key_columns)
             result = _packed(chunk, sequence)

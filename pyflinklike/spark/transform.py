@@ -147,6 +147,11 @@ class KeyGroupProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
+        if not packed[0][2]:
+            self._opened().check_store(self._store)
+            packed = packed[1:]
+        if not packed:
+            return self._results([])
         batches = [payload_to_batch(payload) for _, _, payload in packed]
         self._set_time(timerValues, packed[0][1])
         return self._results(self._serve(int(key[0]), pa.concat_batches(batches)))
