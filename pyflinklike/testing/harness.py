@@ -127,7 +127,10 @@ class KeyedProcessHarness:
             UserFunctionError: The function or the key selector raised.
             StateValueError: The key is None or of a type that cannot be a key.
         """
-        return self.process_elements([(value, timestamp)])
+        operator = self._running()
+        if timestamp is not None:
+            timestamp = _checked_time(timestamp, "the timestamp of an element")
+        return self._collected(operator.process, (self._key_of(value),), (value,), (timestamp,))
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times, in the order given; the main outputs."""
@@ -227,9 +230,10 @@ class KeyedProcessHarness:
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
             outputs = self._operator.take_outputs()
-            self.output.extend(outputs.main)
-            for tag_id, (_, values) in outputs.side.items():
-                self._side_output.setdefault(tag_id, []).extend(values)
+            self.output += outputs.main
+            if outputs.side:
+                for tag_id, (_, values) in outputs.side.items():
+                    self._side_output.setdefault(tag_id, []).extend(values)
         return outputs.main
 
 
