@@ -17,81 +17,28 @@ What the function yields is gathered in `outputs` until the host takes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import GeneratorType
 from typing import Any
 
-import attrs
-
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.call_context import CallContext
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
-    OutputError,
     PyflinklikeError,
-    StateAccessError,
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions import KeyedProcessFunction, OutputTag, TimerService
+from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.group_log import GroupStore, Head, KeyGroupLog
 from pyflinklike.key_group import KeyGroup
-from pyflinklike.row import Row
+from pyflinklike.outputs import Outputs, check_results
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.table import NO_KEY, Scope, Shape, TableChanges, TableSpec
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 from pyflinklike.types import TypeInformation
 
-__all__ = ["KeyedProcessOperator", "Outputs"]
-
-
-@attrs.define
-class Outputs:
-    """What a function yielded.
-
-    Args:
-        main: The main outputs, in order.
-        keys: The (frozen) key each of them was yielded under.
-        side: The same two lists, keys first, of each side output, by tag id.
-    """
-
-    main: list[Any] = attrs.field(factory=list)
-    keys: list[Any] = attrs.field(factory=list)
-    side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
-
-
-class _Context(KeyedProcessFunction.OnTimerContext):
-    """What the function sees of the current call; one object serves all calls."""
-
-    def __init__(self, operator: KeyedProcessOperator) -> None:
-        self._clock = operator.clock
-        self._scope = operator.scope
-        self._key_type = operator.key_type
-        self._timers: TimerService = operator.timer_service
-        self.domain: TimeDomain | None = None
-        self.fired_at: int | None = None
-
-    def get_current_key(self) -> Any:
-        """The key of the element or timer."""
-        key = self._scope.key
-        if key is NO_KEY:
-            msg = "there is a current key only while process_element or on_timer runs, got none"
-            raise StateAccessError(msg)
-        return self._key_type.thaw_key(key)
-
-    def timestamp(self) -> int | None:
-        """The time of the element or timer in ms, or None."""
-        return self._clock.timestamp if self.domain is None else self.fired_at
-
-    def timer_service(self) -> TimerService:
-        """The clock and the timers of the current key."""
-        return self._timers
-
-    def time_domain(self) -> TimeDomain:
-        """Which clock the timer that fires followed."""
-        if self.domain is None:
-            msg = "a time domain belongs to a timer, got a call outside on_timer"
-            raise StateAccessError(msg)
-        return self.domain
+__all__ = ["KeyedProcessOperator"]
 
 
 class KeyedProcessOperator:
@@ -143,7 +90,7 @@ class KeyedProcessOperator:
         self.runtime_context = OperatorRuntimeContext(
             task, self.backend, self.clock, self._on_table
         )
-        self._context = _Context(self)
+        self._context = CallContext(self.clock, self.scope, key_type, self.timer_service)
 
     def open(self) -> None:
         """Open the function; it declares its states.
@@ -282,7 +229,7 @@ class KeyedProcessOperator:
         """
         scope, clock, context = self.scope, self.clock, self._context
         process_element = self.function.process_element
-        emit_side, emit_main = self._emit_side, self.outputs.main.append
+        emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
         emit_key = self.outputs.keys.append
         sweeping = self.runtime_context.sweeping_every_record
         context.domain = None
@@ -296,11 +243,11 @@ class KeyedProcessOperator:
                 if results is None:
                     continue
                 if results.__class__ is not GeneratorType:
-                    _check_results(results)
-                # The same as _emit, without a call per record.
+                    check_results(results)
+                # The same as Outputs.emit, without a call per record.
                 for result in results:
                     if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                        emit_side(result)
+                        emit_side(result, scope.key)
                     else:
                         emit_main(result)
                         emit_key(scope.key)
@@ -313,26 +260,6 @@ class KeyedProcessOperator:
         finally:
             scope.key = NO_KEY
             clock.timestamp = None
-
-    def _emit(self, results: Iterable[Any]) -> None:
-        if results.__class__ is not GeneratorType:
-            _check_results(results)
-        outputs, key = self.outputs, self.scope.key
-        for result in results:
-            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                self._emit_side(result)
-            else:
-                outputs.main.append(result)
-                outputs.keys.append(key)
-
-    def _emit_side(self, result: Sequence[Any]) -> None:
-        if len(result) != 2:
-            msg = f"a side output is `yield tag, value`, got {len(result)} elements: {result!r}"
-            raise OutputError(msg)
-        tag, value = result
-        keys, values = self.outputs.side.setdefault(tag.tag_id, ([], []))
-        keys.append(self.scope.key)
-        values.append(value)
 
     # Time
 
@@ -367,7 +294,7 @@ class KeyedProcessOperator:
                     ttl.sweep_some()
                 results = self.function.on_timer(timestamp, context)
                 if results is not None:
-                    self._emit(results)
+                    self.outputs.emit(results, self.scope.key)
         except PyflinklikeError as error:
             _add_note(error, self._described("on_timer", timestamp))
             raise
@@ -422,16 +349,6 @@ class KeyedProcessOperator:
             f"{self._name()}.{method} failed for key {shown}, {what} {subject!r}, "
             f"at time {self._context.timestamp()}"
         )
-
-
-def _check_results(results: Any) -> None:
-    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
-    if tagged or isinstance(results, (Row, str, bytes, Mapping)):
-        msg = (
-            f"process_element and on_timer give an iterable of outputs, got {results!r}; "
-            "yield it instead of returning it"
-        )
-        raise OutputError(msg)
 
 
 def _cause(error: Exception) -> str:

@@ -24,6 +24,8 @@ from typing import Any, ClassVar, NoReturn
 
 __all__ = ["Row", "row_class"]
 
+# mypy takes a call of it by its own name for the declaration of a class.
+_named_tuple: Any = namedtuple
 _get_item = tuple.__getitem__
 _new_tuple = tuple.__new__
 
@@ -200,7 +202,7 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
         msg = f"the field names of a Row must be strings that differ, got {names!r}; rename some"
         raise ValueError(msg)
     # Held by name while it is read: a class that nobody holds may be collected, and emptied.
-    template = namedtuple("_", [f"f{i}" for i in range(len(names))])
+    template: type = _named_tuple("_", [f"f{i}" for i in range(len(names))])
     namespace: dict[str, Any] = {
         name: vars(template)[f"f{i}"]
         for i, name in enumerate(names)

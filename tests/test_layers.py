@@ -50,7 +50,7 @@ LAYERS = [
     ),
     (
         "runtime",
-        ["group_log", "operator", "runtime_context", "stores", "upsert"],
+        ["group_log", "outputs", "call_context", "runtime_context", "operator", "stores", "upsert"],
     ),
     (
         "façade",

@@ -26,7 +26,7 @@ from pyflinklike.errors import DeclarationError, DeclarationTypeError, Declarati
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch import run_batch
-from pyflinklike.spark.outputs import OUTPUT_TAG, OutputLayout
+from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.spark.schema import key_type_of, output_schema

@@ -36,7 +36,7 @@ from pyflinklike.group_log import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.collection import without_collection
-from pyflinklike.spark.outputs import OutputLayout
+from pyflinklike.spark.output_layout import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.types import TypeInformation

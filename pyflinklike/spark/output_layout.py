@@ -17,7 +17,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from pyflinklike.operator import Outputs
+from pyflinklike.outputs import Outputs
 from pyflinklike.spark.columns import OutputEncoder
 from pyflinklike.spark.packing import payload_to_batch
 from pyflinklike.spark.schema import arrow_schema

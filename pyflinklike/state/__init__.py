@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The five keyed states, each written once over a `Table`.
+
+A state turns what the user hands over into the immutable form its type keeps
+(`freeze`), and what it read into the user's own copy (`thaw`).  It does not
+know whether its table expires entries, nor where they are stored.
+
+Names and signatures are PyFlink's (`pyflink.datastream.state`); the behaviour
+is that of Flink's heap backend, where PyFlink's process mode differs.
+"""
+
+from __future__ import annotations
+
+from pyflinklike.state.base import AppendingState, MergingState, State
+from pyflinklike.state.folding import AggregatingState, ReducingState
+from pyflinklike.state.list import ListState
+from pyflinklike.state.map import MapState
+from pyflinklike.state.value import ValueState
+
+__all__ = [
+    "AggregatingState",
+    "AppendingState",
+    "ListState",
+    "MapState",
+    "MergingState",
+    "ReducingState",
+    "State",
+    "ValueState",
+]

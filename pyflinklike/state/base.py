@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all states have in common: a name, a table, and the two forms of a value."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.table import Table
+from pyflinklike.types import TypeInformation
+
+__all__ = ["AppendingState", "MergingState", "State"]
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class State:
+    """A state of the current key.
+
+    Args:
+        name: As declared; it appears in messages.
+        table: The entries.
+        type_info: Of the values in the table.
+    """
+
+    __slots__ = ("_freeze", "_get", "_put", "_table", "_thaw", "name")
+
+    def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
+        self.name = name
+        self._table = table
+        self._get = table.get
+        self._put = table.put
+        self._freeze = type_info.freeze
+        self._thaw = None if type_info.is_identity else type_info.thaw
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def clear(self) -> None:
+        """Remove what is stored under the current key."""
+        self._table.clear()
+
+    def _frozen(self, value: Any) -> Any:
+        try:
+            return self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+
+    def _refuse(self, error: StateValueError) -> StateValueError:
+        refusal = StateValueError(f"state {self.name!r}: {error}")
+        refusal.__cause__ = error.__cause__
+        return refusal
+
+    def _refuse_none(self, what: str) -> StateValueError:
+        return StateValueError(
+            f"state {self.name!r}: {what} must not be None, got None; "
+            "call clear() to empty the state"
+        )
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """A state that elements are added to, as Flink's AppendingState."""
+
+    __slots__ = ()
+
+    def get(self) -> OUT:
+        """What the elements added so far come to."""
+        raise NotImplementedError
+
+    def add(self, value: IN) -> None:
+        """Add an element."""
+        raise NotImplementedError
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """An appending state whose contents can be merged, as Flink's MergingState."""
+
+    __slots__ = ()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reducing and aggregating state: elements folded into one value per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pyflinklike.functions import AggregateFunction
+from pyflinklike.state.base import MergingState, State
+from pyflinklike.table import MISSING, Table
+from pyflinklike.types import TypeInformation
+
+__all__ = ["AggregatingState", "ReducingState"]
+
+T = TypeVar("T")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class ReducingState(MergingState[T, T]):
+    """One value per key into which elements are folded, as Flink's ReducingState."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(
+        self, name: str, table: Table, type_info: TypeInformation, reduce: Callable[[T, T], T]
+    ) -> None:
+        super().__init__(name, table, type_info)
+        self._reduce = reduce
+
+    def get(self) -> T | None:  # type: ignore[override]
+        """The elements reduced so far, or None where there is none."""
+        stored = self._get(None)
+        if stored is MISSING:
+            return None
+        return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
+
+    def add(self, value: T) -> None:
+        """Fold an element in: `reduce(current, value)`; the first is stored as it is.
+
+        Raises:
+            StateValueError: The element is None or does not fit the declared type.
+        """
+        if value is None:
+            raise self._refuse_none("an element")
+        frozen = self._frozen(value)
+        stored = self._get(None)
+        if stored is not MISSING:
+            reduced = self._fold(stored if self._thaw is None else self._thaw(stored), value)
+            if reduced is None:
+                self._table.delete(None)
+                return
+            frozen = self._frozen(reduced)
+        self._put(None, frozen)
+
+    def _fold(self, current: T, value: T) -> T:
+        try:
+            return self._reduce(current, value)
+        except Exception as error:
+            _blame(self, error)
+            raise
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """An accumulator per key with its own result, as Flink's AggregatingState."""
+
+    __slots__ = ("_function",)
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        accumulator_type: TypeInformation,
+        function: AggregateFunction,
+    ) -> None:
+        super().__init__(name, table, accumulator_type)
+        self._function = function
+
+    def get(self) -> OUT | None:  # type: ignore[override]
+        """`get_result` of the accumulator, or None where nothing was added."""
+        stored = self._get(None)
+        if stored is MISSING:
+            return None
+        accumulator = stored if self._thaw is None else self._thaw(stored)
+        try:
+            return self._function.get_result(accumulator)  # type: ignore[no-any-return]
+        except Exception as error:
+            _blame(self, error)
+            raise
+
+    def add(self, value: IN) -> None:
+        """Store `add(value, accumulator)`, starting from `create_accumulator()`.
+
+        Raises:
+            StateValueError: The element is None, or the accumulator does not fit its type.
+        """
+        if value is None:
+            raise self._refuse_none("an element")
+        stored = self._get(None)
+        try:
+            if stored is MISSING:
+                accumulator = self._function.create_accumulator()
+            else:
+                accumulator = stored if self._thaw is None else self._thaw(stored)
+            accumulator = self._function.add(value, accumulator)
+        except Exception as error:
+            _blame(self, error)
+            raise
+        if accumulator is None:
+            self._table.delete(None)
+            return
+        self._put(None, self._frozen(accumulator))
+
+
+def _blame(state: State, error: Exception) -> None:
+    """Note in the error of a state's function which state it is."""
+    if not hasattr(error, "state_name"):
+        error.state_name = state.name  # type: ignore[attr-defined]

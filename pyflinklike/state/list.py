@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List state: elements in the order they were added, each with a TTL of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.state.base import MergingState
+
+__all__ = ["ListState"]
+
+T = TypeVar("T")
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list of elements per key, as Flink's ListState."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterable[T]:
+        """The elements in the order they were added: never None, iterable again and again.
+
+        What is iterated is the list as it was at this call; with a TTL, each
+        element is judged when it is reached.
+        """
+        return _Elements(self._table.elements(), self._thaw)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+    def add(self, value: T) -> None:
+        """Append an element.
+
+        Raises:
+            StateValueError: It is None or does not fit the element type.
+        """
+        self._table.append(self._frozen_element(value))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append elements, all or (where one is refused) none.
+
+        Raises:
+            StateValueError: `values`, or one of them, is None or does not fit.
+        """
+        append = self._table.append
+        for stored in self._frozen_elements(values):
+            append(stored)
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace all elements; an empty list clears the state.
+
+        Raises:
+            StateValueError: `values`, or one of them, is None or does not fit.
+        """
+        elements = self._frozen_elements(values)
+        self._table.clear()
+        append = self._table.append
+        for stored in elements:
+            append(stored)
+
+    def _frozen_elements(self, values: Iterable[T]) -> list[Any]:
+        if values is None:
+            raise self._refuse_none("the list of elements")
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            msg = (
+                f"state {self.name!r}: elements come as a list, got {values!r}; "
+                "call add() for a single one"
+            )
+            raise StateValueError(msg)
+        return [self._frozen_element(value) for value in values]
+
+    def _frozen_element(self, value: T) -> Any:
+        if value is None:
+            raise self._refuse_none("an element")
+        return self._frozen(value)
+
+
+class _Elements:
+    """Elements thawed while they are iterated; an iterable of one kind for every type."""
+
+    def __init__(self, stored: Iterable[Any], thaw: Callable[[Any], Any] | None) -> None:
+        self._stored = stored
+        self._thaw = thaw
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._stored) if self._thaw is None else map(self._thaw, self._stored)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Map state: entries under user keys, each with a TTL of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.state.base import State
+from pyflinklike.table import MISSING, Table
+from pyflinklike.types import TypeInformation
+
+__all__ = ["MapState"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MapState(State, Generic[K, V]):
+    """A map per key, as Flink's MapState.
+
+    `state[k]` of a missing key is None and `del state[k]` of one does nothing,
+    as in PyFlink.  The order of iteration is unspecified.
+    """
+
+    __slots__ = ("_freeze_key", "_thaw_key")
+
+    def __init__(
+        self, name: str, table: Table, key_type: TypeInformation, value_type: TypeInformation
+    ) -> None:
+        super().__init__(name, table, value_type)
+        self._freeze_key = key_type.freeze_key
+        self._thaw_key = None if key_type.is_identity else key_type.thaw_key
+
+    def get(self, key: K) -> V | None:
+        """The value under a user key, or None."""
+        stored = self._get(self._frozen_key(key))
+        if stored is MISSING:
+            return None
+        return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value under a user key; None is a value where the type takes it.
+
+        Raises:
+            StateValueError: The key is None, or either does not fit its type.
+        """
+        self._put(self._frozen_key(key), self._frozen(value))
+
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store every item of a mapping, all or (where one is refused) none.
+
+        Raises:
+            StateValueError: A key is None, or a key or value does not fit its type.
+        """
+        if dict_value is None:
+            return
+        pairs = dict_value.items() if isinstance(dict_value, Mapping) else dict_value
+        self._table.multi_put([(self._frozen_key(k), self._frozen(v)) for k, v in pairs])
+
+    def remove(self, key: K) -> None:
+        """Remove a user key; nothing happens where it is missing."""
+        self._table.delete(self._frozen_key(key))
+
+    def contains(self, key: K) -> bool:
+        """Whether there is an entry under a user key, be its value None."""
+        return self._get(self._frozen_key(key)) is not MISSING
+
+    def items(self) -> Iterable[tuple[K, V]]:
+        """The entries there are when this is iterated, in no specified order."""
+        return _Items(self._table, self._thaw_key or _identity, self._thaw or _identity)
+
+    def keys(self) -> Iterable[K]:
+        """The user keys."""
+        return _Part(self.items(), 0)
+
+    def values(self) -> Iterable[V]:
+        """The values."""
+        return _Part(self.items(), 1)
+
+    def is_empty(self) -> bool:
+        """Whether no entry is stored; expired ones that are still stored count, as in Flink."""
+        return self._table.is_empty()
+
+    __getitem__ = get
+    __setitem__ = put
+    __delitem__ = remove
+    __contains__ = contains
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def _frozen_key(self, key: K) -> Any:
+        try:
+            return self._freeze_key(key)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+
+
+class _Items:
+    """Map entries, read from the table each time they are iterated."""
+
+    def __init__(
+        self, table: Table, thaw_key: Callable[[Any], Any], thaw: Callable[[Any], Any]
+    ) -> None:
+        self._table = table
+        self._thaw_key = thaw_key
+        self._thaw = thaw
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        thaw_key, thaw = self._thaw_key, self._thaw
+        for user_key, stored in self._table.items():
+            yield thaw_key(user_key), thaw(stored)
+
+
+class _Part:
+    """The keys or the values of map entries."""
+
+    def __init__(self, items: Iterable[tuple[Any, Any]], index: int) -> None:
+        self._items = items
+        self._index = index
+
+    def __iter__(self) -> Iterator[Any]:
+        index = self._index
+        return (item[index] for item in self._items)
+
+
+def _identity(value: Any) -> Any:
+    return value
