@@ -11,8 +11,8 @@ A `StateTtlConfig` answers four independent questions about one state:
 * Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or (ours: Flink
   never shipped it) the watermark.
 
-`CleanupStrategies` answers a fifth: who removes the expired entries that nobody
-reads.  It decides how much is stored, never what a reader sees of a live entry.
+`CleanupStrategies` answers a fifth (`ttl_cleanup`): who removes the expired entries
+that nobody reads.
 
 Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
 what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
@@ -25,52 +25,23 @@ its methods change it and return it, so that they work chained and unchained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from pyflinklike.clock import Duration, DurationLike, Time, to_milliseconds
+from pyflinklike.clock import DurationLike, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.ttl_cleanup import CleanupStrategies as _Cleanup
+from pyflinklike.ttl_cleanup import of_kind
 
 __all__ = ["StateTtlConfig"]
-
-_S = TypeVar("_S")
-
-
-def _of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an instance of `kind`."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, kind):
-            name = attribute.name.lstrip("_")
-            msg = f"{name} must be a {kind.__qualname__}, got {value!r}; {remedy}"
-            raise DeclarationTypeError(msg)
-
-    return check
 
 
 def _member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     """An attrs validator: the argument must be a member of the enum."""
-    return _of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
-
-
-def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an int, and not below `minimum`."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        msg = (
-            f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
-            f"got {value!r}; it counts state entries"
-        )
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise DeclarationTypeError(msg)
-        if value < minimum:
-            raise DeclarationValueError(msg)
-
-    return check
+    return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
 
 
 def _to_ttl(ttl: DurationLike | None) -> Time:
@@ -87,49 +58,7 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
     return Time(milliseconds)
 
 
-def _to_compaction_period(period: DurationLike | None) -> Duration:
-    """The period as a `Duration`; None is Flink's default, zero stays zero."""
-    if period is None:
-        return Duration.of_days(30)
-    if to_milliseconds(period, "periodic_compaction_time") < 0:
-        msg = (
-            f"periodic_compaction_time must not be negative, got {period!r}; "
-            f"Duration.of_millis(0) switches it off"
-        )
-        raise DeclarationValueError(msg)
-    if isinstance(period, Duration):
-        return period
-    if isinstance(period, timedelta):
-        # Through microseconds: rounding 0.5 ms down to 0 would switch it off.
-        return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
-    return Duration.of_millis(to_milliseconds(period))
-
-
-def _to_strategies(strategies: _Strategies) -> _StrategyItems:
-    """The strategies as pairs in the order of the enum: frozen and hashable."""
-    given: Any = strategies
-    if not isinstance(given, (Mapping, tuple)):
-        msg = f"strategies must be a dict, got {given!r}; give {{}} to set none"
-        raise DeclarationTypeError(msg)
-    given = dict(given)
-    kinds = {
-        _Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT: _Cleanup.CleanupStrategy,
-        _Cleanup.Strategies.INCREMENTAL_CLEANUP: _Cleanup.IncrementalCleanupStrategy,
-        _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER: (
-            _Cleanup.RocksdbCompactFilterCleanupStrategy
-        ),
-    }
-    for name, strategy in given.items():
-        if name not in kinds or not isinstance(strategy, kinds[name]):
-            msg = (
-                f"strategies must map each of Strategies to its own CleanupStrategy, "
-                f"got {name!r}: {strategy!r}; let StateTtlConfig.new_builder(ttl) do it"
-            )
-            raise DeclarationTypeError(msg)
-    return tuple((name, given[name]) for name in kinds if name in given)
-
-
-@attrs.frozen(repr=False)
+@attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
 class StateTtlConfig:
     """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
 
@@ -175,124 +104,7 @@ class StateTtlConfig:
         EventTime = 1
         """The watermark (ours; Flink has no event-time TTL, FLINK-12005)."""
 
-    @attrs.frozen
-    class CleanupStrategies:
-        """Who removes expired entries that nobody reads.
-
-        Reading removes what it finds expired, whatever is set here.
-
-        Args:
-            strategies: What was set explicitly, by `Strategies`.
-            is_cleanup_in_background: Whether what is not set takes its default.
-
-        Raises:
-            DeclarationTypeError: An argument is of the wrong kind.
-        """
-
-        class Strategies(Enum):
-            """The kinds of cleanup, at most one of each."""
-
-            FULL_STATE_SCAN_SNAPSHOT = 0
-            INCREMENTAL_CLEANUP = 1
-            ROCKSDB_COMPACTION_FILTER = 2
-
-        class CleanupStrategy:
-            """Base of the strategies' settings."""
-
-        @attrs.frozen
-        class EmptyCleanupStrategy(CleanupStrategy):
-            """A strategy that has no settings."""
-
-        @attrs.frozen
-        class IncrementalCleanupStrategy(CleanupStrategy):
-            """Some entries are checked at each access of the state.
-
-            Args:
-                cleanup_size: Entries checked per step, at least 1.
-                run_cleanup_for_every_record: Whether each record is a step too.
-
-            Raises:
-                DeclarationTypeError: An argument is of the wrong kind.
-                DeclarationValueError: The size is not positive.
-            """
-
-            _cleanup_size: int = attrs.field(validator=_at_least(1))
-            _run_cleanup_for_every_record: bool = attrs.field(
-                validator=_of_kind(bool, "give True or False")
-            )
-
-            def get_cleanup_size(self) -> int:
-                """The number of entries checked per step."""
-                return self._cleanup_size
-
-            def run_cleanup_for_every_record(self) -> bool:
-                """Whether each record is a step too, accessed state or not."""
-                return self._run_cleanup_for_every_record
-
-        @attrs.frozen
-        class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Compaction leaves expired entries out.
-
-            Args:
-                query_time_after_num_entries: Entries judged by one reading of the
-                    clock, at least 0.
-                periodic_compaction_time: Files older than this are compacted anew;
-                    zero switches that off; None is 30 days.
-
-            Raises:
-                DeclarationTypeError: An argument is of the wrong kind.
-                DeclarationValueError: An argument is negative.
-            """
-
-            _query_time_after_num_entries: int = attrs.field(validator=_at_least(0))
-            _periodic_compaction_time: Duration = attrs.field(
-                default=None, converter=_to_compaction_period
-            )
-
-            def get_query_time_after_num_entries(self) -> int:
-                """The number of entries judged by one reading of the clock."""
-                return self._query_time_after_num_entries
-
-            def get_periodic_compaction_time(self) -> Duration:
-                """The age at which files are compacted anew; zero is never."""
-                return self._periodic_compaction_time
-
-        EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
-
-        _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
-        _is_cleanup_in_background: bool = attrs.field(
-            default=True, validator=_of_kind(bool, "give True or False")
-        )
-
-        def is_cleanup_in_background(self) -> bool:
-            """Whether cleanup that is not set explicitly runs with its defaults."""
-            return self._is_cleanup_in_background
-
-        def in_full_snapshot(self) -> bool:
-            """Whether a full snapshot leaves expired entries out; local state stays."""
-            return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
-
-        def in_rocksdb_compact_filter(self) -> bool:
-            """Whether compaction leaves expired entries out, as Java's."""
-            return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
-
-        def get_incremental_cleanup_strategy(
-            self,
-        ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
-            """What was set; else (5, False) in background; else None."""
-            return self._find(self.IncrementalCleanupStrategy(5, False))
-
-        def get_rocksdb_compact_filter_cleanup_strategy(
-            self,
-        ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """What was set; else (1000, 30 days) in background, as PyFlink; else None."""
-            return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
-
-        def _find(self, default: _S) -> _S | None:
-            for _, strategy in self._strategies:
-                if isinstance(strategy, type(default)):
-                    return strategy
-            return default if self._is_cleanup_in_background else None
+    CleanupStrategies: TypeAlias = _Cleanup
 
     class Builder:
         """Builds a `StateTtlConfig`; each method changes the builder and returns it.
@@ -425,7 +237,7 @@ class StateTtlConfig:
     _ttl: Time = attrs.field(default=None, converter=_to_ttl)
     _cleanup_strategies: CleanupStrategies = attrs.field(
         factory=CleanupStrategies,
-        validator=_of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
+        validator=of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
     )
 
     @staticmethod
@@ -480,9 +292,11 @@ class StateTtlConfig:
         )
 
 
-_Cleanup = StateTtlConfig.CleanupStrategies
-_StrategyItems = tuple[tuple[_Cleanup.Strategies, _Cleanup.CleanupStrategy], ...]
-_Strategies = Mapping[_Cleanup.Strategies, _Cleanup.CleanupStrategy] | _StrategyItems
+# Nested here by name as well: it is what users write, `repr` shows and pickle looks up.
+for _each in (_Cleanup, *vars(_Cleanup).values()):
+    if isinstance(_each, type):
+        _each.__module__ = __name__
+        _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
 
 # Java's: a TTL has to be given, so it is the longest there is.
 StateTtlConfig.DISABLED = StateTtlConfig(

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do backends agree?  A Hypothesis state machine that plays a worker's life.
+
+    TestAgreement = agreement_machine(HashMapStateBackend(), MyStateBackend()).TestCase
+
+The machine runs the same operations, one by one, on
+
+* a *model*: plain dicts that follow Flink's rules for the five states, written
+  here a second time and as simply as can be;
+* for each backend a *lazy* replica, which commits when told to, and an *eager*
+  one, which commits after every step and rebuilds its working state from the
+  log.  What is not written back shows at the next step, not at the next
+  coincidence of a commit, a loss and a read of the same entry.
+
+Every read is compared at once.  Between the operations lives all that can
+happen to a worker: commits, the loss of working state, an old working state
+that comes back and is caught up, batches that fail, commits that never become
+durable, compaction, and snapshots that move from one backend to another.
+
+The domains are tiny (two keys, two user keys, three values, a TTL of two or
+three ms), since what goes wrong goes wrong with the second write of an entry.
+
+With `background=True` cleanup in the background runs.  Then expired entries are
+never shown, and the clock never goes back, so that cleanup must be unobservable
+but for the number of entries that are stored.
+"""
+
+from __future__ import annotations
+
+from hypothesis.stateful import RuleBasedStateMachine
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.testing.agreement.life import WorkersLife
+
+__all__ = ["agreement_machine"]
+
+
+def agreement_machine(
+    *backends: StateBackend, background: bool = False
+) -> type[RuleBasedStateMachine]:
+    """A state machine that compares backends with the model and with one another.
+
+    Args:
+        backends: One is enough: it is compared with the model.
+        background: Whether background cleanup runs; see the module.
+
+    Returns:
+        A class whose `TestCase` unittest and pytest collect.
+    """
+    name = "BackgroundAgreement" if background else "Agreement"
+    return type(name, (WorkersLife,), {"backends": backends, "background": background})

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model and a lazy and an eager replica for each backend, compared at each step."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.table import NO_KEY
+from pyflinklike.testing.agreement.model import Model
+from pyflinklike.testing.agreement.replica import FiveStates, Replica
+from pyflinklike.ttl_config import StateTtlConfig
+
+__all__ = ["Comparison", "whiles"]
+
+whiles = st.integers(0, 3)
+
+
+class Comparison(RuleBasedStateMachine):
+    """Declares the states and compares; what is done to them is told by its subclasses."""
+
+    backends: tuple[StateBackend, ...] = ()
+    background = False
+
+    @initialize(ttl=st.none() | whiles.filter(bool), on_read=st.booleans(), show=st.booleans())
+    def declare(self, ttl: int | None, on_read: bool, show: bool) -> None:
+        """Without TTL, or in one of the four corners of update type and visibility."""
+        show = show and not self.background
+        config = None if ttl is None else self._config(ttl, on_read, show)
+        self.model = Model(ttl, on_read and ttl is not None, show)
+        self.committed = copy.deepcopy(self.model)
+        self.replicas = [
+            Replica(backend, config, eager=eager)
+            for backend in self.backends
+            for eager in (False, True)
+        ]
+
+    def _config(self, ttl: int, on_read: bool, show: bool) -> StateTtlConfig:
+        builder = StateTtlConfig.new_builder(ttl)
+        if on_read:
+            builder.update_ttl_on_read_and_write()
+        if show:
+            builder.return_expired_if_not_cleaned_up()
+        if self.background:
+            builder.cleanup_incrementally(1, True)
+        else:
+            builder.disable_cleanup_in_background()
+        return builder.build()
+
+    def teardown(self) -> None:
+        """Close what was opened."""
+        for replica in getattr(self, "replicas", []):
+            replica.operator.close()
+
+    def each(self, key: Any, operation: Callable[[FiveStates], Any]) -> list[Any]:
+        """The results of an operation on every replica, under a key."""
+        results = []
+        for replica in self.replicas:
+            replica.operator.clock.processing_time = self.model.now
+            replica.operator.scope.key = key
+            results.append(operation(replica.states))
+            replica.operator.scope.key = NO_KEY
+            replica.step()
+        return results
+
+    def agree(self, expected: Any, key: Any, operation: Callable[[FiveStates], Any]) -> None:
+        """Do it on every replica; each must give what the model gives, and store as much."""
+        for replica, actual in zip(self.replicas, self.each(key, operation)):
+            assert expected == actual, (replica.operator.backend, replica.eager)
+            if isinstance(actual, list):
+                _scribble(actual)  # what was read is the reader's own
+        self.agree_on_counts()
+
+    def agree_on_counts(self) -> None:
+        """Every replica stores as many entries as the model, where nothing cleans up meanwhile."""
+        if not self.background:
+            expected = self.model.counts()
+            for replica in self.replicas:
+                assert expected == replica.counts(), (replica.operator.backend, replica.eager)
+
+
+def _scribble(mine: list[Any]) -> None:
+    for element in mine:
+        if isinstance(element, list):
+            element.append(99)
+    mine.append(99)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the states of a worker must hold: Flink's rules a second time, as simply as can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+__all__ = ["Model"]
+
+
+@attrs.define
+class Model:
+    """What five states and the timers of all keys must be, by the rules of Flink.
+
+    An entry is `(stamp, value)`.  `single` holds the value, reducing and
+    aggregating states under `(state, key)`.
+    """
+
+    ttl: int | None = None
+    on_read: bool = False
+    return_expired: bool = False
+    now: int = 0
+    single: dict[tuple[str, str], tuple[int, Any]] = attrs.field(factory=dict)
+    maps: dict[str, dict[str, tuple[int, Any]]] = attrs.field(factory=lambda: {"a": {}, "b": {}})
+    lists: dict[str, list[tuple[int, Any]]] = attrs.field(factory=lambda: {"a": [], "b": []})
+    timers: set[tuple[str, int]] = attrs.field(factory=set)
+
+    def is_alive(self, entry: tuple[int, Any]) -> bool:
+        """Whether it is younger than the TTL."""
+        return self.ttl is None or self.now < entry[0] + self.ttl
+
+    def read(self, entries: dict[Any, tuple[int, Any]], at: Any) -> list[Any]:
+        """The value under `at` in a list, or an empty list."""
+        if at not in entries:
+            return []
+        entry = entries[at]
+        if not self.is_alive(entry):
+            del entries[at]
+            return [entry[1]] if self.return_expired else []
+        if self.on_read:
+            entries[at] = (self.now, entry[1])
+        return [entry[1]]
+
+    def read_list(self, key: str) -> list[Any]:
+        """The elements shown; the list is emptied when none of them is alive."""
+        entries = self.lists[key]
+        alive = [entry for entry in entries if self.is_alive(entry)]
+        if not alive:
+            self.lists[key] = []
+        elif self.on_read:
+            self.lists[key] = [(self.now, value) for _, value in alive]
+        return [value for _, value in (entries if self.return_expired else alive)]
+
+    def counts(self) -> dict[str, int]:
+        """How many entries are stored."""
+        found = {"value": 0, "reducing": 0, "aggregating": 0}
+        for state, _ in self.single:
+            found[state] += 1
+        found["map"] = sum(map(len, self.maps.values()))
+        found["list"] = sum(map(len, self.lists.values()))
+        return found

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function does with its states and timers, as rules of the machine."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from pyflinklike.table import NO_KEY
+from pyflinklike.testing.agreement.comparison import Comparison, whiles
+from pyflinklike.testing.agreement.replica import FiveStates
+
+__all__ = ["Operations"]
+
+keys = st.sampled_from("ab")
+user_keys = st.sampled_from("xy")
+numbers = st.integers(0, 2)
+texts = st.sampled_from(["p", "q"])
+times = st.integers(0, 6)
+
+
+class Operations(Comparison):
+    """Every verb of the five states, timers and time."""
+
+    # Value
+
+    @rule(key=keys, numbers=st.lists(numbers, max_size=2))
+    def update_value(self, key: str, numbers: list[int]) -> None:
+        """A list, so that a shared object would show."""
+        self.model.single["value", key] = (self.model.now, list(numbers))
+
+        def update(states: FiveStates) -> None:
+            mine = list(numbers)
+            states.value.update(mine)
+            mine.append(99)
+
+        self.agree(None, key, update)
+
+    @rule(key=keys)
+    def update_value_with_none(self, key: str) -> None:
+        """None clears."""
+        self.model.single.pop(("value", key), None)
+        self.agree(None, key, lambda states: states.value.update(None))
+
+    @rule(key=keys)
+    def read_value(self, key: str) -> None:
+        """Compare."""
+        expected = self.model.read(self.model.single, ("value", key))
+        self.agree(expected[0] if expected else None, key, lambda states: states.value.value())
+
+    # Reducing and aggregating
+
+    @rule(key=keys, text=texts)
+    def reduce(self, key: str, text: str) -> None:
+        """In the order of arrival."""
+        old = self.model.read(self.model.single, ("reducing", key))
+        new = old[0] + text if old else text
+        self.model.single["reducing", key] = (self.model.now, new)
+        self.agree(None, key, lambda states: states.reducing.add(text))
+
+    @rule(key=keys)
+    def read_reduced(self, key: str) -> None:
+        """Compare."""
+        expected = self.model.read(self.model.single, ("reducing", key))
+        self.agree(expected[0] if expected else None, key, lambda states: states.reducing.get())
+
+    @rule(key=keys, number=numbers)
+    def aggregate(self, key: str, number: int) -> None:
+        """Into the accumulator that is there, expired or not."""
+        old = self.model.read(self.model.single, ("aggregating", key))
+        new = sorted([*(old[0] if old else []), number])
+        self.model.single["aggregating", key] = (self.model.now, new)
+        self.agree(None, key, lambda states: states.aggregating.add(number))
+
+    @rule(key=keys)
+    def read_aggregated(self, key: str) -> None:
+        """Compare."""
+        expected = self.model.read(self.model.single, ("aggregating", key))
+        result = expected[0] if expected else None
+        self.agree(result, key, lambda states: states.aggregating.get())
+
+    # Map
+
+    @rule(key=keys, user_key=user_keys, text=st.none() | texts)
+    def put(self, key: str, user_key: str, text: str | None) -> None:
+        """None is a value."""
+        self.model.maps[key][user_key] = (self.model.now, text)
+        self.agree(None, key, lambda states: states.map.put(user_key, text))
+
+    @rule(key=keys, texts=st.dictionaries(user_keys, texts))
+    def put_all(self, key: str, texts: dict[str, str]) -> None:
+        """Many at once."""
+        self.model.maps[key].update({k: (self.model.now, text) for k, text in texts.items()})
+        self.agree(None, key, lambda states: states.map.put_all(texts))
+
+    @rule(key=keys, user_key=user_keys)
+    def remove(self, key: str, user_key: str) -> None:
+        """Missing or not."""
+        self.model.maps[key].pop(user_key, None)
+        self.agree(None, key, lambda states: states.map.remove(user_key))
+
+    @rule(key=keys, user_key=user_keys)
+    def read_map(self, key: str, user_key: str) -> None:
+        """Compare."""
+        expected = self.model.read(self.model.maps[key], user_key)
+        result = expected[0] if expected else None
+        self.agree(result, key, lambda states: states.map.get(user_key))
+
+    @rule(key=keys, user_key=user_keys)
+    def contains(self, key: str, user_key: str) -> None:
+        """Reading by another name."""
+        expected = bool(self.model.read(self.model.maps[key], user_key))
+        self.agree(expected, key, lambda states: states.map.contains(user_key))
+
+    @rule(key=keys)
+    def iterate_map(self, key: str) -> None:
+        """In no order."""
+        entries = self.model.maps[key]
+        found = {k: self.model.read(entries, k) for k in list(entries)}
+        expected = {k: value[0] for k, value in found.items() if value}
+        self.agree(expected, key, lambda states: dict(states.map.items()))
+
+    @rule(key=keys)
+    def is_empty(self, key: str) -> None:
+        """What is stored counts, expired or not; background cleanup may have removed that."""
+        entries = self.model.maps[key]
+        legal = {not entries}
+        if self.background and not any(map(self.model.is_alive, entries.values())):
+            legal.add(True)
+        for actual in self.each(key, lambda states: states.map.is_empty()):
+            assert actual in legal
+
+    # List
+
+    @rule(key=keys, number=numbers)
+    def add(self, key: str, number: int) -> None:
+        """One element."""
+        self.model.lists[key].append((self.model.now, [number]))
+        self.agree(None, key, lambda states: states.list.add([number]))
+
+    @rule(key=keys, duration=whiles.filter(bool), read=st.booleans())
+    def add_over_time(self, key: str, duration: int, read: bool) -> None:
+        """Elements of different ages, so that a list loses some of them and grows on."""
+        for number in range(2):
+            self.add(key, number)
+            self.wait(duration)
+            if read:
+                self.read_list(key)
+
+    @rule(key=keys, numbers=st.lists(numbers, max_size=2))
+    def add_all(self, key: str, numbers: list[int]) -> None:
+        """Some elements."""
+        self.model.lists[key] += [(self.model.now, [number]) for number in numbers]
+        self.agree(None, key, lambda states: states.list.add_all([[n] for n in numbers]))
+
+    @rule(key=keys, numbers=st.lists(numbers, max_size=2))
+    def update_list(self, key: str, numbers: list[int]) -> None:
+        """Other elements instead."""
+        self.model.lists[key] = [(self.model.now, [number]) for number in numbers]
+        self.agree(None, key, lambda states: states.list.update([[n] for n in numbers]))
+
+    @rule(key=keys)
+    def read_list(self, key: str) -> None:
+        """In order."""
+        expected = self.model.read_list(key)
+        self.agree(expected, key, lambda states: list(states.list.get()))
+
+    # All
+
+    @rule(key=keys, state=st.sampled_from(["value", "reducing", "aggregating", "map", "list"]))
+    def clear(self, key: str, state: str) -> None:
+        """Only that key's."""
+        if state == "map":
+            self.model.maps[key] = {}
+        elif state == "list":
+            self.model.lists[key] = []
+        else:
+            self.model.single.pop((state, key), None)
+        self.agree(None, key, lambda states: getattr(states, state).clear())
+
+    # Timers and time
+
+    @rule(key=keys, timestamp=times)
+    def register_timer(self, key: str, timestamp: int) -> None:
+        """Registering one again changes nothing."""
+        self.model.timers.add((key, timestamp))
+        for replica in self.replicas:
+            replica.operator.scope.key = key
+            replica.operator.timer_service.register_event_time_timer(timestamp)
+            replica.operator.scope.key = NO_KEY
+            replica.step()
+
+    @rule(key=keys, timestamp=times)
+    def delete_timer(self, key: str, timestamp: int) -> None:
+        """Registered or not."""
+        self.model.timers.discard((key, timestamp))
+        for replica in self.replicas:
+            replica.operator.scope.key = key
+            replica.operator.timer_service.delete_event_time_timer(timestamp)
+            replica.operator.scope.key = NO_KEY
+            replica.step()
+
+    @rule(watermark=times)
+    def fire_timers(self, watermark: int) -> None:
+        """Those that are due, each once, the earliest first."""
+        due = {timer for timer in self.model.timers if timer[1] <= watermark}
+        self.model.timers -= due
+        for replica in self.replicas:
+            fired = replica.states.fired
+            fired.clear()
+            replica.operator.advance_watermark(watermark)
+            assert sorted(due) == sorted(fired)
+            assert [at for _, at in fired] == sorted(at for _, at in fired)
+            replica.step()
+
+    @rule(time=times)
+    @precondition(lambda self: not self.background)
+    def set_time(self, time: int) -> None:
+        """Forwards or backwards."""
+        self.model.now = time
+
+    @rule(duration=whiles)
+    def wait(self, duration: int) -> None:
+        """Forwards."""
+        self.model.now += duration

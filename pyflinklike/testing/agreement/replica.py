@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator over one backend, driven through all that can happen to a worker."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.changelog import read_segment
+from pyflinklike.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from pyflinklike.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
+from pyflinklike.group_log import Head
+from pyflinklike.key_group import KeyGroup
+from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.testing.group_store import InMemoryGroupStore
+from pyflinklike.ttl_config import StateTtlConfig
+from pyflinklike.types import Types
+
+__all__ = ["FiveStates", "Replica"]
+
+_GROUP = 3
+_MAX_PARALLELISM = 8
+
+
+class _Sorted(AggregateFunction):
+    """Keeps every element in a list that it changes in place, as users do."""
+
+    def create_accumulator(self) -> list[int]:
+        """Nothing yet."""
+        return []
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        """The same list, longer."""
+        accumulator.append(value)
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        """The elements in order, in the user's own list."""
+        return sorted(accumulator)
+
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
+        """Both."""
+        return acc_a + acc_b
+
+
+class FiveStates(KeyedProcessFunction):
+    """Declares one state of each kind and does nothing with them."""
+
+    def __init__(self, ttl: StateTtlConfig | None) -> None:
+        self._ttl = ttl
+        self.fired: list[tuple[Any, int]] = []
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the states."""
+
+        def with_ttl(descriptor: StateDescriptor) -> Any:
+            descriptor.enable_time_to_live(self._ttl)
+            return descriptor
+
+        def joined(one: str, other: str) -> str:
+            return one + other
+
+        get = runtime_context
+        numbers = Types.LIST(Types.LONG())
+        self.value = get.get_state(with_ttl(ValueStateDescriptor("value", numbers)))
+        self.list = get.get_list_state(with_ttl(ListStateDescriptor("list", numbers)))
+        self.map = get.get_map_state(
+            with_ttl(MapStateDescriptor("map", Types.STRING(), Types.STRING()))
+        )
+        self.reducing = get.get_reducing_state(
+            with_ttl(ReducingStateDescriptor("reducing", joined, Types.STRING()))
+        )
+        self.aggregating = get.get_aggregating_state(
+            with_ttl(AggregatingStateDescriptor("aggregating", _Sorted(), numbers))
+        )
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        """Not called."""
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
+        """Remember the call."""
+        self.fired.append((ctx.get_current_key(), timestamp))
+
+
+class Replica:
+    """One operator over one backend, with its durable store and working state."""
+
+    def __init__(self, backend: StateBackend, ttl: StateTtlConfig | None, *, eager: bool) -> None:
+        self.states = FiveStates(ttl)
+        self.operator = KeyedProcessOperator(
+            self.states,
+            backend,
+            Types.STRING(),
+            TaskInfo("agreement", max_parallelism=_MAX_PARALLELISM),
+            f"agreement-{uuid.uuid4()}",
+        )
+        self.operator.open()
+        self.eager = eager
+        self.store = InMemoryGroupStore()
+        self.committed = InMemoryGroupStore()
+        self.group = KeyGroup(_GROUP)
+        self.parked: list[KeyGroup] = []
+        self.load(self.group)
+
+    def load(self, group: KeyGroup) -> None:
+        """Go on with this working state, brought up to the head."""
+        self.group = self.operator.load_group(self.store, self.store.head, group)
+
+    def lose(self) -> None:
+        """Go on without any working state."""
+        self.load(KeyGroup(_GROUP))
+
+    def commit(self) -> None:
+        """Write what changed, in a transaction that succeeds."""
+        self.store = self._written()
+
+    def _written(self) -> InMemoryGroupStore:
+        trial = self.store.copy()
+        operator = self.operator
+        wake_at = operator.earliest_timer(operator.event_timers)
+        operator.commit(trial, trial.head, wake_at)
+        return trial
+
+    def step(self) -> None:
+        """After each operation: an eager replica commits and loses its working state."""
+        if self.eager:
+            self.commit()
+            self.lose()
+
+    def end_batch(self) -> None:
+        """Commit; this is what a failed batch goes back to."""
+        self.commit()
+        self.committed = self.store.copy()
+
+    def fail(self, *, written: bool) -> None:
+        """Lose a batch; if `written`, as late as after its commit was written."""
+        if written:
+            self._written()
+            self.parked.append(self.group)
+        self.store = self.committed.copy()
+        self.lose()
+
+    def park(self) -> None:
+        """Put the working state aside, as when a group moves to another worker."""
+        self.parked = [*self.parked[-2:], self.group]
+        self.lose()
+
+    def unpark(self) -> None:
+        """The group moves back to the worker that served it longest ago."""
+        if self.parked:
+            self.load(self.parked.pop(0))
+
+    def compact(self) -> None:
+        """Commit as a snapshot."""
+        self.group.rewrite = True
+        self.end_batch()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Begin anew from a snapshot, in a store of its own."""
+        nonce = read_segment(snapshot, "snapshot").nonce
+        head = Head(nonce, 1, 0, len(snapshot), 1, _MAX_PARALLELISM)
+        self.store = InMemoryGroupStore(head, {0: snapshot})
+        self.committed = self.store.copy()
+        self.lose()
+
+    def counts(self) -> dict[str, int]:
+        """How many entries of each state the backend stores."""
+        states = self.operator.runtime_context.assembled
+        return {
+            changes.spec.name: len(changes)
+            for changes in self.operator.backend.contents()
+            if changes.spec.name in states
+        }

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite that every state backend must pass, yours included.
+
+    # tests/test_my_backend.py
+    from pyflinklike.testing.conformance import StateBackendConformance
+
+    class TestMyStateBackend(StateBackendConformance):
+        def state_backend(self):
+            return MyStateBackend()
+
+It states the rules of `pyflinklike.table` as tests, for every shape of table:
+absence, values, iteration, access without a key, and what a backend owes the
+runtime: key groups kept apart, changes drained once, contents that can be taken
+over by any other backend, sweeps that come by every entry.
+
+One module holds the tests of one concept; `StateBackendConformance` is all of them.
+
+Keys are of `Types.STRING()`.  Entries are what the tables' types keep, in their
+frozen form.  `pytest.register_assert_rewrite("pyflinklike.testing.conformance")`
+before the import makes failures tell what was compared.
+"""
+
+from __future__ import annotations
+
+from pyflinklike.testing.conformance.changes import ChangesConformance
+from pyflinklike.testing.conformance.cleanup import CleanupConformance
+from pyflinklike.testing.conformance.entries import EntriesConformance
+from pyflinklike.testing.conformance.iteration import IterationConformance
+from pyflinklike.testing.conformance.keys import KeysConformance
+from pyflinklike.testing.conformance.lifecycle import LifecycleConformance
+
+__all__ = ["StateBackendConformance"]
+
+
+# pytest collects from the last base to the first.
+class StateBackendConformance(
+    CleanupConformance,
+    ChangesConformance,
+    KeysConformance,
+    IterationConformance,
+    EntriesConformance,
+    LifecycleConformance,
+):
+    """Subclass it as `Test...` and say which backend to test."""

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A backend as a configuration, and its beginning and end."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+from pyflinklike.key_group import KeyGroup
+from pyflinklike.table import Scope
+from pyflinklike.testing.conformance.instances import MAP, ConformanceTests, Instance
+
+__all__ = ["LifecycleConformance"]
+
+
+class LifecycleConformance(ConformanceTests):
+    """The configuration is a value; what is made of it is opened, closed and independent."""
+
+    # The configuration
+
+    def test_a_state_backend_survives_pickling(self) -> None:
+        """It is sent to the workers, and equal by value there."""
+        before = self.state_backend()
+
+        assert before == pickle.loads(pickle.dumps(before))
+
+    def test_equal_state_backends_have_one_hash(self) -> None:
+        """It can be a key, as immutable values can."""
+        assert hash(self.state_backend()) == hash(self.state_backend())
+
+    def test_state_backends_of_equal_settings_are_equal(self) -> None:
+        """It is a value, not an identity."""
+        assert self.state_backend() == self.state_backend()
+
+    def test_making_a_keyed_state_backend_leaves_the_configuration_as_it_was(self) -> None:
+        """It holds settings and no state."""
+        state_backend = self.state_backend()
+        before = copy.deepcopy(state_backend)
+        state_backend.create_keyed_state_backend(Scope(), "tested").close()
+
+        assert before == state_backend
+
+    def test_what_is_taken_warm_is_kept_no_more(self, one: Instance) -> None:
+        """A group whose batch fails after it was taken must be gone."""
+        one.backend.keep_warm(KeyGroup(3, nonce=bytes(16)))
+        taken = one.backend.take_warm(3)
+
+        assert taken is None or taken.nonce == bytes(16)
+        assert one.backend.take_warm(3) is None
+
+    # The end
+
+    def test_a_backend_can_be_closed(self) -> None:
+        """With changes that nobody drained."""
+        instance = self._open()
+        instance.fill(MAP, "k")
+
+        assert None is instance.backend.close()  # type: ignore[func-returns-value]
+
+    def test_backends_do_not_see_each_other(self, one: Instance, other: Instance) -> None:
+        """One operator's state is nobody else's."""
+        one.fill(MAP, "k")
+
+        assert {} == other.contents()

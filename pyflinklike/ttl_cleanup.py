@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who removes the expired entries that nobody reads.
+
+It decides how much is stored, never what a reader sees of a live entry.
+
+Users know these classes as `StateTtlConfig.CleanupStrategies` and what is nested in
+it, as in PyFlink; `ttl_config` gives them those names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+
+from pyflinklike.clock import Duration, DurationLike, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+
+__all__ = ["CleanupStrategies", "of_kind"]
+
+_S = TypeVar("_S")
+
+
+def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be an instance of `kind`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kind):
+            name = attribute.name.lstrip("_")
+            msg = f"{name} must be a {kind.__qualname__}, got {value!r}; {remedy}"
+            raise DeclarationTypeError(msg)
+
+    return check
+
+
+def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be an int, and not below `minimum`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        msg = (
+            f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
+            f"got {value!r}; it counts state entries"
+        )
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise DeclarationTypeError(msg)
+        if value < minimum:
+            raise DeclarationValueError(msg)
+
+    return check
+
+
+def _to_compaction_period(period: DurationLike | None) -> Duration:
+    """The period as a `Duration`; None is Flink's default, zero stays zero."""
+    if period is None:
+        return Duration.of_days(30)
+    if to_milliseconds(period, "periodic_compaction_time") < 0:
+        msg = (
+            f"periodic_compaction_time must not be negative, got {period!r}; "
+            f"Duration.of_millis(0) switches it off"
+        )
+        raise DeclarationValueError(msg)
+    if isinstance(period, Duration):
+        return period
+    if isinstance(period, timedelta):
+        # Through microseconds: rounding 0.5 ms down to 0 would switch it off.
+        return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
+    return Duration.of_millis(to_milliseconds(period))
+
+
+def _to_strategies(strategies: _Strategies) -> _StrategyItems:
+    """The strategies as pairs in the order of the enum: frozen and hashable."""
+    given: Any = strategies
+    if not isinstance(given, (Mapping, tuple)):
+        msg = f"strategies must be a dict, got {given!r}; give {{}} to set none"
+        raise DeclarationTypeError(msg)
+    given = dict(given)
+    names = CleanupStrategies.Strategies
+    kinds = {
+        names.FULL_STATE_SCAN_SNAPSHOT: CleanupStrategies.CleanupStrategy,
+        names.INCREMENTAL_CLEANUP: CleanupStrategies.IncrementalCleanupStrategy,
+        names.ROCKSDB_COMPACTION_FILTER: CleanupStrategies.RocksdbCompactFilterCleanupStrategy,
+    }
+    for name, strategy in given.items():
+        if name not in kinds or not isinstance(strategy, kinds[name]):
+            msg = (
+                f"strategies must map each of Strategies to its own CleanupStrategy, "
+                f"got {name!r}: {strategy!r}; let StateTtlConfig.new_builder(ttl) do it"
+            )
+            raise DeclarationTypeError(msg)
+    return tuple((name, given[name]) for name in kinds if name in given)
+
+
+@attrs.frozen
+class CleanupStrategies:
+    """Who removes expired entries that nobody reads.
+
+    Reading removes what it finds expired, whatever is set here.
+
+    Args:
+        strategies: What was set explicitly, by `Strategies`.
+        is_cleanup_in_background: Whether what is not set takes its default.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+
+    class Strategies(Enum):
+        """The kinds of cleanup, at most one of each."""
+
+        FULL_STATE_SCAN_SNAPSHOT = 0
+        INCREMENTAL_CLEANUP = 1
+        ROCKSDB_COMPACTION_FILTER = 2
+
+    class CleanupStrategy:
+        """Base of the strategies' settings."""
+
+    @attrs.frozen
+    class EmptyCleanupStrategy(CleanupStrategy):
+        """A strategy that has no settings."""
+
+    @attrs.frozen
+    class IncrementalCleanupStrategy(CleanupStrategy):
+        """Some entries are checked at each access of the state.
+
+        Args:
+            cleanup_size: Entries checked per step, at least 1.
+            run_cleanup_for_every_record: Whether each record is a step too.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+            DeclarationValueError: The size is not positive.
+        """
+
+        _cleanup_size: int = attrs.field(validator=_at_least(1))
+        _run_cleanup_for_every_record: bool = attrs.field(
+            validator=of_kind(bool, "give True or False")
+        )
+
+        def get_cleanup_size(self) -> int:
+            """The number of entries checked per step."""
+            return self._cleanup_size
+
+        def run_cleanup_for_every_record(self) -> bool:
+            """Whether each record is a step too, accessed state or not."""
+            return self._run_cleanup_for_every_record
+
+    @attrs.frozen
+    class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+        """Compaction leaves expired entries out.
+
+        Args:
+            query_time_after_num_entries: Entries judged by one reading of the
+                clock, at least 0.
+            periodic_compaction_time: Files older than this are compacted anew;
+                zero switches that off; None is 30 days.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+            DeclarationValueError: An argument is negative.
+        """
+
+        _query_time_after_num_entries: int = attrs.field(validator=_at_least(0))
+        _periodic_compaction_time: Duration = attrs.field(
+            default=None, converter=_to_compaction_period
+        )
+
+        def get_query_time_after_num_entries(self) -> int:
+            """The number of entries judged by one reading of the clock."""
+            return self._query_time_after_num_entries
+
+        def get_periodic_compaction_time(self) -> Duration:
+            """The age at which files are compacted anew; zero is never."""
+            return self._periodic_compaction_time
+
+    EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
+
+    _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
+    _is_cleanup_in_background: bool = attrs.field(
+        default=True, validator=of_kind(bool, "give True or False")
+    )
+
+    def is_cleanup_in_background(self) -> bool:
+        """Whether cleanup that is not set explicitly runs with its defaults."""
+        return self._is_cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Whether a full snapshot leaves expired entries out; local state stays."""
+        return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
+
+    def in_rocksdb_compact_filter(self) -> bool:
+        """Whether compaction leaves expired entries out, as Java's."""
+        return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
+
+    def get_incremental_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
+        """What was set; else (5, False) in background; else None."""
+        return self._find(self.IncrementalCleanupStrategy(5, False))
+
+    def get_rocksdb_compact_filter_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
+        """What was set; else (1000, 30 days) in background, as PyFlink; else None."""
+        return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
+
+    def _find(self, default: _S) -> _S | None:
+        for _, strategy in self._strategies:
+            if isinstance(strategy, type(default)):
+                return strategy
+        return default if self._is_cleanup_in_background else None
+
+
+_StrategyItems = tuple[tuple[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy], ...]
+_Strategies = (
+    Mapping[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] | _StrategyItems
+)
