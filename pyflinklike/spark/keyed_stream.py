@@ -30,7 +30,7 @@ from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.spark.schema import key_type_of, output_schema
-from pyflinklike.spark.settings import prepare_session, time_zone_of
+from pyflinklike.spark.settings import partitions_of, prepare_session, time_zone_of
 from pyflinklike.spark.timer_use import uses_processing_timers
 from pyflinklike.spark.transform import (
     TRANSFORMED_TYPE,
@@ -153,7 +153,7 @@ class KeyedStream:
             self._key_type,
             TaskInfo(
                 name,
-                parallelism=int(spark.conf.get("spark.sql.shuffle.partitions") or 1),
+                parallelism=partitions_of(spark),
                 max_parallelism=max_parallelism,
                 job_parameters=dict(job_parameters or {}),
             ),

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from pyflinklike.errors import HostError
 
-__all__ = ["prepare_session", "time_zone_of"]
+__all__ = ["partitions_of", "prepare_session", "time_zone_of"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -35,6 +35,12 @@ def prepare_session(spark: SparkSession) -> None:
         _set(spark, _PROVIDER, _ROCKSDB)
     if spark.conf.get(_CHANGELOG, "false") != "true":
         _set(spark, _CHANGELOG, "true")
+
+
+def partitions_of(spark: SparkSession) -> int:
+    """The number of tasks a shuffle makes; 1 where Spark is left to choose."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(partitions) if partitions.isdigit() else 1
 
 
 def time_zone_of(spark: SparkSession) -> str:
