@@ -17,6 +17,7 @@ What the function yields is gathered in `outputs` until the host takes it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from types import GeneratorType
 from typing import Any
@@ -101,8 +102,10 @@ class KeyedProcessOperator:
         try:
             self.function.open(self.runtime_context)
         except PyflinklikeError:
+            self.backend.close()
             raise
         except Exception as error:
+            self.backend.close()
             msg = f"{self._name()}.open failed: {type(error).__name__}: {error}"
             raise UserFunctionError(msg) from error
 
@@ -121,6 +124,14 @@ class KeyedProcessOperator:
             raise UserFunctionError(msg) from error
         finally:
             self.backend.close()
+
+    def abandon(self) -> None:
+        """Close after a failure, which is what the caller is going to tell of.
+
+        As in Flink, a function is closed whether its task succeeds or not.
+        """
+        with contextlib.suppress(PyflinklikeError):
+            self.close()
 
     # Key groups
 

@@ -22,6 +22,7 @@ class Fragile(KeyedProcessFunction):
 
     def __init__(self, flag=None):
         self.flag = flag
+        self.failed = False
 
     def open(self, runtime_context):
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
@@ -33,11 +34,16 @@ class Fragile(KeyedProcessFunction):
         self.total.update(total)
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1_000)
         if value.n == 13 and self.flag is not None and self.flag.exists():
+            self.failed = True
             raise LookupError("no such customer")
         yield ctx.get_current_key(), total, list(self.parts)
 
     def on_timer(self, timestamp, ctx):
         yield ctx.get_current_key(), -timestamp, list(self.parts)
+
+    def close(self):
+        if self.failed:
+            self.flag.with_name("closed").touch()
 
 
 def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tmp_path):
@@ -70,6 +76,18 @@ def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tm
         first = [("a", 1, [1]), ("b", 2, [2])]
         expected = rows_of(model_stream(harness, feed.elements(), "ts").output)
     assert expected == rows_of([*first, *rows_of(batches)])
+    assert flag.with_name("closed").exists()  # as Flink closes a function that failed
+
+
+def test_a_function_that_fails_on_a_batch_is_closed(spark, tmp_path):
+    """As Flink does, so that it can let go of what it holds."""
+    flag = tmp_path / "broken"
+    flag.touch()
+    df = bounded(spark, [("a", at(1_000), 13)], SCHEMA)
+    with pytest.raises(PythonException, match="no such customer"):
+        key_by(df, "key").process(Fragile(flag), TOTALS, event_time="ts").collect()
+
+    assert flag.with_name("closed").exists()
 
 
 class Yields(KeyedProcessFunction):

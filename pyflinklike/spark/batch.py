@@ -47,10 +47,14 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
             ),
         )
         runner.operator.open()
-        for batch in batches:
-            for index, part in _by_key_group(batch):
-                yield from runner.process(index, part)
-        yield from runner.end_group()
+        try:
+            for batch in batches:
+                for index, part in _by_key_group(batch):
+                    yield from runner.process(index, part)
+            yield from runner.end_group()
+        except BaseException:
+            runner.operator.abandon()
+            raise
         runner.operator.close()
 
     return run

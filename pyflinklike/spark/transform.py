@@ -194,7 +194,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 plan.state_backend,
                 plan.key_type,
                 task,
-                plan.plan_id,
+                f"{plan.plan_id}/{task.index}",
                 plan.time_mode.refused_timers(),
             )
             operator.open()
@@ -211,11 +211,27 @@ class KeyGroupProcessor(StatefulProcessor):
         # Spark says 0 before the first event.
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
-    @without_collection
     def _serve(
         self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
     ) -> list[tuple[int, bytes]]:
-        operator, plan = self._opened(), self._plan
+        operator = self._opened()
+        try:
+            return self._served(operator, index, records, expired_timer)
+        except BaseException:
+            # Spark will not call close() of a task that failed.
+            self._operator = None
+            operator.abandon()
+            raise
+
+    @without_collection
+    def _served(
+        self,
+        operator: KeyedProcessOperator,
+        index: int,
+        records: pa.RecordBatch | None,
+        expired_timer: int | None,
+    ) -> list[tuple[int, bytes]]:
+        plan = self._plan
         head = self._store.read_head()
         operator.load(self._store, head, index)
         operator.fire_due_timers()
