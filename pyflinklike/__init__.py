@@ -3,6 +3,13 @@
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.backends.legacy import (
+    CustomStateBackend,
+    FsStateBackend,
+    MemoryStateBackend,
+    RocksDBStateBackend,
+)
+from pyflinklike.backends.rocksdb import EmbeddedRocksDBStateBackend, PredefinedOptions
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
 from pyflinklike.descriptors import (
     AggregatingStateDescriptor,
@@ -43,7 +50,10 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "CustomStateBackend",
     "Duration",
+    "EmbeddedRocksDBStateBackend",
+    "FsStateBackend",
     "Function",
     "HashMapStateBackend",
     "Instant",
@@ -52,12 +62,15 @@ __all__ = [
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "MemoryStateBackend",
     "MergingState",
     "MetricGroup",
     "OutputTag",
+    "PredefinedOptions",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
+    "RocksDBStateBackend",
     "Row",
     "RuntimeContext",
     "State",

@@ -28,7 +28,7 @@ from typing import Any
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 
-__all__ = ["decode_key", "encode_key"]
+__all__ = ["decode_first", "decode_key", "encode_key"]
 
 _NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
 _INT_ZERO = 0x14
@@ -67,6 +67,19 @@ def decode_key(data: bytes) -> Any:
         msg = f"a stored key must end where its value ends, got {data!r} with bytes left at {end}"
         raise CorruptStateError(msg)
     return key
+
+
+def decode_first(data: bytes, at: int) -> tuple[Any, int]:
+    """The key whose bytes begin at `at`, and where they end: no key's are a prefix of another's.
+
+    Raises:
+        CorruptStateError: No key begins there.
+    """
+    try:
+        return _decode(data, at)
+    except (IndexError, struct.error, ValueError, ArithmeticError) as error:
+        msg = f"a stored key must be one that encode_key wrote, got {data!r} at {at}"
+        raise CorruptStateError(msg) from error
 
 
 def _encode(key: Any, out: bytearray, *, nested: bool) -> None:

@@ -8,7 +8,9 @@ import attrs
 import pytest
 
 from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.backends.warm import WARM_GROUPS
 from pyflinklike.changelog import read_segment
+from pyflinklike.descriptors import ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
@@ -437,3 +439,43 @@ def test_a_roll_call_refuses_another_max_parallelism(store):
 
     with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
         Worker(max_parallelism=4).log.check(store)
+
+
+class SometimesDeclares(KeyedProcessFunction):
+    """Declares its state in the call that needs it, against the custom."""
+
+    def open(self, runtime_context):
+        self.runtime_context = runtime_context
+
+    def process_element(self, value, ctx):
+        if value is not None:
+            state = self.runtime_context.get_state(ValueStateDescriptor("rare", Types.LONG()))
+            state.update((state.value() or 0) + value)
+            yield state.value()
+        else:
+            often = self.runtime_context.get_state(ValueStateDescriptor("often", Types.STRING()))
+            often.update("x" * 3_000)
+
+
+def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction(store):
+    """A task that never declared a state must not write a snapshot without it."""
+
+    def task(*values):
+        operator = KeyedProcessOperator(
+            SometimesDeclares(), HashMapStateBackend(), Types.STRING(), TaskInfo("rare"), "rare"
+        )
+        operator.open()
+        operator.load(store, store.head, 0)
+        operator.process(["k"] * len(values), values, [None] * len(values))
+        operator.commit(store, store.head, None)
+        operator.keep_warm()
+        return operator.take_outputs().main
+
+    task(5)
+    for _ in range(9):
+        task(None)
+
+    WARM_GROUPS.clear()
+
+    assert store.head.first_sequence > 0
+    assert [7] == task(2)

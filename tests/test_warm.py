@@ -8,14 +8,17 @@ from pyflinklike.backends.warm import WarmGroups, estimated_bytes
 from pyflinklike.changelog import Declaration, Section
 from pyflinklike.clock import TimeDomain
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.table import Shape, TableSpec
 from pyflinklike.timers import Heap
+from pyflinklike.types import Types
 
 PLENTY = 10**9
+SPEC = TableSpec("t", Shape.SINGLE, "value", Types.LONG())
 
 
 def group_of(entries):
     """A group of one table."""
-    return KeyGroup(0, tables={"t": HeapTableData(entries=entries)})
+    return KeyGroup(0, tables={"t": HeapTableData(SPEC, entries)})
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class HeapKeyedStateBackend:
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = new_table(spec, self.scope)
-            table.point_at(self._group.setdefault(spec.name, HeapTableData()))
+            table.point_at(self._group.setdefault(spec.name, HeapTableData(spec)))
         return table
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class HeapKeyedStateBackend:
         for name, table in self._tables.items():
             data = tables.get(name)
             if data is None:
-                data = tables[name] = HeapTableData()
+                data = tables[name] = HeapTableData(table.spec)
             table.point_at(data)
 
     def drain(self) -> list[TableChanges]:
@@ -103,8 +103,18 @@ class HeapKeyedStateBackend:
         return sum(table.count() for table in self._tables.values())
 
     def take_warm(self, index: int) -> KeyGroup | None:
-        """What this process kept of a key group."""
-        return WARM_GROUPS.take((self._owner, index))
+        """What this process kept of a key group, if all of it is declared by now.
+
+        A snapshot of what is not would lack it: such a group is read from the
+        log again, which keeps undeclared states as they are.
+        """
+        group = WARM_GROUPS.take((self._owner, index))
+        if group is not None:
+            for name, data in group.tables.items():
+                table = self._tables.get(name)
+                if data.entries and (table is None or table.spec != data.spec):
+                    return None
+        return group
 
     def keep_warm(self, group: KeyGroup) -> None:
         """Keep a key group in this process, within the memory bound."""

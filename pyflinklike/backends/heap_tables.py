@@ -29,6 +29,7 @@ class HeapTableData:
     """Entries of one table in one key group, and what changed since the last commit.
 
     Args:
+        spec: What the table was declared as when the entries were put.
         entries: Key to entry (`SINGLE`), or key to user key to entry.
         dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
             changed user keys and what happened to each: put, deleted, or put again
@@ -40,6 +41,7 @@ class HeapTableData:
         cursor: Where the running sweep goes on.
     """
 
+    spec: TableSpec
     entries: dict[Any, Any] = attrs.field(factory=dict)
     dirty: dict[Any, Any] = attrs.field(factory=dict)
     cleared: dict[Any, None] = attrs.field(factory=dict)
@@ -55,7 +57,7 @@ class SingleTable:
     def __init__(self, spec: TableSpec, scope: Scope) -> None:
         self.spec = spec
         self._scope = scope
-        self.point_at(HeapTableData())
+        self.point_at(HeapTableData(spec))
 
     def point_at(self, data: HeapTableData) -> None:
         self._data = data
@@ -161,7 +163,7 @@ class ManyTable:
     def __init__(self, spec: TableSpec, scope: Scope) -> None:
         self.spec = spec
         self._scope = scope
-        self.point_at(HeapTableData())
+        self.point_at(HeapTableData(spec))
 
     def point_at(self, data: HeapTableData) -> None:
         self._data = data

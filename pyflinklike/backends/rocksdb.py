@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend for state larger than memory: working state in RocksDB on the local disk.
+
+Each task of a query opens a RocksDB of its own, with all its key groups.  While
+a batch works on a key group, what it reads and writes is in memory; when the
+batch has done with the group, one write brings the disk from the former
+committed state to this one, nonce included.  A group whose batch failed is
+therefore what it was, and its nonce says so.
+
+In memory is what a batch touches of one key group, and the times of the group's
+timers.  A group that has to be rebuilt from its log is in memory as a whole
+while that happens: take enough key groups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import struct
+from typing import Any
+
+import attrs
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.rocksdb_many import RocksManyTable, new_table
+from pyflinklike.backends.rocksdb_options import PredefinedOptions
+from pyflinklike.backends.rocksdb_single import RocksSingleTable, RocksTableData
+from pyflinklike.backends.rocksdb_store import LocalStore, require_rocksdict
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.key_group import KeyGroup
+from pyflinklike.table import Scope, TableChanges, TableSpec
+
+__all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions", "RocksDBKeyedStateBackend"]
+
+_TRANSFER_THREADS = 4
+_group_prefix = struct.Struct(">cI")
+
+
+@attrs.define(init=False, unsafe_hash=True)
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """Keeps working state in RocksDB, as Flink's backend of that name.
+
+    The setters change the object and return None, as PyFlink's do.  A query uses the
+    settings there are when it starts.
+
+    Args:
+        enable_incremental_checkpointing: Accepted and remembered; what a commit writes is
+            always the changes alone.
+        j_embedded_rocks_db_state_backend: A Java object, which cannot be used here.
+
+    Raises:
+        DeclarationTypeError: `enable_incremental_checkpointing` is not None, True or False.
+        DeclarationError: A Java object is given.
+    """
+
+    _incremental: bool
+    _paths: tuple[str, ...]
+    _predefined: PredefinedOptions
+
+    def __init__(
+        self,
+        enable_incremental_checkpointing: bool | None = None,
+        j_embedded_rocks_db_state_backend: None = None,
+    ) -> None:
+        if enable_incremental_checkpointing not in (None, True, False):
+            msg = (
+                "enable_incremental_checkpointing must be None, True or False, "
+                f"got {enable_incremental_checkpointing!r}; it makes no difference here"
+            )
+            raise DeclarationTypeError(msg)
+        if j_embedded_rocks_db_state_backend is not None:
+            msg = (
+                "there is no Flink in this JVM, got a Java state backend "
+                f"{j_embedded_rocks_db_state_backend!r}; leave it out"
+            )
+            raise DeclarationError(msg)
+        self._incremental = bool(enable_incremental_checkpointing)
+        self._paths = ()
+        self._predefined = PredefinedOptions.DEFAULT
+
+    def create_keyed_state_backend(self, scope: Scope, owner: str) -> RocksDBKeyedStateBackend:
+        """A backend for one operator instance, with the settings there are now.
+
+        Raises:
+            HostError: rocksdict is not installed.
+        """
+        require_rocksdict()
+        return RocksDBKeyedStateBackend(scope, owner, self._paths, self._predefined)
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """Where RocksDB's files go on every worker; a task takes one of them.
+
+        Without any: Spark's local directories, or the directory for temporary files.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: One is not an absolute path.
+        """
+        for path in paths:
+            if not isinstance(path, str):
+                msg = f"a storage path must be a str, got {path!r}; write it as a text"
+                raise DeclarationTypeError(msg)
+            if not path.removeprefix("file://").startswith("/"):
+                msg = f"a storage path must be absolute and local, got {path!r}; begin it with /"
+                raise DeclarationValueError(msg)
+        self._paths = tuple(path.removeprefix("file://") for path in paths)
+
+    def get_db_storage_paths(self) -> list[str]:
+        """The paths that were set."""
+        return list(self._paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """What the constructor was given."""
+        return self._incremental
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Tune RocksDB for a kind of disk.
+
+        Raises:
+            DeclarationTypeError: It is none of `PredefinedOptions`.
+        """
+        if not isinstance(options, PredefinedOptions):
+            msg = (
+                "set_predefined_options takes one of PredefinedOptions, "
+                f"got {options!r}; for example PredefinedOptions.FLASH_SSD_OPTIMIZED"
+            )
+            raise DeclarationTypeError(msg)
+        self._predefined = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """What RocksDB is tuned for."""
+        return self._predefined
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """Refused: a factory of options is a Java class.
+
+        Raises:
+            DeclarationValueError: Always.
+        """
+        msg = (
+            "RocksDB runs in the Python worker, where no Java class can be loaded, got the "
+            f"options factory {options_factory_class_name!r}; use set_predefined_options()"
+        )
+        raise DeclarationValueError(msg)
+
+    def get_options(self) -> str | None:
+        """None: there is no factory of options."""
+        return None
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """Refused: no file is transferred to or from a checkpoint.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        msg = (
+            "state is made durable by Spark's state store and no file of RocksDB is transferred, "
+            f"got {number_of_transfering_threads!r} transfer threads; leave this call out"
+        )
+        raise DeclarationError(msg)
+
+    def get_number_of_transfer_threads(self) -> int:
+        """Flink's default, 4; without effect."""
+        return _TRANSFER_THREADS
+
+    def __str__(self) -> str:
+        return "EmbeddedRocksDBStateBackend"
+
+
+class RocksDBKeyedStateBackend:
+    """Tables over one RocksDB, which is opened when it is first needed."""
+
+    def __init__(
+        self, scope: Scope, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
+    ) -> None:
+        self.scope = scope
+        self._owner = owner
+        self._paths = paths
+        self._predefined = predefined
+        self._tables: dict[str, RocksSingleTable | RocksManyTable] = {}
+        self._index = 0
+        self._group: dict[str, Any] = {}
+        self._store: LocalStore | None = None
+        self._taken: set[int] = set()
+
+    def _opened(self) -> LocalStore:
+        if self._store is None:
+            self._store = LocalStore(self._paths, self._owner, self._predefined.to_options)
+        return self._store
+
+    def table(self, spec: TableSpec) -> RocksSingleTable | RocksManyTable:
+        """The table of a state, created at its first use."""
+        table = self._tables.get(spec.name)
+        if table is None:
+            table = self._tables[spec.name] = new_table(spec, self.scope, self._opened)
+            self._point(table)
+        return table
+
+    def _point(self, table: RocksSingleTable | RocksManyTable) -> None:
+        name = table.spec.name
+        data = self._group.get(name)
+        if data is None:
+            data = self._group[name] = RocksTableData()
+        table.point_at(data, _range_of(self._index)[0] + _name_of(name))
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group."""
+        self._index = index
+        self._group = tables
+        for table in self._tables.values():
+            self._point(table)
+
+    def drain(self) -> list[TableChanges]:
+        """What changed since the last drain."""
+        return [table.drain() for table in self._tables.values()]
+
+    def discard_changes(self) -> None:
+        """Forget what changed."""
+        for table in self._tables.values():
+            table.drain()
+
+    def apply(self, changes: TableChanges) -> None:
+        """Take over restored entries."""
+        self._tables[changes.spec.name].apply(changes)
+
+    def contents(self) -> list[TableChanges]:
+        """Every entry of the key group."""
+        return [table.contents() for table in self._tables.values()]
+
+    def count(self) -> int:
+        """How many entries the key group holds in all tables."""
+        return sum(table.count() for table in self._tables.values())
+
+    def take_warm(self, index: int) -> KeyGroup | None:
+        """The key group as it is on disk, unless it was taken and not kept since."""
+        if index in self._taken:
+            return None
+        stored = self._opened().get(_meta_of(index))
+        if stored is None:
+            return None
+        self._taken.add(index)
+        sizes, *fields = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
+        if any(size and name not in self._tables for name, (size, _) in sizes.items()):
+            # A state is not declared yet; its entries must be read as such from the log.
+            return None
+        group = KeyGroup(index, *fields)
+        for name, (size, cursor) in sizes.items():
+            group.tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        return group
+
+    def keep_warm(self, group: KeyGroup) -> None:
+        """Bring the disk to the committed state of a key group, in one write."""
+        index, tables = group.index, group.tables
+        current = self._index, self._group
+        self.enter(index, tables)
+        puts: list[tuple[bytes, bytes | None]] = []
+        for table in self._tables.values():
+            puts.extend(table.unsaved())
+        sizes = {name: (data.size, data.cursor) for name, data in tables.items()}
+        fields: tuple[Any, ...] = (
+            *(group.nonce, group.next_sequence, {}, {}),
+            *(group.declared, group.declarations, group.pending, group.rewrite),
+        )
+        puts.append((_meta_of(index), pickle.dumps((sizes, *fields), 5)))
+        is_new = not any(data.is_based for data in tables.values())
+        self._opened().write(puts, _range_of(index) if is_new else None)
+        for name, (size, cursor) in sizes.items():
+            tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        self.enter(*current)
+        self._taken.discard(index)
+
+    def close(self) -> None:
+        """Write to the disk what RocksDB has in memory, and release the directory."""
+        self._tables.clear()
+        self._group = {}
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+
+def _range_of(index: int) -> tuple[bytes, bytes]:
+    """Where all entries of a key group lie."""
+    return _group_prefix.pack(b"g", index), _group_prefix.pack(b"g", index + 1)
+
+
+def _meta_of(index: int) -> bytes:
+    """Where the rest of a key group lies: all of it but tables and timers."""
+    return _group_prefix.pack(b"m", index)
+
+
+def _name_of(table: str) -> bytes:
+    """A table's part of the keys on disk."""
+    return hashlib.blake2b(table.encode("utf-8", "surrogatepass"), digest_size=8).digest()
