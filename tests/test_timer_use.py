@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -50,6 +52,15 @@ def _deeper(ctx):
 class ThroughModuleFunctions(Base):
     def process_element(self, value, ctx):
         _helper(ctx)
+
+
+helpers = ModuleType("helpers")
+exec("def schedule(ctx): ctx.timer_service().register_processing_time_timer(1)", vars(helpers))
+
+
+class ThroughAModule(Base):
+    def process_element(self, value, ctx):
+        helpers.schedule(ctx)
 
 
 class Clerk:
@@ -103,7 +114,8 @@ class Hidden(Base):
 
 @pytest.mark.parametrize(
     "function",
-    [Direct, Inherited, InOnTimer, ByName, ThroughModuleFunctions, ThroughAnAttribute,
+    [Direct, Inherited, InOnTimer, ByName, ThroughModuleFunctions,
+        ThroughAModule, ThroughAnAttribute,
      ThroughAStaticMethod, ThroughALambda, _closing_over(_deeper)],
 )  # fmt: skip
 def test_code_that_names_the_registration_is_found(function):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 __all__ = ["uses_processing_timers"]
@@ -47,6 +47,9 @@ def _mentions(subject: Any, seen: set[int], depth: int) -> bool:
         if _NAME in names or _NAME in _constants(subject.__code__):
             return True
         reached = [subject.__globals__[name] for name in names if name in subject.__globals__]
+        # What a module's function is called by is a name in the code as well.
+        modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
+        reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
         reached += [cell.cell_contents for cell in subject.__closure__ or () if _filled(cell)]
         return any(_mentions(each, seen, depth - 1) for each in reached if _is_users(each))
     if isinstance(subject, type):
@@ -86,7 +89,8 @@ def _filled(cell: Any) -> bool:
 
 
 def _is_users(subject: Any) -> bool:
-    module = getattr(subject, "__module__", None) or ""
+    name = "__name__" if isinstance(subject, ModuleType) else "__module__"
+    module = getattr(subject, name, None) or ""
     root = str(module).partition(".")[0]
     return bool(root) and root not in (
         "builtins",
