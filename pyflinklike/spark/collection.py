@@ -2,8 +2,8 @@
 """Keep Python's cycle collector out of the hot loops.
 
 Rows, keys and outputs are tuples by the hundred thousand, none of them in a
-cycle.  Each wave of them makes the collector walk them all, which took a third
-of the time of a batch (see `docs/explanation/performance.md`).  Reference
+cycle.  Each wave of them makes the collector walk them all, which took a quarter
+of the Python time of a running count (see `docs/explanation/performance.md`).  Reference
 counting frees them just the same; what user code leaves in cycles is collected
 between calls.
 """
