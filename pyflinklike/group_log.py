@@ -73,10 +73,10 @@ class GroupStore(Protocol):
     """Where a host keeps the durable form of the key group it is working on."""
 
     def read_head(self) -> Head | None:
-        """The head, or None where the group has no state."""
+        """The head, or None where there was none yet."""
 
-    def write_head(self, head: Head | None) -> None:
-        """Replace the head; None removes it."""
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""
@@ -151,9 +151,13 @@ class KeyGroupLog:
         """
         head = store.read_head()
         if head is None:
-            store.write_head(Head(b"", 0, 0, 0, 0, self._max_parallelism))
+            store.write_head(self._blank_head())
         else:
             self._check_head(head)
+
+    def _blank_head(self) -> Head:
+        """Of a group without state: it holds nothing but what the checkpoint was made with."""
+        return Head(b"", 0, 0, 0, 0, self._max_parallelism)
 
     def _check_head(self, head: Head) -> None:
         if head.max_parallelism != self._max_parallelism:
@@ -306,10 +310,9 @@ class KeyGroupLog:
         alive = self._backend.count()
         return log_bytes > _FLOOR_BYTES + 2 * alive * log_bytes // max(log_entries, 1)
 
-    @staticmethod
-    def _erase(store: GroupStore, group: KeyGroup) -> int:
+    def _erase(self, store: GroupStore, group: KeyGroup) -> int:
         store.clear_segments()
-        store.write_head(None)
+        store.write_head(self._blank_head())
         group.nonce = b""
         group.next_sequence = 0
         group.declared.clear()  # the next log has to declare its tables itself

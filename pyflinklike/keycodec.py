@@ -70,7 +70,10 @@ def decode_key(data: bytes) -> Any:
 
 
 def decode_first(data: bytes, at: int) -> tuple[Any, int]:
-    """The key whose bytes begin at `at`, and where they end: no key's are a prefix of another's.
+    """The key whose bytes begin at `at`, and where they end.
+
+    What follows a key must not begin with FF, which would belong to it: that is
+    how a zero byte within a str or bytes, and a None within a tuple, is told from the end.
 
     Raises:
         CorruptStateError: No key begins there.

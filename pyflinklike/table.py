@@ -174,7 +174,7 @@ class Table(Protocol):
         One pass over all keys goes on from call to call and then begins anew.
 
         Args:
-            count: How many entries to look at, at least.
+            count: How many entries to look at, about: a pass that ends ends the call.
             is_dead: Whether an entry shall be deleted.
 
         Returns:

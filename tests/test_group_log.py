@@ -289,15 +289,18 @@ def test_compaction_asks_for_cleanup_first(store):
     assert {"b": 2} == read_cold(store)
 
 
-def test_compaction_of_an_empty_group_leaves_nothing(store):
-    """Neither segments nor a head."""
+def test_compaction_of_an_empty_group_leaves_no_segment(store):
+    """Only a head that says what the checkpoint was made with, and refuses anything else."""
     worker = Worker()
     worker.batch(store, a=1)
     worker.delete("a")
     worker.group.rewrite = True
     worker.commit(store)
 
-    assert InMemoryGroupStore() == store
+    assert (0, 0, 8) == (store.head.next_sequence, store.head.log_bytes, store.head.max_parallelism)
+    assert not store.segments
+    with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
+        Worker(max_parallelism=4).log.check(store)
 
 
 def test_an_erased_group_can_be_written_again(store):

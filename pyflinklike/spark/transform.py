@@ -111,11 +111,8 @@ class _SparkGroupStore:
         row = self._head.get()
         return None if row is None else Head(bytes(row[0]), *row[1:])
 
-    def write_head(self, head: Head | None) -> None:
-        if head is None:
-            self._head.clear()
-        else:
-            self._head.update(attrs.astuple(head))
+    def write_head(self, head: Head) -> None:
+        self._head.update(attrs.astuple(head))
 
     def read_segment(self, sequence: int) -> bytes | None:
         row = self._segments.getValue((sequence,))

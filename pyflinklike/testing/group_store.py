@@ -30,8 +30,8 @@ class InMemoryGroupStore:
         """The head, or None where the group has no state."""
         return self.head
 
-    def write_head(self, head: Head | None) -> None:
-        """Replace the head; None removes it."""
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
         self.head = head
 
     def read_segment(self, sequence: int) -> bytes | None:
