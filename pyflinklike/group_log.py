@@ -16,13 +16,14 @@ ancestor" is read off the log itself.  Whatever a host does (retry, speculate,
 move or kill a task), a stale or half-written working state cannot be used.
 
 Compaction: once the log outweighs what is alive in it, a commit writes one
-snapshot segment and drops all others.
+snapshot segment and drops all others.  The same where the log is older than the
+cleanup of expired entries allows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 import attrs
@@ -38,10 +39,11 @@ from pyflinklike.changelog import (
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = ["GroupStore", "Head", "KeyGroupLog"]
+__all__ = ["GroupStore", "Head", "KeyGroupLog", "LogCleanup"]
 
 _FLOOR_BYTES = 4096
 
@@ -57,7 +59,9 @@ class Head:
         log_bytes: Bytes of all segments that count.
         log_entries: Entries of all segments that count.
         max_parallelism: The number of key groups the keys are hashed into.
+        compacted_at: Processing time of the oldest segment that counts, in ms.
         wake_at: When the host must call even without data, in ms, or None.
+        sweep_at: When expired entries are looked for next, in ms, or None.
     """
 
     nonce: bytes
@@ -66,7 +70,22 @@ class Head:
     log_bytes: int
     log_entries: int
     max_parallelism: int
+    compacted_at: int = 0
     wake_at: int | None = None
+    sweep_at: int | None = None
+
+
+class LogCleanup(Protocol):
+    """What a log must know of entries that expire."""
+
+    def now(self) -> int:
+        """The processing time in ms."""
+
+    def is_compaction_due(self, compacted_at: int) -> bool:
+        """Whether a log whose last snapshot is of that time must be compacted."""
+
+    def drop_expired(self) -> None:
+        """Delete what a compaction shall not keep."""
 
 
 class GroupStore(Protocol):
@@ -96,7 +115,8 @@ class KeyGroupLog:
         key_type: Of the keys.
         max_parallelism: The number of key groups.
         operator: Name of the operator, for messages.
-        before_compaction: Deletes what a compaction shall not keep.
+        cleanup: Of the operator's states.
+        metrics: Count loads and commits.
     """
 
     def __init__(
@@ -105,13 +125,15 @@ class KeyGroupLog:
         key_type: TypeInformation,
         max_parallelism: int,
         operator: str,
-        before_compaction: Callable[[], None],
+        cleanup: LogCleanup,
+        metrics: OperatorMetrics,
     ) -> None:
         self._backend = backend
         self._key_type = key_type
         self._max_parallelism = max_parallelism
         self._operator = operator
-        self._before_compaction = before_compaction
+        self._cleanup = cleanup
+        self._metrics = metrics
 
     def load(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
         """Bring working state up to the head.
@@ -128,12 +150,18 @@ class KeyGroupLog:
             CorruptStateError: The log is damaged.
             IncompatibleStateError: It was written under another `max_parallelism`.
         """
+        metrics = self._metrics
+        metrics.key_groups += 1
         if head is None:
             return group if not group.nonce else KeyGroup(group.index)
         self._check_head(head)
         if group.nonce == head.nonce:
+            metrics.warm_loads += bool(head.nonce)
             return group
-        if not self._catch_up(store, head, group):
+        if self._catch_up(store, head, group):
+            metrics.caught_up_loads += 1
+        else:
+            metrics.cold_loads += bool(head.nonce)
             group = KeyGroup(group.index)
             for sequence in range(head.first_sequence, head.next_sequence):
                 group.read(self._segment(store, group.index, sequence), self._where(group.index))
@@ -218,8 +246,13 @@ class KeyGroupLog:
         return changes
 
     def commit(
-        self, store: GroupStore, head: Head | None, group: KeyGroup, wake_at: int | None
-    ) -> int:
+        self,
+        store: GroupStore,
+        head: Head | None,
+        group: KeyGroup,
+        wake_at: int | None = None,
+        sweep_at: int | None = None,
+    ) -> Head | None:
         """Make what changed in the current group durable.
 
         Args:
@@ -227,46 +260,67 @@ class KeyGroupLog:
             head: As read by `load`.
             group: The working state that the backend has entered.
             wake_at: When the host must call even without data, in ms, or None.
+            sweep_at: When expired entries are looked for next, in ms, or None.
 
         Returns:
-            The bytes of the segment written; 0 where nothing changed.
+            The head now; None where there is none.
         """
         changes = [each for each in self._backend.drain() if len(each)]
-        if not changes and not group.rewrite:
-            if head is not None and head.wake_at != wake_at:
-                store.write_head(attrs.evolve(head, wake_at=wake_at))
-            return 0
-        segment, entries = self._segment_of(group, changes), total(changes)
+        rewrite = group.rewrite or (
+            head is not None
+            and bool(head.nonce)
+            and self._cleanup.is_compaction_due(head.compacted_at)
+        )
+        if not changes and not rewrite:
+            return self._remember(store, head, wake_at, sweep_at)
+        segment = self._segment_of(group, changes)
         blob = segment.to_bytes()
-        log_bytes = len(blob) + (head.log_bytes if head else 0)
-        log_entries = entries + (head.log_entries if head else 0)
-        first_sequence = head.first_sequence if head else group.next_sequence
-        if head is not None and self._must_compact(group, len(blob), log_bytes, log_entries):
-            self._before_compaction()
+        former = head or self._blank_head()
+        next_head = Head(
+            segment.nonce,
+            group.next_sequence + 1,
+            former.first_sequence if former.nonce else group.next_sequence,
+            former.log_bytes + len(blob),
+            former.log_entries + total(changes),
+            self._max_parallelism,
+            former.compacted_at if former.nonce else self._cleanup.now(),
+            wake_at,
+            sweep_at,
+        )
+        if rewrite or (head is not None and self._is_outgrown(next_head, len(blob))):
+            self._metrics.compactions += 1
+            self._cleanup.drop_expired()
             contents = self.contents()
+            store.clear_segments()
             if not contents and not any(group.pending.values()):
                 return self._erase(store, group)
-            segment, log_entries = self.snapshot(group, contents), total(contents)
+            segment = self.snapshot(group, contents)
             blob = segment.to_bytes()
-            log_bytes = len(blob)
-            first_sequence = group.next_sequence
-            store.clear_segments()
+            next_head = attrs.evolve(
+                next_head,
+                nonce=segment.nonce,
+                first_sequence=group.next_sequence,
+                log_bytes=len(blob),
+                log_entries=total(contents),
+                compacted_at=self._cleanup.now(),
+            )
+        self._metrics.segment_bytes += len(blob)
         store.write_segment(group.next_sequence, blob)
         group.next_sequence += 1
         group.nonce = segment.nonce
         group.rewrite = False
-        store.write_head(
-            Head(
-                segment.nonce,
-                group.next_sequence,
-                first_sequence,
-                log_bytes,
-                log_entries,
-                self._max_parallelism,
-                wake_at,
-            )
-        )
-        return len(blob)
+        store.write_head(next_head)
+        return next_head
+
+    @staticmethod
+    def _remember(
+        store: GroupStore, head: Head | None, wake_at: int | None, sweep_at: int | None
+    ) -> Head | None:
+        if head is None or (head.wake_at, head.sweep_at) == (wake_at, sweep_at):
+            return head
+        head = attrs.evolve(head, wake_at=wake_at, sweep_at=sweep_at)
+        store.write_head(head)
+        return head
 
     def contents(self) -> list[TableChanges]:
         """Every entry of the group in a declared table."""
@@ -300,22 +354,21 @@ class KeyGroupLog:
             group.declarations[table_id] = segment.declarations[table_id] = declaration
         return table_id
 
-    def _must_compact(
-        self, group: KeyGroup, segment_bytes: int, log_bytes: int, log_entries: int
-    ) -> bool:
-        if group.rewrite:
-            return True
-        if log_bytes <= _FLOOR_BYTES + segment_bytes:
+    def _is_outgrown(self, head: Head, segment_bytes: int) -> bool:
+        """Whether a log weighs more than twice what is alive in it."""
+        if head.log_bytes <= _FLOOR_BYTES + segment_bytes:
             return False
         alive = self._backend.count()
-        return log_bytes > _FLOOR_BYTES + 2 * alive * log_bytes // max(log_entries, 1)
+        return head.log_bytes > _FLOOR_BYTES + 2 * alive * head.log_bytes // max(
+            head.log_entries, 1
+        )
 
-    def _erase(self, store: GroupStore, group: KeyGroup) -> int:
-        store.clear_segments()
-        store.write_head(self._blank_head())
+    def _erase(self, store: GroupStore, group: KeyGroup) -> Head:
+        head = self._blank_head()
+        store.write_head(head)
         group.nonce = b""
         group.next_sequence = 0
         group.declared.clear()  # the next log has to declare its tables itself
         group.declarations.clear()
         group.rewrite = False
-        return 0
+        return head

@@ -18,7 +18,7 @@ at known times can tell the rate.  Kinds and signatures are those of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
 
@@ -30,7 +30,14 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]
+__all__ = [
+    "Counter",
+    "Distribution",
+    "Increment",
+    "Meter",
+    "MetricGroup",
+    "MetricIncrements",
+]
 
 
 @attrs.define(eq=False)
@@ -220,3 +227,58 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except Exception as error:
         msg = f"gauge {name!r} must return a number, it raised {error!r}; mend it"
         raise UserFunctionError(msg) from error
+
+
+class Increment(NamedTuple):
+    """A number for a host that adds up what many tasks count.
+
+    Args:
+        name: Full name of the metric, and what of it.
+        how: How the numbers of this name are to be combined.
+        value: An int.
+    """
+
+    name: str
+    how: Literal["sum", "min", "max"]
+    value: int
+
+
+class MetricIncrements:
+    """Tells what a group's metrics counted since it was last asked.
+
+    Counters and meters add up.  Of a distribution the count and the sum do, its least
+    and greatest value stand for themselves.  A gauge is read when it is asked for: the
+    least and the greatest reading are all that can be said of many tasks.
+    """
+
+    def __init__(self, group: MetricGroup) -> None:
+        self._metrics = group._metrics
+        self._last: dict[str, int] = {}
+
+    def take(self) -> list[Increment]:
+        """The increments that say something.
+
+        Raises:
+            UserFunctionError: A gauge's callable raised.
+        """
+        increments: list[Increment] = []
+        for name, metric in self._metrics.items():
+            if isinstance(metric, _Gauge):
+                value = int(_numbers(name, metric)[name])
+                increments.append(Increment(f"{name}.min", "min", value))
+                increments.append(Increment(f"{name}.max", "max", value))
+            elif not isinstance(metric, Distribution):
+                self._add(increments, name, metric.get_count())
+            elif self._add(increments, f"{name}.count", metric.count):
+                self._add(increments, f"{name}.sum", metric.sum)
+                if metric.min is not None and metric.max is not None:
+                    increments.append(Increment(f"{name}.min", "min", metric.min))
+                    increments.append(Increment(f"{name}.max", "max", metric.max))
+        return increments
+
+    def _add(self, increments: list[Increment], name: str, total: int) -> int:
+        since = total - self._last.get(name, 0)
+        if since:
+            self._last[name] = total
+            increments.append(Increment(name, "sum", since))
+        return since

@@ -33,9 +33,12 @@ from pyflinklike.errors import (
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.group_log import GroupStore, Head, KeyGroupLog
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.metrics import Increment, MetricIncrements
+from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.outputs import Outputs, check_results
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
-from pyflinklike.table import NO_KEY, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.state_cleanup import StateCleanup
+from pyflinklike.table import NO_KEY, Scope, TableSpec
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 from pyflinklike.types import TypeInformation
 
@@ -71,13 +74,6 @@ class KeyedProcessOperator:
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
-        self._log = KeyGroupLog(
-            self.backend,
-            key_type,
-            task.max_parallelism,
-            task.name,
-            self.drop_expired,
-        )
         self.event_timers = TimerQueue(TimeDomain.EVENT_TIME, self.backend)
         self.processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, self.backend)
         self._specs += [self.event_timers.table.spec, self.processing_timers.table.spec]
@@ -92,6 +88,17 @@ class KeyedProcessOperator:
             task, self.backend, self.clock, self._on_table
         )
         self._context = CallContext(self.clock, self.scope, key_type, self.timer_service)
+        self.cleanup = StateCleanup(self.runtime_context.assembled, self.clock)
+        self.metrics = OperatorMetrics()
+        self._user_metrics = MetricIncrements(self.runtime_context.get_metrics_group())
+        self._log = KeyGroupLog(
+            self.backend,
+            key_type,
+            task.max_parallelism,
+            task.name,
+            self.cleanup,
+            self.metrics,
+        )
 
     def open(self) -> None:
         """Open the function; it declares its states.
@@ -168,10 +175,37 @@ class KeyedProcessOperator:
         self.event_timers.enter(group.timers)
         self.processing_timers.enter(group.timers)
 
-    def commit(self, store: GroupStore, head: Head | None, wake_at: int | None) -> int:
-        """Log what changed in the current group; the bytes written."""
+    def commit(
+        self,
+        store: GroupStore,
+        head: Head | None,
+        wake_at: int | None = None,
+        sweep_at: int | None = None,
+    ) -> Head | None:
+        """Log what changed in the current group; the head now, None where there is none.
+
+        Args:
+            store: The host's, of that group.
+            head: Read from the store.
+            wake_at: When the host must call even without data, in ms, or None.
+            sweep_at: What `cleanup.sweep` returned.
+        """
         assert self._group is not None
-        return self._log.commit(store, head, self._group, wake_at)
+        head = self._log.commit(store, head, self._group, wake_at, sweep_at)
+        timers = self.event_timers.count() + self.processing_timers.count()
+        self.metrics.timers += timers
+        self.metrics.live_entries += self.backend.count() - timers
+        self.metrics.state_bytes += head.log_bytes if head is not None else 0
+        return head
+
+    def take_metrics(self) -> tuple[list[int], list[Increment]]:
+        """What was counted since the last take: the operator's own numbers, and the user's.
+
+        Raises:
+            UserFunctionError: A gauge of the user's raised.
+        """
+        self.metrics.expired_entries = self.cleanup.take_expired()
+        return self.metrics.take(), self._user_metrics.take()
 
     def keep_warm(self) -> None:
         """Let the backend keep the current group, once nothing of its batch can fail here."""
@@ -181,15 +215,9 @@ class KeyedProcessOperator:
     def snapshot(self) -> bytes:
         """The current group as one segment; the working state is left as it is."""
         assert self._group is not None
-        contents = [self._without_expired(each) for each in self.backend.contents()]
+        contents = [self.cleanup.without_expired(each) for each in self.backend.contents()]
         copy = KeyGroup(self._group.index, pending=self._group.pending)
         return self._log.snapshot(copy, [each for each in contents if len(each)]).to_bytes()
-
-    def drop_expired(self) -> None:
-        """Delete expired entries wherever background cleanup may."""
-        for assembled in self.runtime_context.assembled.values():
-            if assembled.ttl is not None and assembled.ttl.in_background:
-                assembled.ttl.drop_expired()
 
     def _on_table(self, spec: TableSpec) -> None:
         self._specs.append(spec)
@@ -203,24 +231,6 @@ class KeyedProcessOperator:
         stamp = ttl.stamp() if ttl is not None else 0
         for changes in self._log.restored(self._group, spec, stamp):
             self.backend.apply(changes)
-
-    def _without_expired(self, contents: TableChanges) -> TableChanges:
-        assembled = self.runtime_context.assembled.get(contents.spec.name)
-        ttl = assembled.ttl if assembled is not None else None
-        if ttl is None or not ttl.in_full_snapshot:
-            return contents
-        is_dead = ttl.dead_now()
-        kept = TableChanges(contents.spec)
-        met_alive: set[Any] = set()
-        for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
-            # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
-            if key in met_alive or not is_dead(entry):
-                kept.keys.append(key)
-                kept.user_keys.append(user_key)
-                kept.entries.append(entry)
-                if contents.spec.shape is Shape.LIST:
-                    met_alive.add(key)
-        return kept
 
     # Records
 
@@ -297,10 +307,12 @@ class KeyedProcessOperator:
         context.domain = queue.domain
         timestamp = None
         fired = 0
+        touched = self.metrics.touched
         try:
             while (timestamp := queue.pop_due(now)) is not None:
                 context.fired_at = timestamp
                 fired += 1
+                touched.add(self.scope.key)
                 for ttl in self.runtime_context.sweeping_every_record:
                     ttl.sweep_some()
                 results = self.function.on_timer(timestamp, context)
@@ -316,6 +328,7 @@ class KeyedProcessOperator:
         finally:
             self.scope.key = NO_KEY
             context.domain = context.fired_at = None
+        self.metrics.timers_fired += fired
         return fired
 
     def earliest_timer(self, queue: TimerQueue) -> int | None:

@@ -34,6 +34,9 @@ class Outputs:
     keys: list[Any] = attrs.field(factory=list)
     side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
 
+    def __len__(self) -> int:
+        return len(self.main) + sum(len(values) for _, values in self.side.values())
+
     def emit(self, results: Iterable[Any], key: Any) -> None:
         """Take in all that one call gave.
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike.table import MISSING, Entry, Table
 from pyflinklike.ttl_config import StateTtlConfig
 
@@ -71,8 +71,17 @@ class TtlTable:
         """Whether `sweep_some` shall also run whenever a record's key is selected."""
         self.in_full_snapshot = cleanup.in_full_snapshot()
         """Whether snapshots shall leave expired entries out."""
-        self.in_background = cleanup.in_rocksdb_compact_filter()
-        """Whether the compaction of the changelog may drop expired entries."""
+        compaction = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
+        self.in_background = compaction is not None
+        """Whether expired entries may be dropped while nobody reads them, as by a compaction."""
+        self._judged_by_one_reading = 1
+        self.compaction_period = 0
+        """The age in ms at which a log is compacted for its expired entries; 0 is never."""
+        if compaction is not None:
+            self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
+            self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
+        self.expired = 0
+        """How many entries were deleted for their age, for the host to count."""
 
     def __repr__(self) -> str:
         return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
@@ -95,6 +104,19 @@ class TtlTable:
         now = self._clock.watermark if self._event_time else self._clock.processing_time
         return MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
 
+    @property
+    def time_domain(self) -> TimeDomain:
+        """Which time makes entries expire."""
+        return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
+
+    def sweep_again_at(self) -> int:
+        """When all that is stamped with the time of now will have expired, in ms.
+
+        Before the first watermark that is in its past: there is no telling yet.
+        """
+        now = self._clock.watermark if self._event_time else self._clock.processing_time
+        return min(now + self._ttl, MAX_WATERMARK)
+
     def dead_now(self) -> Callable[[Entry], bool]:
         """A test for entries that are expired at this moment."""
         horizon = self.horizon()
@@ -113,6 +135,7 @@ class TtlTable:
         stamp, value = entry
         if stamp <= self.horizon():
             self._table.delete(user_key)
+            self.expired += 1
             return value if self._return_expired else MISSING
         if self._refresh:
             self._table.put(user_key, (self.stamp(), value))
@@ -173,6 +196,7 @@ class TtlTable:
         # The user may have written to what is being iterated over.
         if self._table.get(user_key) == entry:
             self._table.delete(user_key)
+            self.expired += 1
 
     def is_empty(self) -> bool:
         """Whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
@@ -219,7 +243,7 @@ class TtlTable:
             return
         large = self._table.count() > _LARGE_TABLE
         self._countdown = _SWEEP_EVERY if large else 1
-        self._table.sweep(self._sweep_size * self._countdown, self.dead_now())
+        self.expired += self._table.sweep(self._sweep_size * self._countdown, self.dead_now())
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
         """Every value of the key group, expired or not, without its stamp."""
@@ -233,8 +257,26 @@ class TtlTable:
         return self._table.sweep_all(lambda entry: is_dead(entry[1]))
 
     def drop_expired(self) -> int:
-        """Delete every expired entry of the key group; the number deleted."""
-        return self._table.sweep_all(self.dead_now())
+        """Delete every expired entry of the key group; the number deleted.
+
+        As Flink's compaction filter, it asks for the time again after a number of entries.
+        """
+        dropped = self._table.sweep_all(self._dead_by_a_moving_clock())
+        self.expired += dropped
+        return dropped
+
+    def _dead_by_a_moving_clock(self) -> Callable[[Entry], bool]:
+        horizon, left = 0, 0
+
+        def is_dead(entry: Entry) -> bool:
+            nonlocal horizon, left
+            if not left:
+                horizon, left = self.horizon(), self._judged_by_one_reading
+            left -= 1
+            dead: bool = entry[0] <= horizon
+            return dead
+
+        return is_dead
 
     def count(self) -> int:
         return self._table.count()

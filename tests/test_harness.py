@@ -85,6 +85,20 @@ def test_the_documentations_example_runs():
         assert [("a", 3), ("a", 5), ("a", "quiet since", 61_000)] == h.output
 
 
+def test_bytes_of_a_state_are_those_of_its_entries():
+    """None while there are none, more with more, and of this state alone."""
+    h = harness(Probe(LONG))
+    assert 0 == h.num_keyed_state_bytes("s")
+    h.process_element(Record("a", lambda state, _: state.update(1)))
+    one = h.num_keyed_state_bytes("s")
+    for number in range(1_000):
+        h.process_element(Record(f"{number:08}", lambda state, _: state.update(1)))
+
+    assert 0 < one < 1_000 < 1_000 * (8 + 8) < h.num_keyed_state_bytes("s") < len(h.snapshot()) * 9
+    with pytest.raises(StateAccessError, match="no state 'other' is declared"):
+        h.num_keyed_state_bytes("other")
+
+
 def test_a_harness_begins_at_the_beginning():
     """Processing time 0, no watermark, no output, no timers [DESIGN 7]."""
     h = harness(Probe())

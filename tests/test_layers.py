@@ -51,7 +51,17 @@ LAYERS = [
     ),
     (
         "runtime",
-        ["group_log", "outputs", "call_context", "runtime_context", "operator", "stores", "upsert"],
+        [
+            "operator_metrics",
+            "state_cleanup",
+            "group_log",
+            "outputs",
+            "call_context",
+            "runtime_context",
+            "operator",
+            "stores",
+            "upsert",
+        ],
     ),
     (
         "façade",

@@ -5,7 +5,7 @@ A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  This
 module checks everything that can be checked before the query starts, chooses
 the time mode, and writes the plan:
 
-    streaming  select key group -> pack -> groupBy(key group).transformWithState -> unpack
+    streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
     batch      select key group -> repartition, sort -> run
 """
 
@@ -26,6 +26,7 @@ from pyflinklike.errors import DeclarationError, DeclarationTypeError, Declarati
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch import run_batch
+from pyflinklike.spark.observation import observed
 from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
@@ -183,9 +184,8 @@ class KeyedStream:
             transform = grouped.transformWithStateInPandas
             processor = PandasKeyGroupProcessor(plan)
         transformed = transform(processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value)
-        result: DataFrame = transformed.mapInArrow(
-            plan.layout.unpacker(), plan.layout.result_type()
-        )
+        payloads = observed(transformed, plan.task.name)
+        result: DataFrame = payloads.mapInArrow(plan.layout.unpacker(), plan.layout.result_type())
         return result
 
     def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:

@@ -36,6 +36,8 @@ from pyflinklike.group_log import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.collection import without_collection
+from pyflinklike.spark.group_state import SparkGroupStore
+from pyflinklike.spark.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.output_layout import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
@@ -43,11 +45,10 @@ from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "Plan", "TimeMode"]
 
-TRANSFORMED_TYPE = "output int, payload binary"
-_HEAD_TYPE = (
-    "nonce binary, next_sequence long, first_sequence long, log_bytes long, "
-    "log_entries long, max_parallelism int, wake_at long"
-)
+TRANSFORMED_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
+_COLUMNS = ("output", "payload", "counts", "user_counts")
+_RESULT = SparkRow(*_COLUMNS)
+_Result = tuple[Any, ...]
 
 
 class TimeMode(Enum):
@@ -56,6 +57,14 @@ class TimeMode(Enum):
     NONE = "None"
     EVENT_TIME = "EventTime"
     PROCESSING_TIME = "ProcessingTime"
+
+    def domain(self) -> TimeDomain | None:
+        """The time by which Spark wakes a key group that has no data, or None where it cannot."""
+        return {
+            TimeMode.NONE: None,
+            TimeMode.EVENT_TIME: TimeDomain.EVENT_TIME,
+            TimeMode.PROCESSING_TIME: TimeDomain.PROCESSING_TIME,
+        }[self]
 
     def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
         """The timers that would never fire in this mode, with what to do about it."""
@@ -100,31 +109,6 @@ class Plan:
     plan_id: str
 
 
-class _SparkGroupStore:
-    """A key group's durable form in the state variables of Spark's current grouping key."""
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD_TYPE)
-        self._segments = handle.getMapState("segments", "sequence long", "segment binary")
-
-    def read_head(self) -> Head | None:
-        row = self._head.get()
-        return None if row is None else Head(bytes(row[0]), *row[1:])
-
-    def write_head(self, head: Head) -> None:
-        self._head.update(attrs.astuple(head))
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        row = self._segments.getValue((sequence,))
-        return None if row is None else bytes(row[0])
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        self._segments.updateValue((sequence,), (blob,))
-
-    def clear_segments(self) -> None:
-        self._segments.clear()
-
-
 class KeyGroupProcessor(StatefulProcessor):
     """Serves the key groups of one task through Spark's row interface.
 
@@ -139,7 +123,7 @@ class KeyGroupProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables; Spark's driver calls this too, to learn them."""
         self._handle = handle
-        self._store = _SparkGroupStore(handle)
+        self._store = SparkGroupStore(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
@@ -174,8 +158,8 @@ class KeyGroupProcessor(StatefulProcessor):
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
         return [(row["origin"], row["__batch_time"], row["payload"]) for row in rows]
 
-    def _results(self, payloads: list[tuple[int, bytes]]) -> Iterator[Any]:
-        return iter([SparkRow(output=output, payload=payload) for output, payload in payloads])
+    def _results(self, results: list[_Result]) -> Iterator[Any]:
+        return iter([_RESULT(*result) for result in results])
 
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -210,7 +194,7 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _serve(
         self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
-    ) -> list[tuple[int, bytes]]:
+    ) -> list[_Result]:
         operator = self._opened()
         try:
             return self._served(operator, index, records, expired_timer)
@@ -227,37 +211,47 @@ class KeyGroupProcessor(StatefulProcessor):
         index: int,
         records: pa.RecordBatch | None,
         expired_timer: int | None,
-    ) -> list[tuple[int, bytes]]:
+    ) -> list[_Result]:
         plan = self._plan
         head = self._store.read_head()
         operator.load(self._store, head, index)
         operator.fire_due_timers()
         if records is not None:
-            operator.process(*plan.reader.read(records))
+            keys, elements, times = plan.reader.read(records)
+            operator.metrics.add_records(keys, times, operator.clock.watermark)
+            operator.process(keys, elements, times)
             operator.fire_due_timers()
-        wake_at = self._wake_at(operator)
-        operator.commit(self._store, head, wake_at)
-        self._wake(head.wake_at if head else None, wake_at, expired_timer)
-        payloads = [
-            (number, to_payload(batch)) for number, batch in self._encode(operator.take_outputs())
-        ]
+        domain = plan.time_mode.domain()
+        sweep_at = wake_at = None
+        if domain is not None:
+            sweep_at = operator.cleanup.sweep(domain, head.sweep_at if head else None)
+            wake_at = self._wake_at(operator, sweep_at)
+        committed = operator.commit(self._store, head, wake_at, sweep_at)
+        self._wake(_wake_of(head), _wake_of(committed), expired_timer)
+        results = self._encoded(operator)
         operator.keep_warm()
-        return payloads
+        return results
 
-    def _wake_at(self, operator: KeyedProcessOperator) -> int | None:
-        mode = self._plan.time_mode
-        if mode is TimeMode.NONE:
-            return None
+    def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
+        outputs = operator.take_outputs()
+        operator.metrics.outputs += len(outputs)
+        results: list[_Result] = [
+            (number, to_payload(batch), None, None) for number, batch in self._encode(outputs)
+        ]
+        head, *tail = results or [(0, None, None, None)]
+        return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+
+    def _wake_at(self, operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
         event = operator.earliest_timer(operator.event_timers)
-        if mode is TimeMode.EVENT_TIME:
+        if self._plan.time_mode is TimeMode.EVENT_TIME:
             # Before the first event Spark's watermark is 0, and Spark would spend there
             # the wake-up for a timer at 0 or before, which is not due until the next.
-            return event if event is None else max(event, 1)
+            return _earlier(event, sweep_at, at_least=1)
         # Spark wakes by the processing time alone here: ask for the next batch
         # wherever the watermark may have to fire something.
         now = operator.clock.processing_time
         processing = operator.earliest_timer(operator.processing_timers)
-        return processing if event is None else now + 1
+        return _earlier(processing, sweep_at) if event is None else now + 1
 
     def _wake(self, former: int | None, wake_at: int | None, expired: int | None) -> None:
         if wake_at == former:
@@ -267,6 +261,15 @@ class KeyGroupProcessor(StatefulProcessor):
             self._handle.deleteTimer(former)
         if wake_at is not None:
             self._handle.registerTimer(wake_at)
+
+
+def _wake_of(head: Head | None) -> int | None:
+    return None if head is None else head.wake_at
+
+
+def _earlier(one: int | None, other: int | None, at_least: int = MIN_WATERMARK) -> int | None:
+    known = [each for each in (one, other) if each is not None]
+    return max(min(known), at_least) if known else None
 
 
 class PandasKeyGroupProcessor(KeyGroupProcessor):
@@ -279,8 +282,7 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
             for row in zip(frame["origin"], frame["__batch_time"], frame["payload"])
         ]
 
-    def _results(self, payloads: list[tuple[int, bytes]]) -> Iterator[Any]:
+    def _results(self, results: list[_Result]) -> Iterator[Any]:
         import pandas as pd
 
-        columns = list(zip(*payloads)) or [(), ()]
-        yield pd.DataFrame({"output": columns[0], "payload": columns[1]})
+        yield pd.DataFrame.from_records(results, columns=_COLUMNS)

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.changelog import read_segment
+from pyflinklike.changelog import encode_entries, read_segment
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -32,6 +32,7 @@ from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.table import TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
@@ -160,7 +161,7 @@ class KeyedProcessHarness:
 
     def compact(self) -> None:
         """What a compaction of the changelog does: drop expired entries in background cleanup."""
-        self._running().drop_expired()
+        self._running().cleanup.drop_expired()
 
     # Observing
 
@@ -187,12 +188,24 @@ class KeyedProcessHarness:
         Raises:
             StateAccessError: The function has not declared such a state.
         """
+        return sum(map(len, self._contents(name)))
+
+    def num_keyed_state_bytes(self, name: str) -> int:
+        """How many bytes these entries take in a snapshot, before it is compressed.
+
+        Raises:
+            StateAccessError: The function has not declared such a state.
+        """
+        key_type = self._operator.key_type
+        return sum(len(encode_entries(each, key_type)) for each in self._contents(name))
+
+    def _contents(self, name: str) -> list[TableChanges]:
         assembled = self._running().runtime_context.assembled
         if name not in assembled:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
             raise StateAccessError(msg)
         contents = self._operator.backend.contents()
-        return sum(len(each) for each in contents if each.spec.name == name)
+        return [each for each in contents if each.spec.name == name and len(each)]
 
     def num_event_time_timers(self) -> int:
         """How many event timers are registered, over all keys."""
