@@ -46,6 +46,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["GroupStore", "Head", "KeyGroupLog", "LogCleanup"]
 
 _FLOOR_BYTES = 4096
+_STAGGER = 64
 
 
 @attrs.frozen
@@ -58,6 +59,8 @@ class Head:
         first_sequence: Of the oldest segment that counts: the last snapshot.
         log_bytes: Bytes of all segments that count.
         log_entries: Entries of all segments that count.
+        snapshot_bytes: Bytes of the last snapshot; 0 where there was none yet.
+        snapshot_entries: Entries of the last snapshot.
         max_parallelism: The number of key groups the keys are hashed into.
         compacted_at: Processing time of the oldest segment that counts, in ms.
         wake_at: When the host must call even without data, in ms, or None.
@@ -69,6 +72,8 @@ class Head:
     first_sequence: int
     log_bytes: int
     log_entries: int
+    snapshot_bytes: int
+    snapshot_entries: int
     max_parallelism: int
     compacted_at: int = 0
     wake_at: int | None = None
@@ -185,7 +190,7 @@ class KeyGroupLog:
 
     def _blank_head(self) -> Head:
         """Of a group without state: it holds nothing but what the checkpoint was made with."""
-        return Head(b"", 0, 0, 0, 0, self._max_parallelism)
+        return Head(b"", 0, 0, 0, 0, 0, 0, self._max_parallelism)
 
     def _check_head(self, head: Head) -> None:
         if head.max_parallelism != self._max_parallelism:
@@ -276,18 +281,18 @@ class KeyGroupLog:
         segment = self._segment_of(group, changes)
         blob = segment.to_bytes()
         former = head or self._blank_head()
-        next_head = Head(
-            segment.nonce,
-            group.next_sequence + 1,
-            former.first_sequence if former.nonce else group.next_sequence,
-            former.log_bytes + len(blob),
-            former.log_entries + total(changes),
-            self._max_parallelism,
-            former.compacted_at if former.nonce else self._cleanup.now(),
-            wake_at,
-            sweep_at,
+        next_head = attrs.evolve(
+            former,
+            nonce=segment.nonce,
+            next_sequence=group.next_sequence + 1,
+            first_sequence=former.first_sequence if former.nonce else group.next_sequence,
+            log_bytes=former.log_bytes + len(blob),
+            log_entries=former.log_entries + total(changes),
+            compacted_at=former.compacted_at if former.nonce else self._cleanup.now(),
+            wake_at=wake_at,
+            sweep_at=sweep_at,
         )
-        if rewrite or (head is not None and self._is_outgrown(next_head, len(blob))):
+        if rewrite or (head is not None and self._is_outgrown(next_head, group, len(blob))):
             self._metrics.compactions += 1
             self._cleanup.drop_expired()
             contents = self.contents()
@@ -302,6 +307,8 @@ class KeyGroupLog:
                 first_sequence=group.next_sequence,
                 log_bytes=len(blob),
                 log_entries=total(contents),
+                snapshot_bytes=len(blob),
+                snapshot_entries=total(contents),
                 compacted_at=self._cleanup.now(),
             )
         self._metrics.segment_bytes += len(blob)
@@ -354,14 +361,17 @@ class KeyGroupLog:
             group.declarations[table_id] = segment.declarations[table_id] = declaration
         return table_id
 
-    def _is_outgrown(self, head: Head, segment_bytes: int) -> bool:
-        """Whether a log weighs more than twice what is alive in it."""
+    def _is_outgrown(self, head: Head, group: KeyGroup, segment_bytes: int) -> bool:
+        """Whether a log weighs more than about twice a snapshot of what is alive in it."""
         if head.log_bytes <= _FLOOR_BYTES + segment_bytes:
             return False
-        alive = self._backend.count()
-        return head.log_bytes > _FLOOR_BYTES + 2 * alive * head.log_bytes // max(
-            head.log_entries, 1
-        )
+        if head.snapshot_entries:
+            each = head.snapshot_bytes / head.snapshot_entries
+        else:
+            each = head.log_bytes / max(head.log_entries, 1)
+        # Groups fill at one pace; with one limit all would be compacted in the same batch.
+        limit = 2 - (group.index % _STAGGER) / (2 * _STAGGER)
+        return head.log_bytes > _FLOOR_BYTES + limit * self._backend.count() * each
 
     def _erase(self, store: GroupStore, group: KeyGroup) -> Head:
         head = self._blank_head()

@@ -2,6 +2,7 @@
 """Key groups: commits, the nonce rule, catching up, compaction."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import attrs
@@ -292,6 +293,36 @@ def test_the_log_of_much_state_stays_within_its_bound(store):
     Worker().batch(fresh, **dict.fromkeys(keys, 1))
 
     assert max(sizes) < 2.5 * fresh.size + 8_192
+
+
+def test_a_log_of_small_commits_is_held_against_a_compressed_snapshot(store):
+    """What a snapshot of the same entries takes counts, not what the commits took to write them."""
+    random = Random(3)
+    keys = [f"user-{number:06}" for number in range(4_000)]
+    worker = Worker()
+    worker.batch(store, **dict.fromkeys(keys, 1))
+    for number in range(150):
+        worker.batch(store, **dict.fromkeys(random.sample(keys, 80), number))
+    size, fresh = store.size, InMemoryGroupStore()
+    Worker().batch(fresh, **worker.contents())
+
+    assert size < 2.1 * fresh.size + 8_192
+
+
+def test_groups_that_fill_at_one_pace_are_compacted_in_different_batches():
+    """Else one batch in many would compact them all."""
+    compacted = []
+    for index in (0, 20, 40, 60):
+        store, worker = InMemoryGroupStore(), Worker()
+        worker.group = KeyGroup(index)
+        worker.batch(store, **{f"key {number}": 0 for number in range(1_000)})
+        batches = 0
+        while not store.head.snapshot_entries:
+            worker.batch(store, **{f"key {number}": batches for number in range(50)})
+            batches += 1
+        compacted.append(batches)
+
+    assert len(set(compacted)) == len(compacted)
 
 
 def test_compaction_keeps_the_entries(store):

@@ -12,7 +12,8 @@ __all__ = ["SparkGroupStore"]
 
 _HEAD_TYPE = (
     "nonce binary, next_sequence long, first_sequence long, log_bytes long, log_entries long, "
-    "max_parallelism int, compacted_at long, wake_at long, sweep_at long"
+    "snapshot_bytes long, snapshot_entries long, max_parallelism int, compacted_at long, "
+    "wake_at long, sweep_at long"
 )
 
 

@@ -167,7 +167,7 @@ class Replica:
     def restore(self, snapshot: bytes) -> None:
         """Begin anew from a snapshot, in a store of its own."""
         nonce = read_segment(snapshot, "snapshot").nonce
-        head = Head(nonce, 1, 0, len(snapshot), 1, _MAX_PARALLELISM, 0)
+        head = Head(nonce, 1, 0, len(snapshot), 1, len(snapshot), 1, _MAX_PARALLELISM)
         self.store = InMemoryGroupStore(head, {0: snapshot})
         self.committed = self.store.copy()
         self.lose()

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch costs as the state grows, and how far the log outgrows what is alive in it.
+
+A running count over RocksDB.  First as many keys as asked for are put into the
+state, then micro-batches touch 10,000 random keys each.  Per size:
+
+* the time of these micro-batches, which should not depend on the size;
+* the greatest resident memory that any Python worker had, loading included;
+* after all micro-batches, of which a part deletes, the bytes of all segments
+  that count against those of one snapshot per key group of the same state.
+
+    python bench/state_size.py                                 # about 12 minutes on 2 cores
+    python bench/state_size.py --sizes 100000 --batches 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+from pyspark.sql import SparkSession
+
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    RuntimeContext,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.group_log import Head
+from pyflinklike.key_group import KeyGroup
+from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.spark import key_by
+from pyflinklike.testing.group_store import InMemoryGroupStore
+
+_LOAD = 250_000
+_DELETE = -1
+_KEY_GROUPS = 128
+_MIB = 1024 * 1024
+
+
+class RunningCount(KeyedProcessFunction):
+    """Counts the records of a key; a negative amount deletes the count."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        if value.amount < 0:
+            self.count.clear()
+            return
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield value.user, count
+
+
+@attrs.frozen
+class Figures:
+    """What was measured of one size."""
+
+    keys: int
+    milliseconds: list[int]
+    worker_bytes: int
+    durable_bytes: int
+    live_bytes: int
+    live_entries: int
+
+    @property
+    def median(self) -> float:
+        """Of the micro-batches, in ms."""
+        return statistics.median(self.milliseconds)
+
+    def row(self, against: Figures) -> str:
+        """One line of the table."""
+        return (
+            f"| {self.keys:,} | {len(self.milliseconds)} | {self.median:,.0f} "
+            f"| {min(self.milliseconds):,} | {max(self.milliseconds):,} "
+            f"| {self.median / against.median:.2f} | {self.worker_bytes / _MIB:,.0f} MiB "
+            f"| {self.live_entries:,} | {self.live_bytes / _MIB:,.1f} MiB "
+            f"| {self.durable_bytes / self.live_bytes:.2f} |"
+        )
+
+
+def session() -> SparkSession:
+    """A local session of two tasks, on loopback."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def write_input(folder: Path, keys: int, batches: int, touched: int, deleted: float) -> int:
+    """One Parquet file per micro-batch; the number of those that load."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(7)
+    loads = [np.arange(start, min(start + _LOAD, keys)) for start in range(0, keys, _LOAD)]
+    draws = [random.integers(0, keys, touched) for _ in range(batches)]
+    for number, drawn in enumerate([*loads, *draws]):
+        amounts = np.ones(len(drawn), np.int64)
+        if number >= len(loads):
+            amounts[random.random(len(drawn)) < deleted] = _DELETE
+        users = pa.array([f"user-{key:08d}" for key in drawn.tolist()])
+        path = folder / f"batch-{number:05d}.parquet"
+        table = pa.table({"user": users, "amount": amounts})
+        pq.write_table(table, path, row_group_size=max(len(drawn) // 2, 1))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    return len(loads)
+
+
+class WorkerMemory:
+    """Watches how much resident memory the Python workers of this process have at most."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> WorkerMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.5):
+            for path in Path("/proc").glob("[0-9]*"):
+                try:
+                    if b"pyspark.daemon" in (path / "cmdline").read_bytes():
+                        status = (path / "status").read_text()
+                        found = re.search(r"VmHWM:\s+(\d+) kB", status)
+                        self.most = max(self.most, int(found[1]) * 1024 if found else 0)
+                except OSError:  # it has ended
+                    continue
+
+
+def measure(spark: SparkSession, keys: int, batches: int, touched: int, deleted: float) -> Figures:
+    """Load so many keys, then touch some in each micro-batch."""
+    with tempfile.TemporaryDirectory() as scratch, WorkerMemory() as memory:
+        folder = Path(scratch)
+        loads = write_input(folder / "in", keys, batches, touched, deleted)
+        backend = EmbeddedRocksDBStateBackend()
+        backend.set_db_storage_paths(str(folder / "local"))
+        stream = (
+            spark.readStream.schema("user string, amount long")
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(folder / "in"))
+        )
+        counts = key_by(stream, "user").process(
+            RunningCount(),
+            "user string, total long",
+            state_backend=backend,
+            max_parallelism=_KEY_GROUPS,
+        )
+        query = (
+            counts.writeStream.format("noop")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [each for each in query.recentProgress if each["numInputRows"]]
+        durations = [each["durationMs"]["triggerExecution"] for each in progress]
+        print(f"  {keys:,} keys, loading: {durations[:loads]} ms", file=sys.stderr)
+        print(f"  {keys:,} keys, touching: {durations[loads:]} ms", file=sys.stderr)
+        durable, live, entries = weigh(spark, folder / "checkpoint")
+    # The first micro-batch after the load waits for what the load left to do.
+    return Figures(keys, durations[loads + 1 :], memory.most, durable, live, entries)
+
+
+def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
+    """Bytes of the segments that count, of a snapshot of the same state, and its entries."""
+
+    def state(variable: str, *columns: str) -> list[dict[str, Any]]:
+        reader = spark.read.format("statestore").option("stateVarName", variable)
+        rows: list[dict[str, Any]] = (
+            reader.load(str(checkpoint)).select("key.__key_group", *columns).toArrow().to_pylist()
+        )
+        return rows
+
+    stores = {
+        head.pop("__key_group"): InMemoryGroupStore(Head(**head))
+        for head in state("head", "value.*")
+    }
+    for row in state("segments", "user_map_key.sequence", "user_map_value.segment"):
+        stores[row["__key_group"]].segments[row["sequence"]] = row["segment"]
+    operator = KeyedProcessOperator(
+        RunningCount(),
+        HashMapStateBackend(),
+        Types.STRING(),
+        TaskInfo("RunningCount", max_parallelism=_KEY_GROUPS),
+        "weigh",
+    )
+    operator.open()
+    durable = live = entries = 0
+    for index, store in stores.items():
+        operator.load_group(store, store.head, KeyGroup(index))
+        durable += store.size
+        live += len(operator.snapshot())
+        entries += operator.backend.count()
+    return durable, live, entries
+
+
+def main() -> None:
+    """Measure every size and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000])
+    parser.add_argument("--batches", type=int, default=200, help="after loading")
+    parser.add_argument("--touched", type=int, default=10_000, help="records per micro-batch")
+    parser.add_argument("--deleted", type=float, default=0.1, help="share of them that delete")
+    options = parser.parse_args()
+    spark = session()
+    figures = [
+        measure(spark, keys, options.batches, options.touched, options.deleted)
+        for keys in options.sizes
+    ]
+    print(
+        "\n| keys | batches | median ms | min | max | to the smallest | most memory of a worker "
+        "| live entries | live bytes | durable to live |\n"
+        "|---|---|---|---|---|---|---|---|---|---|"
+    )
+    for each in figures:
+        print(each.row(figures[0]))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
