@@ -13,6 +13,7 @@ is the border: it takes PyFlink's `Time` and `Duration` as well as Python's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from enum import Enum
 from typing import Union
@@ -56,9 +57,45 @@ class Clock:
         timestamp: Of the element being processed; None where it has none, and in a timer.
     """
 
-    processing_time: int = 0
-    watermark: int = MIN_WATERMARK
+    _processing_time: int = 0
+    _watermark: int = MIN_WATERMARK
     timestamp: int | None = None
+    _watchers: list[Callable[[], None]] = attrs.field(
+        factory=list, init=False, eq=False, repr=False
+    )
+
+    @property
+    def processing_time(self) -> int:
+        """The wall clock, frozen for the length of a call."""
+        return self._processing_time
+
+    @processing_time.setter
+    def processing_time(self, processing_time: int) -> None:
+        self._processing_time = processing_time
+        self._tell()
+
+    @property
+    def watermark(self) -> int:
+        """How far event time has come."""
+        return self._watermark
+
+    @watermark.setter
+    def watermark(self, watermark: int) -> None:
+        self._watermark = watermark
+        self._tell()
+
+    def watch(self, moved: Callable[[], None]) -> None:
+        """Have `moved` called now and whenever either time is assigned.
+
+        For those who would else ask for the time at every record.  A timestamp, which
+        is assigned for every record, is not told.
+        """
+        self._watchers.append(moved)
+        moved()
+
+    def _tell(self) -> None:
+        for moved in self._watchers:
+            moved()
 
 
 @attrs.frozen

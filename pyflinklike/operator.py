@@ -174,6 +174,8 @@ class KeyedProcessOperator:
             self._restore(spec)
         self.event_timers.enter(group.timers)
         self.processing_timers.enter(group.timers)
+        for ttl in self.runtime_context.ttl_tables:
+            ttl.entered()
 
     def commit(
         self,

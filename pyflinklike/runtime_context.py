@@ -76,6 +76,8 @@ class OperatorRuntimeContext(RuntimeContext):
         self._metrics = MetricGroup()
         self.assembled: dict[str, Assembled] = {}
         """The states made so far, by name."""
+        self.ttl_tables: list[TtlTable] = []
+        """The TTL layers among them."""
         self.sweeping_every_record: list[TtlTable] = []
         """TTL layers that want to clean up at every record."""
 
@@ -138,7 +140,9 @@ class OperatorRuntimeContext(RuntimeContext):
             return assembled.checked(descriptor)
         assembled = assemble(descriptor, self._backend, self._clock)
         self.assembled[descriptor.name] = assembled
-        if assembled.ttl is not None and assembled.ttl.sweeps_every_record:
-            self.sweeping_every_record.append(assembled.ttl)
+        if assembled.ttl is not None:
+            self.ttl_tables.append(assembled.ttl)
+            if assembled.ttl.sweeps_every_record:
+                self.sweeping_every_record.append(assembled.ttl)
         self._on_table(descriptor.spec())
         return assembled.state

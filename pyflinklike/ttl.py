@@ -38,6 +38,7 @@ from pyflinklike.ttl_config import StateTtlConfig
 __all__ = ["TtlTable"]
 
 _LARGE_TABLE = 1024
+_UNKNOWN = -1
 _SWEEP_EVERY = 16
 
 
@@ -53,6 +54,7 @@ class TtlTable:
     def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
         self.spec = table.spec
         self._table = table
+        self._get, self._put = table.get, table.put
         self._clock = clock
         self._ttl = config.ttl_ms
         self._event_time = (
@@ -67,6 +69,7 @@ class TtlTable:
         incremental = cleanup.get_incremental_cleanup_strategy()
         self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self._countdown = 1
+        self._sweep_left = 0
         self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
         """Whether `sweep_some` shall also run whenever a record's key is selected."""
         self.in_full_snapshot = cleanup.in_full_snapshot()
@@ -82,27 +85,29 @@ class TtlTable:
             self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
         self.expired = 0
         """How many entries were deleted for their age, for the host to count."""
+        clock.watch(self._moved)
 
     def __repr__(self) -> str:
         return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
 
     # The time
 
+    def _moved(self) -> None:
+        clock = self._clock
+        now = clock.watermark if self._event_time else clock.processing_time
+        self._now = now
+        self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
+        self.entered()
+
     def stamp(self) -> int:
         """The stamp of an entry written now, in ms."""
-        clock = self._clock
         if not self._event_time:
-            return clock.processing_time
-        stamp = clock.watermark
-        if clock.timestamp is not None and clock.timestamp > stamp:
-            stamp = clock.timestamp
+            return self._now
+        stamp, timestamp = self._now, self._clock.timestamp
+        if timestamp is not None and timestamp > stamp:
+            stamp = timestamp
         # Written before any time is known, so it cannot be said to grow old.
         return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
-
-    def horizon(self) -> int:
-        """The latest stamp that is expired now, in ms."""
-        now = self._clock.watermark if self._event_time else self._clock.processing_time
-        return MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
 
     @property
     def time_domain(self) -> TimeDomain:
@@ -114,35 +119,36 @@ class TtlTable:
 
         Before the first watermark that is in its past: there is no telling yet.
         """
-        now = self._clock.watermark if self._event_time else self._clock.processing_time
-        return min(now + self._ttl, MAX_WATERMARK)
+        return min(self._now + self._ttl, MAX_WATERMARK)
 
     def dead_now(self) -> Callable[[Entry], bool]:
         """A test for entries that are expired at this moment."""
-        horizon = self.horizon()
+        horizon = self._horizon
         return lambda entry: entry[0] <= horizon
 
     # Reading
 
     def get(self, user_key: Hashable) -> Any:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
-        return self._judge(user_key, self._table.get(user_key))
+        return self._judge(user_key, self._get(user_key))
 
     def _judge(self, user_key: Hashable, entry: Entry) -> Any:
         if entry is MISSING:
             return MISSING
         stamp, value = entry
-        if stamp <= self.horizon():
+        if stamp <= self._horizon:
             self._table.delete(user_key)
             self.expired += 1
             return value if self._return_expired else MISSING
         if self._refresh:
-            self._table.put(user_key, (self.stamp(), value))
+            now = self.stamp()
+            if stamp != now:
+                self._put(user_key, (now, value))
         return value
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Any]:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         return [
             self._judge(user_key, entry)
@@ -151,13 +157,13 @@ class TtlTable:
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Each entry judged as it is reached, as Flink's TtlMapState."""
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         return self._judged_items(self._table.items())
 
     def _judged_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
         for user_key, entry in items:
-            if entry[0] <= self.horizon():
+            if entry[0] <= self._horizon:
                 self._delete_if_unchanged(user_key, entry)
                 if not self._return_expired:
                     continue
@@ -167,11 +173,11 @@ class TtlTable:
 
     def elements(self) -> Iterable[Any]:
         """The elements of a list, judged while they are iterated, as Flink's TtlListState."""
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         items = list(self._table.items())
         if self._refresh:
-            stamp, horizon = self.stamp(), self.horizon()
+            stamp, horizon = self.stamp(), self._horizon
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
             )
@@ -180,7 +186,7 @@ class TtlTable:
     def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
         any_alive = False
         for position, entry in items:
-            if entry[0] > self.horizon():
+            if entry[0] > self._horizon:
                 any_alive = True
             else:
                 if self._refresh:
@@ -200,30 +206,30 @@ class TtlTable:
 
     def is_empty(self) -> bool:
         """Whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         return self._table.is_empty()
 
     # Writing
 
     def put(self, user_key: Hashable, value: Any) -> None:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         self._table.put(user_key, (self.stamp(), value))
 
     def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         stamp = self.stamp()
         self._table.multi_put([(user_key, (stamp, value)) for user_key, value in items])
 
     def append(self, value: Any) -> None:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         self._table.append((self.stamp(), value))
 
     def delete(self, user_key: Hashable) -> None:
-        if self._sweep_size:
+        if self._sweep_left:
             self.sweep_some()
         self._table.delete(user_key)
 
@@ -236,14 +242,26 @@ class TtlTable:
         """Flink's incremental cleanup: look at the next few entries of the state.
 
         A large table is swept every few accesses with a matching number of
-        entries: the same progress at a fraction of the cost.
+        entries: the same progress at a fraction of the cost.  Once all entries were
+        looked at, nothing can be found before the time moves.
         """
+        if not self._sweep_left:
+            return
         self._countdown -= 1
         if self._countdown:
             return
-        large = self._table.count() > _LARGE_TABLE
-        self._countdown = _SWEEP_EVERY if large else 1
-        self.expired += self._table.sweep(self._sweep_size * self._countdown, self.dead_now())
+        stored = self._table.count()
+        if self._sweep_left == _UNKNOWN:
+            # Wherever the running pass stands, two passes hold a whole one.
+            self._sweep_left = 2 * (stored + self._sweep_size)
+        self._countdown = _SWEEP_EVERY if stored > _LARGE_TABLE else 1
+        size = self._sweep_size * self._countdown
+        self.expired += self._table.sweep(size, self.dead_now())
+        self._sweep_left = max(self._sweep_left - size, 0)
+
+    def entered(self) -> None:
+        """The table holds other entries than before: those of another key group."""
+        self._sweep_left = _UNKNOWN if self._sweep_size else 0
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
         """Every value of the key group, expired or not, without its stamp."""
@@ -271,7 +289,7 @@ class TtlTable:
         def is_dead(entry: Entry) -> bool:
             nonlocal horizon, left
             if not left:
-                horizon, left = self.horizon(), self._judged_by_one_reading
+                horizon, left = self._horizon, self._judged_by_one_reading
             left -= 1
             dead: bool = entry[0] <= horizon
             return dead

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expired entries that nobody reads: sweeps of idle key groups, and compaction by age."""
 
-import attrs
 import pytest
 from tasks import Task
 
@@ -14,7 +13,10 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.table import Scope, Shape, TableSpec
+from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.table import Shape, TableSpec
+from pyflinklike.testing.group_store import InMemoryGroupStore
 from pyflinklike.ttl import TtlTable
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
@@ -213,29 +215,58 @@ def test_the_default_period_is_thirty_days(backend):
     assert 1 == task.counts["compactions"]
 
 
-@attrs.define
-class Ticking(Clock):
-    """Every look at it takes a millisecond."""
+class Passing:
+    """A table of ten entries that expire at 1000, where looking at one takes a millisecond."""
 
-    looks: int = 0
+    spec = TableSpec("swept", Shape.SINGLE, "value", Types.LONG(), stamped=True)
+    get = put = None
 
-    def __getattribute__(self, name):
-        if name == "processing_time":
-            self.looks += 1
-            return self.looks
-        return super().__getattribute__(name)
+    def __init__(self, clock):
+        self.clock = clock
+        clock.processing_time = 995
+
+    def sweep_all(self, is_dead):
+        dead = 0
+        for number in range(10):
+            self.clock.processing_time += 1
+            dead += is_dead((900, number))
+        return dead
 
 
-@pytest.mark.parametrize(("entries", "looks"), [(0, 10), (1, 10), (3, 4), (10, 1), (1_000, 1)])
-def test_a_sweep_looks_at_the_clock_again_after_so_many_entries(entries, looks):
+@pytest.mark.parametrize(("entries", "dropped"), [(0, 6), (1, 6), (3, 4), (6, 4), (10, 0)])
+def test_a_sweep_looks_at_the_clock_again_after_so_many_entries(entries, dropped):
     """`query_time_after_num_entries`, as Flink's compaction filter; 0 is before each."""
-    tables = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
-    table = tables.table(TableSpec("swept", Shape.SINGLE, "value", Types.LONG(), stamped=True))
-    for number in range(10):
-        tables.scope.key = f"key {number}"
-        table.put(None, (10**6, number))
-    clock = Ticking()
-    swept = TtlTable(table, ttl(100, compaction=(entries,)), clock)
-    swept.drop_expired()
+    clock = Clock()
+    swept = TtlTable(Passing(clock), ttl(100, compaction=(entries,)), clock)
 
-    assert looks == clock.looks
+    assert dropped == swept.drop_expired()
+
+
+# Incremental cleanup across key groups
+
+
+def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
+    """That nothing is left to find in a group says nothing about another one at the same time."""
+    config = StateTtlConfig.new_builder(100).cleanup_incrementally(1, False).build()
+    stores = [InMemoryGroupStore(), InMemoryGroupStore()]
+
+    def batch(time, records):
+        operator = KeyedProcessOperator(
+            Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
+        )
+        operator.open()
+        operator.clock.processing_time = time
+        left = []
+        for index, store in enumerate(stores):
+            operator.load(store, store.head, index)
+            operator.process(["new"] * records, [1] * records, [None] * records)
+            operator.commit(store, store.head)
+            left.append(operator.backend.count())
+            keys = [f"old {number}" for number in range(20)] if not time else []
+            operator.process(keys, [1] * len(keys), [None] * len(keys))
+            operator.commit(store, store.head)
+        operator.close()
+        return left
+
+    batch(0, 1)
+    assert [1, 1] == batch(100, 60)
