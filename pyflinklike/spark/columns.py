@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -111,14 +112,12 @@ class OutputEncoder:
         if set(map(type, rows)) != {tuple}:
             rows = [self._in_order(row, key) for row, key in zip(rows, keys)]
         width = len(self.schema)
-        try:
-            columns = list(zip(*rows, strict=True))
-        except ValueError:
-            columns = []
-        if len(columns) != width:
+        if set(map(len, rows)) != {width}:
             self._blame_width(rows, keys)
         arrays = []
-        for field, values in zip(self.schema, columns):
+        for at, field in enumerate(self.schema):
+            # Not zip(*rows), which walks all rows at once for every value.
+            values = list(map(itemgetter(at), rows))
             try:
                 arrays.append(_to_arrow(values, field.type, self.time_zone))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
