@@ -163,7 +163,8 @@ class KeyGroupLog:
         if head.max_parallelism != self._max_parallelism:
             msg = (
                 f"operator {self._operator!r}: max_parallelism is fixed by its checkpoint at "
-                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former"
+                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former, or begin a "
+                "new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
             )
             raise IncompatibleStateError(msg)
 
@@ -241,7 +242,8 @@ class KeyGroupLog:
         log_bytes = len(blob) + (head.log_bytes if head else 0)
         log_entries = entries + (head.log_entries if head else 0)
         first_sequence = head.first_sequence if head else group.next_sequence
-        if head is not None and self._must_compact(group, len(blob), log_bytes, log_entries):
+        is_new = head is None and not group.rewrite
+        if not is_new and self._must_compact(group, len(blob), log_bytes, log_entries):
             self._before_compaction()
             contents = self.contents()
             if not contents and not any(group.pending.values()):

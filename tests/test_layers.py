@@ -51,7 +51,17 @@ LAYERS = [
     ),
     (
         "runtime",
-        ["group_log", "outputs", "call_context", "runtime_context", "operator", "stores", "upsert"],
+        [
+            "group_log",
+            "savepoint",
+            "regrouping",
+            "outputs",
+            "call_context",
+            "runtime_context",
+            "operator",
+            "stores",
+            "upsert",
+        ],
     ),
     (
         "façade",
