@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyflinklike.errors import OutputError
 from pyflinklike.row import Row, row_class
 
-__all__ = ["OutputEncoder", "milliseconds", "to_python", "to_rows"]
+__all__ = ["OutputEncoder", "milliseconds", "to_arrow", "to_python", "to_rows"]
 
 
 def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
@@ -120,7 +120,7 @@ class OutputEncoder:
         arrays = []
         for field, values in zip(self.schema, columns):
             try:
-                arrays.append(_to_arrow(values, field.type, self.time_zone))
+                arrays.append(to_arrow(values, field.type, self.time_zone))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise self._blame_value(field, values, keys, error) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -166,7 +166,7 @@ class OutputEncoder:
     ) -> OutputError:
         for value, key in zip(values, keys):
             try:
-                _to_arrow([value], field.type, self.time_zone)
+                to_arrow([value], field.type, self.time_zone)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 return OutputError(
                     f"{self.what}: column {field.name!r} is {field.type}, got {value!r} "
@@ -176,7 +176,12 @@ class OutputEncoder:
         return OutputError(f"{self.what}: column {field.name!r} is {field.type}: {error}")
 
 
-def _to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    """Python's values as a column, which `to_python` reads.
+
+    Raises:
+        ArrowException, TypeError, ValueError, OverflowError: A value does not fit.
+    """
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
     if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):

@@ -29,6 +29,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.changelog import Segment, read_segment
 from pyflinklike.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
@@ -165,6 +166,13 @@ class KeyGroupProcessor(StatefulProcessor):
             self._serve(int(key[0]), None, int(expiredTimerInfo.getExpiryTimeInMs()))
         )
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
+        batch_time, payload = self._initial(initialState)
+        self._set_time(timerValues, batch_time)
+        snapshot = read_segment(payload, f"savepoint, key group {key[0]}")
+        self._serve(int(key[0]), None, snapshot=snapshot)
+
     def close(self) -> None:
         """Close the function, if it was opened."""
         if self._operator is not None:
@@ -173,6 +181,9 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
         return [(row["origin"], row["__batch_time"], row["payload"]) for row in rows]
+
+    def _initial(self, row: Any) -> tuple[int, bytes]:
+        return row["__batch_time"], row["payload"]
 
     def _results(self, payloads: list[tuple[int, bytes]]) -> Iterator[Any]:
         return iter([SparkRow(output=output, payload=payload) for output, payload in payloads])
@@ -209,10 +220,17 @@ class KeyGroupProcessor(StatefulProcessor):
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
     def _serve(
-        self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
+        self,
+        index: int,
+        records: pa.RecordBatch | None,
+        expired_timer: int | None = None,
+        snapshot: Segment | None = None,
     ) -> list[tuple[int, bytes]]:
         operator = self._opened()
         try:
+            if snapshot is not None:
+                self._begin(operator, index, snapshot)
+                return []
             return self._served(operator, index, records, expired_timer)
         except BaseException:
             # Spark will not call close() of a task that failed.
@@ -243,6 +261,16 @@ class KeyGroupProcessor(StatefulProcessor):
         ]
         operator.keep_warm()
         return payloads
+
+    @without_collection
+    def _begin(self, operator: KeyedProcessOperator, index: int, snapshot: Segment) -> None:
+        if self._store.read_head() is not None:
+            return  # what the checkpoint holds is newer than any savepoint
+        operator.begin(snapshot, index)
+        wake_at = self._wake_at(operator)
+        operator.commit(self._store, None, wake_at)
+        self._wake(None, wake_at, None)
+        operator.keep_warm()
 
     def _wake_at(self, operator: KeyedProcessOperator) -> int | None:
         mode = self._plan.time_mode
@@ -278,6 +306,9 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
             for frame in rows
             for row in zip(frame["origin"], frame["__batch_time"], frame["payload"])
         ]
+
+    def _initial(self, row: Any) -> tuple[int, bytes]:
+        return int(row["__batch_time"].iloc[0]), row["payload"].iloc[0]
 
     def _results(self, payloads: list[tuple[int, bytes]]) -> Iterator[Any]:
         import pandas as pd
