@@ -9,24 +9,20 @@ of a new query, which Spark hands to `handleInitialState` in its first batch.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from pyspark.sql import types as st
 
 from pyflinklike.changelog import read_segment
-from pyflinklike.errors import DeclarationTypeError, HostError, IncompatibleStateError
+from pyflinklike.errors import HostError
 from pyflinklike.group_log import Head
 from pyflinklike.regrouping import regrouped, timer_domains
 from pyflinklike.savepoint import merge, read_log
-from pyflinklike.spark.columns import to_arrow, to_python
-from pyflinklike.spark.key_groups import key_group
+from pyflinklike.spark.key_groups import KeyGroups
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.schema import arrow_type
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["initial_state", "read_savepoint"]
@@ -76,7 +72,8 @@ def read_savepoint(
             "state-metadata for the operator's id"
         )
         raise HostError(msg)
-    if any(name not in operator["operatorProperties"] for name in _STATE_VARIABLES):
+    properties = operator["operatorProperties"] or ""
+    if any(name not in properties for name in _STATE_VARIABLES):
         msg = (
             f"{place}: the operator must be one that process() made, got {operator['operatorName']}"
             "; look into Spark's state-metadata for its id"
@@ -132,11 +129,16 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
             are not of the key columns' types.
         HostError: It holds timers that the query could not fire.
     """
-    columns, spark = plan.reader.key_columns, df.sparkSession
-    keys = _Keys(plan, [df.schema[column].dataType for column in columns])
+    spark = df.sparkSession
+    key_groups = KeyGroups(
+        {column: df.schema[column].dataType for column in plan.reader.key_columns},
+        plan.key_type,
+        plan.task.max_parallelism,
+        plan.reader.time_zone,
+    )
 
-    def group_of(user_keys: list[Any]) -> list[int]:
-        return keys.groups(spark, user_keys)
+    def group_of(keys: list[Any]) -> list[int]:
+        return key_groups.of(spark, keys)
 
     snapshot = read_segment(savepoint, "savepoint")
     groups = regrouped(snapshot, plan.key_type, group_of, "savepoint")
@@ -156,61 +158,3 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     # As for records: without a time mode Spark tells the state operator no time.
     batch_time = F.unix_millis(F.current_timestamp())
     return frame.withColumn(BATCH_TIME, batch_time).groupBy(KEY_GROUP)
-
-
-class _Keys:
-    """Finds the key groups of keys as the query does: by the hash of its key columns."""
-
-    def __init__(self, plan: Plan, types: list[st.DataType]) -> None:
-        self._key_type = plan.key_type
-        self._columns = plan.reader.key_columns
-        self._types = types
-        self._max_parallelism = plan.task.max_parallelism
-        self._time_zone = plan.reader.time_zone
-
-    def groups(self, spark: SparkSession, keys: list[Any]) -> list[int]:
-        """The key group of each key.
-
-        Raises:
-            IncompatibleStateError: A key is not one that the columns can have.
-        """
-        if not keys:
-            return []
-        columns = [keys] if len(self._columns) == 1 else list(zip(*keys))
-        arrays = [self._array(values, each) for values, each in zip(columns, self._types)]
-        self._check_same(keys, arrays)
-        names = [f"key_{number}" for number in range(len(arrays))]
-        table = pa.table([pa.array(range(len(keys)), pa.int64()), *arrays], ["at", *names])
-        fields = [st.StructField(name, each) for name, each in zip(names, self._types)]
-        schema = st.StructType([st.StructField("at", st.LongType()), *fields])
-        group = key_group(names, self._max_parallelism).alias("group")
-        found = spark.createDataFrame(table, schema).select("at", group).toArrow()
-        indices: list[int] = found.sort_by("at").column("group").to_pylist()
-        return indices
-
-    def _array(self, values: Sequence[Any], kind: st.DataType) -> pa.Array:
-        try:
-            return to_arrow(values, arrow_type(kind), self._time_zone)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, DeclarationTypeError):
-                raise
-            raise IncompatibleStateError(f"{self._rule()}, got {error}; {_REMEDY}") from error
-
-    def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
-        """See that records bring the same keys: 1 is not the 1.0 of a double column."""
-        columns = [to_python(array, self._time_zone) for array in arrays]
-        read = columns[0] if len(columns) == 1 else zip(*columns)
-        freeze = self._key_type.freeze_key
-        for key, other in zip(keys, read):
-            if freeze(key) != freeze(other):
-                msg = f"{self._rule()}, got {key!r}, which they hold as {other!r}; {_REMEDY}"
-                raise IncompatibleStateError(msg)
-
-    def _rule(self) -> str:
-        types = ", ".join(
-            f"{name} {kind.simpleString()}" for name, kind in zip(self._columns, self._types)
-        )
-        return f"savepoint: its keys must be values of the key columns ({types})"
-
-
-_REMEDY = "key the stream as the savepoint's state was keyed"
