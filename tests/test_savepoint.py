@@ -95,16 +95,19 @@ class Stream:
     def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:
         """Process a micro-batch; what it gives."""
         operator = self.operator
-        operator.clock.processing_time = now
-        operator.clock.watermark = watermark
         results = []
+
+        def advance():
+            operator.advance_processing_time(now)
+            operator.advance_watermark(watermark)
+
         for index, store in enumerate(self.stores):
             mine = [each for each in records if self.groups_of([each.key]) == [index]]
             operator.load(store, store.head, index)
-            operator.fire_due_timers()
+            advance()
             keys_of_mine = [operator.frozen_key(each.key) for each in mine]
             operator.process(keys_of_mine, mine, [None] * len(mine))
-            operator.fire_due_timers()
+            advance()
             operator.commit(store, store.head, None)
             operator.keep_warm()
             results += operator.take_outputs().main
@@ -265,6 +268,34 @@ def test_going_on_elsewhere_is_going_on(ttl, batches):
         expected = model.batch(records, now, now)
         assert sorted(expected, key=repr) == sorted(place.batch(records, now, now), key=repr)
     place.close()
+
+
+@pytest.mark.parametrize("key_type", [None, _STRING], ids=["keys converted", "keys as stored"])
+def test_a_savepoint_is_replayed_in_order(key_type):
+    """Clearings, removals and what was written after them, each in a segment of its own, of several key groups."""
+    written = [act("write", n) for n in (1, 2, 3)]
+    cleared = [act("clear", n) for n in range(5)]
+    scripts = {
+        "a": [*written, *cleared],
+        "b": [*written, *cleared, *written],
+        "c": [*written, act("remove", 1), act("write", 4)],
+        "d": [*written, act("remove", 2), act("event timer", 7), act("delete timers", 7)],
+        "e": [act("event timer", 7), act("processing timer", 8), act("write", 9)],
+    }
+    stream = Stream(Probe(*five_states(None), on_timer=on_timer), HashMapStateBackend(), 3)
+    found = {}
+    for step in range(11):
+        records = [Record(key, mine[step]) for key, mine in scripts.items() if step < len(mine)]
+        found.update({result[0]: result[-1] for result in stream.batch(records, 0, 0)})
+    assert all(len(store.segments) > 2 for store in stream.stores)
+
+    blob = stream.savepoint()
+    moved = Stream(Probe(*five_states(None)), HashMapStateBackend(), 7, savepoint=blob)
+    for savepoint in (blob, moved.savepoint()):
+        again = drive(*five_states(None), restore=savepoint, key_type=key_type, on_timer=on_timer)
+        assert found == {key: again.of(key).run(READ)[-1] for key in scripts}
+        assert ["e"] == [fired[0] for fired in again.harness.process_watermark(9)]
+        assert ["e"] == [fired[0] for fired in again.harness.set_processing_time(9)]
 
 
 # What a restore keeps, on and between both backends
