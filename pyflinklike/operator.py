@@ -168,8 +168,6 @@ class KeyedProcessOperator:
         """
         group = KeyGroup(index)
         group.read(snapshot, f"savepoint, key group {index}")
-        # Of no log yet: the snapshot that the commit writes is its first segment.
-        group.nonce = b""
         group.rewrite = True
         self.enter(group)
 
