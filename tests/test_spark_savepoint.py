@@ -137,6 +137,35 @@ def test_a_stream_goes_on_from_the_snapshot_of_a_harness(spark, tmp_path):
     assert rich_outputs(model_stream(model, feed.elements(), "ts")) == rows(*runs)
 
 
+class Reminder(KeyedProcessFunction):
+    """Calls back after `n` ms."""
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value.n)
+        return []
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+def test_the_timers_of_a_savepoint_wake_groups_without_data(spark, tmp_path):
+    """When the watermark reaches them."""
+    reminding = KeyedProcessHarness(Reminder(), key_selector=lambda value: value.key)
+    for number in range(6):
+        reminding.process_element(Row(key=f"k{number}", n=1_000 + number))
+    feed = Feed(spark, tmp_path / "input", "key string, ts timestamp, n int")
+    feed.add([("other", at(1_004), 9_000)])
+    result = key_by(feed.stream(), "key").process(
+        Reminder(),
+        "key string, at long",
+        event_time="ts",
+        max_parallelism=8,
+        from_savepoint=reminding.snapshot(),
+    )
+    fired = rows_of(drain(result, tmp_path / "checkpoint"))
+    assert [(f"k{number}", 1_000 + number) for number in range(5)] == fired
+
+
 # Keys
 
 
