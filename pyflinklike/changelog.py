@@ -38,7 +38,18 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["Declaration", "Section", "Segment", "decode_entries", "encode_entries", "read_segment"]
+__all__ = [
+    "CLEAR",
+    "DELETE",
+    "Declaration",
+    "Section",
+    "Segment",
+    "decode_entries",
+    "encode_batch",
+    "encode_entries",
+    "read_batch",
+    "read_segment",
+]
 
 FORMAT_VERSION = 1
 
@@ -52,7 +63,8 @@ _COMPRESSED = 1
 _COMPRESS_FROM = 16 * 1024
 
 _HAS_STAMPS, _HAS_OPERATIONS = 1, 2
-_PUT, _DELETE, _CLEAR = 0, 1, 2
+_PUT, DELETE, CLEAR = 0, 1, 2
+"""What the column `operation` says of a row."""
 
 _LONG = Types.LONG()
 
@@ -209,8 +221,8 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
     operations: list[int] | None = None
     if changes.cleared or MISSING in entries:
         cleared = len(changes.cleared)
-        operations = [_CLEAR] * cleared
-        operations += [_DELETE if entry is MISSING else _PUT for entry in entries]
+        operations = [CLEAR] * cleared
+        operations += [DELETE if entry is MISSING else _PUT for entry in entries]
         keys = changes.cleared + keys
         user_keys = [None] * cleared + user_keys
         blank = (None, None) if spec.stamped else None
@@ -237,8 +249,39 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
             f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {error}"
         )
         raise IncompatibleStateError(msg) from error
+    return encode_batch(batch)
+
+
+def encode_batch(batch: pa.RecordBatch) -> bytes:
+    """The payload of a section with these columns."""
+    names = batch.schema.names
+    flags = _HAS_STAMPS if "stamp" in names else 0
+    flags |= _HAS_OPERATIONS if "operation" in names else 0
     payload: bytes = batch.serialize().to_pybytes()
     return bytes((flags,)) + payload
+
+
+def read_batch(
+    section: Section, spec: TableSpec, key_type: TypeInformation, where: str
+) -> pa.RecordBatch:
+    """The columns of a section.
+
+    Args:
+        section: As read from a segment.
+        spec: Of its table; whether it is stamped plays no part.
+        key_type: Of the keys.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of these types.
+    """
+    flags = section.payload[0]
+    try:
+        message = pa.ipc.read_message(pa.py_buffer(section.payload)[1:])
+        return pa.ipc.read_record_batch(message, _schema(spec, key_type, flags))
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{where}: state {spec.name!r} must be an Arrow batch, got {error}; {_RESTORE_ADVICE}"
+        raise CorruptStateError(msg) from error
 
 
 def decode_entries(
@@ -257,12 +300,7 @@ def decode_entries(
         CorruptStateError: The payload is not a record batch of the declared types.
     """
     flags = section.payload[0]
-    try:
-        message = pa.ipc.read_message(pa.py_buffer(section.payload)[1:])
-        batch = pa.ipc.read_record_batch(message, _schema(spec, key_type, flags))
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{where}: state {spec.name!r} must be an Arrow batch, got {error}; {_RESTORE_ADVICE}"
-        raise CorruptStateError(msg) from error
+    batch = read_batch(section, spec, key_type, where)
     columns = iter(batch.columns)
     rows = batch.num_rows
     keys = key_type.from_arrow(next(columns))
@@ -278,14 +316,14 @@ def decode_entries(
     if not flags & _HAS_OPERATIONS:
         return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
     operations = next(columns).to_pylist()
-    cleared = operations.count(_CLEAR)
+    cleared = operations.count(CLEAR)
     return TableChanges(
         spec,
         cleared=keys[:cleared],
         keys=keys[cleared:],
         user_keys=user_keys[cleared:],
         entries=[
-            MISSING if operation == _DELETE else entry
+            MISSING if operation == DELETE else entry
             for operation, entry in zip(operations[cleared:], entries[cleared:])
         ],
     )

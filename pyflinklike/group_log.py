@@ -196,7 +196,8 @@ class KeyGroupLog:
         if head.max_parallelism != self._max_parallelism:
             msg = (
                 f"operator {self._operator!r}: max_parallelism is fixed by its checkpoint at "
-                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former"
+                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former, or begin a "
+                "new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
             )
             raise IncompatibleStateError(msg)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.call_context import CallContext
+from pyflinklike.changelog import Segment
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
     PyflinklikeError,
@@ -165,6 +166,17 @@ class KeyedProcessOperator:
         group = self._log.load(store, head, group)
         self.enter(group)
         return group
+
+    def begin(self, snapshot: Segment, index: int) -> None:
+        """Make what a savepoint holds of a key group the current one; the commit writes it anew.
+
+        Raises:
+            IncompatibleStateError: A state was written under another declaration.
+        """
+        group = KeyGroup(index)
+        group.read(snapshot, f"savepoint, key group {index}")
+        group.rewrite = True
+        self.enter(group)
 
     def enter(self, group: KeyGroup) -> None:
         """Make a key group the current one, as it is."""

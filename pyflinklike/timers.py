@@ -33,10 +33,15 @@ from pyflinklike.functions import TimerService
 from pyflinklike.table import MISSING, RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
 from pyflinklike.types import Types
 
-__all__ = ["KeyedTimerService", "TimerQueue"]
+__all__ = ["KeyedTimerService", "TimerQueue", "timers_table"]
 
 _TIDY_EVERY = 256
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
+
+
+def timers_table(domain: TimeDomain) -> str:
+    """The name of the table that keeps a domain's timers."""
+    return f"{RESERVED_PREFIX}{domain.name.lower()}_timers"
 
 
 @attrs.define
@@ -63,7 +68,7 @@ class TimerQueue:
     def __init__(self, domain: TimeDomain, backend: KeyedStateBackend) -> None:
         self.domain = domain
         spec = TableSpec(
-            f"{RESERVED_PREFIX}{domain.name.lower()}_timers",
+            timers_table(domain),
             Shape.MAP,
             "timers",
             user_key_type=Types.LONG(),

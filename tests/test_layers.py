@@ -55,6 +55,8 @@ LAYERS = [
             "operator_metrics",
             "state_cleanup",
             "group_log",
+            "savepoint",
+            "regrouping",
             "outputs",
             "call_context",
             "runtime_context",

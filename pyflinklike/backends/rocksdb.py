@@ -177,6 +177,7 @@ class RocksDBKeyedStateBackend:
         self._paths = paths
         self._predefined = predefined
         self._tables: dict[str, RocksSingleTable | RocksManyTable] = {}
+        self._forms: dict[str, str] = {}
         self._index = 0
         self._group: dict[str, Any] = {}
         self._store: LocalStore | None = None
@@ -192,6 +193,7 @@ class RocksDBKeyedStateBackend:
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = new_table(spec, self.scope, self._opened)
+            self._forms[spec.name] = _form_of(spec)
             self._point(table)
         return table
 
@@ -239,11 +241,13 @@ class RocksDBKeyedStateBackend:
             return None
         self._taken.add(index)
         sizes, *fields = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
-        if any(size and name not in self._tables for name, (size, _) in sizes.items()):
-            # A state is not declared yet; its entries must be read as such from the log.
-            return None
+        for name, (size, _, form) in sizes.items():
+            if size and self._forms.get(name) != form:
+                # Not declared yet, or otherwise, such as with stamps that these entries have
+                # not: they must be read from the log, which tells what they are.
+                return None
         group = KeyGroup(index, *fields)
-        for name, (size, cursor) in sizes.items():
+        for name, (size, cursor, _) in sizes.items():
             group.tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
         return group
 
@@ -255,7 +259,9 @@ class RocksDBKeyedStateBackend:
         puts: list[tuple[bytes, bytes | None]] = []
         for table in self._tables.values():
             puts.extend(table.unsaved())
-        sizes = {name: (data.size, data.cursor) for name, data in tables.items()}
+        sizes = {
+            name: (data.size, data.cursor, self._forms.get(name)) for name, data in tables.items()
+        }
         fields: tuple[Any, ...] = (
             *(group.nonce, group.next_sequence, {}, {}),
             *(group.declared, group.declarations, group.pending, group.rewrite),
@@ -263,7 +269,7 @@ class RocksDBKeyedStateBackend:
         puts.append((_meta_of(index), pickle.dumps((sizes, *fields), 5)))
         is_new = not any(data.is_based for data in tables.values())
         self._opened().write(puts, _range_of(index) if is_new else None)
-        for name, (size, cursor) in sizes.items():
+        for name, (size, cursor, _) in sizes.items():
             tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
         self.enter(*current)
         self._taken.discard(index)
@@ -275,6 +281,12 @@ class RocksDBKeyedStateBackend:
         store, self._store = self._store, None
         if store is not None:
             store.close()
+
+
+def _form_of(spec: TableSpec) -> str:
+    """What entries on disk must have been written as to be a table's own."""
+    types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
+    return repr((spec.kind, spec.shape.value, spec.stamped, *types))
 
 
 def _range_of(index: int) -> tuple[bytes, bytes]:

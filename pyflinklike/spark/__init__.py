@@ -2,6 +2,14 @@
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
+from pyflinklike.spark.savepoints import read_savepoint
 from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
-__all__ = ["KeyedStream", "foreach_output", "get_side_output", "key_by", "main_output"]
+__all__ = [
+    "KeyedStream",
+    "foreach_output",
+    "get_side_output",
+    "key_by",
+    "main_output",
+    "read_savepoint",
+]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyflinklike.errors import OutputError
 from pyflinklike.row import Row, row_class
 
-__all__ = ["OutputEncoder", "milliseconds", "to_python", "to_rows"]
+__all__ = ["OutputEncoder", "milliseconds", "to_arrow", "to_python", "to_rows"]
 
 
 def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
@@ -119,7 +119,7 @@ class OutputEncoder:
             # Not zip(*rows), which walks all rows at once for every value.
             values = list(map(itemgetter(at), rows))
             try:
-                arrays.append(_to_arrow(values, field.type, self.time_zone))
+                arrays.append(to_arrow(values, field.type, self.time_zone))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise self._blame_value(field, values, keys, error) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -165,7 +165,7 @@ class OutputEncoder:
     ) -> OutputError:
         for value, key in zip(values, keys):
             try:
-                _to_arrow([value], field.type, self.time_zone)
+                to_arrow([value], field.type, self.time_zone)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 return OutputError(
                     f"{self.what}: column {field.name!r} is {field.type}, got {value!r} "
@@ -175,7 +175,12 @@ class OutputEncoder:
         return OutputError(f"{self.what}: column {field.name!r} is {field.type}: {error}")
 
 
-def _to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    """Python's values as a column, which `to_python` reads.
+
+    Raises:
+        ArrowException, TypeError, ValueError, OverflowError: A value does not fit.
+    """
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
     if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):

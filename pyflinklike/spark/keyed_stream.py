@@ -6,6 +6,7 @@ module checks everything that can be checked before the query starts, chooses
 the time mode, and writes the plan:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
+               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoints`)
     batch      select key group -> repartition, sort -> run
 """
 
@@ -15,21 +16,29 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch import run_batch
+from pyflinklike.spark.checks import (
+    check_column,
+    check_max_parallelism,
+    check_pickle,
+    check_savepoint,
+    checked_backend,
+)
+from pyflinklike.spark.key_groups import key_group, quoted
 from pyflinklike.spark.observation import observed
 from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
+from pyflinklike.spark.savepoints import initial_state
 from pyflinklike.spark.schema import key_type_of, output_schema
 from pyflinklike.spark.settings import partitions_of, prepare_session, time_zone_of
 from pyflinklike.spark.timer_use import uses_processing_timers
@@ -44,8 +53,6 @@ from pyflinklike.types import Types
 
 __all__ = ["KeyedStream", "key_by"]
 
-_MAX_KEY_GROUPS = 32_768
-_dumps: Any = cloudpickle.dumps
 _ARRIVAL = "__arrival"
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -76,7 +83,7 @@ class KeyedStream:
             msg = f"key_by takes at least one column, got none; choose from {df.columns}"
             raise DeclarationValueError(msg)
         for column in columns:
-            _check_column(df, column, "key_by")
+            check_column(df, column, "key_by")
         reserved = {KEY_GROUP, BATCH_TIME, _ARRIVAL} & set(df.columns)
         if reserved:
             msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
@@ -104,6 +111,7 @@ class KeyedStream:
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
+        from_savepoint: bytes | None = None,
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
 
@@ -122,6 +130,9 @@ class KeyedStream:
             processing_time_timers: Whether the function registers processing-time
                 timers on a stream.  Read off its code where not given.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
+            from_savepoint: What a stream with a new checkpoint begins with: the bytes of
+                `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
+                and backend.  A query that goes on from its checkpoint ignores it.
 
         Returns:
             The main output; with `side_outputs`, all outputs, to be taken apart
@@ -129,12 +140,15 @@ class KeyedStream:
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument does not do.
-            HostError: The session is set up in a way that rules out keyed state.
+            HostError: The session is set up in a way that rules out keyed state, or the
+                savepoint holds timers that the query could not fire.
+            CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
+                are not of the key columns' types.
         """
         if not isinstance(function, KeyedProcessFunction):
             msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
             raise DeclarationTypeError(msg)
-        _check_max_parallelism(max_parallelism)
+        check_max_parallelism(max_parallelism)
         df = self._df
         if event_time is not None:
             df = _with_event_time(df, event_time)
@@ -150,7 +164,7 @@ class KeyedStream:
         _check_names(layout)
         plan = Plan(
             function,
-            HashMapStateBackend() if state_backend is None else _checked_backend(state_backend),
+            HashMapStateBackend() if state_backend is None else checked_backend(state_backend),
             self._key_type,
             TaskInfo(
                 name,
@@ -163,19 +177,20 @@ class KeyedStream:
             layout,
             f"{name}-{uuid.uuid4()}",
         )
-        _check_pickle(function)
+        check_pickle(function)
+        if from_savepoint is not None:
+            check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         if df.isStreaming:
             prepare_session(spark)
-            return self._stream(df, plan)
+            return self._stream(df, plan, from_savepoint)
         return self._batch(df, plan)
 
     def _keyed(self, df: DataFrame, plan: Plan) -> DataFrame:
-        keys = [F.col(_quoted(column)) for column in self._columns]
-        key_group = F.pmod(F.xxhash64(*keys), F.lit(plan.task.max_parallelism)).cast("int")
+        group = key_group(self._columns, plan.task.max_parallelism)
         batch_time = F.unix_millis(F.current_timestamp())
-        return df.select(key_group.alias(KEY_GROUP), batch_time.alias(BATCH_TIME), "*")
+        return df.select(group.alias(KEY_GROUP), batch_time.alias(BATCH_TIME), "*")
 
-    def _stream(self, df: DataFrame, plan: Plan) -> DataFrame:
+    def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
         packed = self._keyed(df, plan).mapInArrow(pack(self._columns), PACKED_TYPE)
         grouped: Any = packed.groupBy(KEY_GROUP)
         if hasattr(grouped, "transformWithState"):
@@ -183,7 +198,10 @@ class KeyedStream:
         else:
             transform = grouped.transformWithStateInPandas
             processor = PandasKeyGroupProcessor(plan)
-        transformed = transform(processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value)
+        initial = None if savepoint is None else initial_state(df, plan, savepoint)
+        transformed = transform(
+            processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value, initialState=initial
+        )
         payloads = observed(transformed, plan.task.name)
         result: DataFrame = payloads.mapInArrow(plan.layout.unpacker(), plan.layout.result_type())
         return result
@@ -192,13 +210,13 @@ class KeyedStream:
         keyed = self._keyed(df, plan).withColumn(_ARRIVAL, F.monotonically_increasing_id())
         order = [KEY_GROUP, _ARRIVAL]
         if plan.reader.event_time is not None:
-            order.insert(1, _quoted(plan.reader.event_time))
+            order.insert(1, quoted(plan.reader.event_time))
         sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(_ARRIVAL)
         return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())
 
 
 def _with_event_time(df: DataFrame, event_time: str) -> DataFrame:
-    _check_column(df, event_time, "event_time")
+    check_column(df, event_time, "event_time")
     kind = df.schema[event_time].dataType
     if not isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
         msg = (
@@ -251,59 +269,3 @@ def _check_names(layout: OutputLayout) -> None:
             f"({OUTPUT_TAG!r} and the ids of side outputs are columns of the result, too)"
         )
         raise DeclarationValueError(msg)
-
-
-def _check_column(df: DataFrame, column: Any, what: str) -> None:
-    if not isinstance(column, str):
-        msg = f"{what} takes the name of a column, got {column!r}; add it with withColumn first"
-        raise DeclarationTypeError(msg)
-    if column not in df.columns:
-        msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
-        raise DeclarationValueError(msg)
-
-
-def _check_max_parallelism(value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"max_parallelism must be an int, got {value!r}"
-        raise DeclarationTypeError(msg)
-    if not 1 <= value <= _MAX_KEY_GROUPS:
-        msg = f"max_parallelism must be in 1..{_MAX_KEY_GROUPS}, got {value!r}"
-        raise DeclarationValueError(msg)
-
-
-def _checked_backend(state_backend: Any) -> StateBackend:
-    if not isinstance(state_backend, StateBackend):
-        msg = (
-            f"state_backend must be a StateBackend, got {state_backend!r}; "
-            "for example HashMapStateBackend()"
-        )
-        raise DeclarationTypeError(msg)
-    return state_backend
-
-
-def _check_pickle(function: KeyedProcessFunction) -> None:
-    try:
-        _dumps(function)
-    except Exception as error:
-        held = ", ".join(
-            f"{name}={value!r}" for name, value in vars(function).items() if not _pickles(value)
-        )
-        where = f"its attribute {held}" if held else "what it refers to"
-        msg = (
-            f"a function must pickle to reach the workers, got {type(function).__qualname__} "
-            f"whose pickling fails ({error}): look at {where}; "
-            "make such things in open(), which runs on the worker"
-        )
-        raise DeclarationError(msg) from error
-
-
-def _pickles(value: Any) -> bool:
-    try:
-        _dumps(value)
-    except Exception:
-        return False
-    return True
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

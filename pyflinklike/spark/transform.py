@@ -29,6 +29,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.changelog import Segment, read_segment
 from pyflinklike.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
@@ -149,6 +150,13 @@ class KeyGroupProcessor(StatefulProcessor):
             self._serve(int(key[0]), None, int(expiredTimerInfo.getExpiryTimeInMs()))
         )
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
+        batch_time, payload = self._initial(initialState)
+        self._set_time(timerValues, batch_time)
+        snapshot = read_segment(payload, f"savepoint, key group {key[0]}")
+        self._serve(int(key[0]), None, snapshot=snapshot)
+
     def close(self) -> None:
         """Close the function, if it was opened."""
         if self._operator is not None:
@@ -157,6 +165,9 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
         return [(row["origin"], row["__batch_time"], row["payload"]) for row in rows]
+
+    def _initial(self, row: Any) -> tuple[int, bytes]:
+        return row["__batch_time"], row["payload"]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         return iter([_RESULT(*result) for result in results])
@@ -193,10 +204,17 @@ class KeyGroupProcessor(StatefulProcessor):
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
     def _serve(
-        self, index: int, records: pa.RecordBatch | None, expired_timer: int | None = None
+        self,
+        index: int,
+        records: pa.RecordBatch | None,
+        expired_timer: int | None = None,
+        snapshot: Segment | None = None,
     ) -> list[_Result]:
         operator = self._opened()
         try:
+            if snapshot is not None:
+                self._begin(operator, index, snapshot)
+                return []
             return self._served(operator, index, records, expired_timer)
         except BaseException:
             # Spark will not call close() of a task that failed.
@@ -221,16 +239,30 @@ class KeyGroupProcessor(StatefulProcessor):
             operator.metrics.add_records(keys, times, operator.clock.watermark)
             operator.process(keys, elements, times)
             operator.fire_due_timers()
-        domain = plan.time_mode.domain()
+        self._commit(operator, head, expired_timer)
+        results = self._encoded(operator)
+        operator.keep_warm()
+        return results
+
+    @without_collection
+    def _begin(self, operator: KeyedProcessOperator, index: int, snapshot: Segment) -> None:
+        if self._store.read_head() is not None:
+            return  # what the checkpoint holds is newer than any savepoint
+        operator.begin(snapshot, index)
+        self._commit(operator, None, None)
+        operator.metrics.take()  # the first batch tells of its own work
+        operator.keep_warm()
+
+    def _commit(
+        self, operator: KeyedProcessOperator, head: Head | None, expired_timer: int | None
+    ) -> None:
+        domain = self._plan.time_mode.domain()
         sweep_at = wake_at = None
         if domain is not None:
             sweep_at = operator.cleanup.sweep(domain, head.sweep_at if head else None)
             wake_at = self._wake_at(operator, sweep_at)
         committed = operator.commit(self._store, head, wake_at, sweep_at)
         self._wake(_wake_of(head), _wake_of(committed), expired_timer)
-        results = self._encoded(operator)
-        operator.keep_warm()
-        return results
 
     def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
         outputs = operator.take_outputs()
@@ -281,6 +313,9 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
             for frame in rows
             for row in zip(frame["origin"], frame["__batch_time"], frame["payload"])
         ]
+
+    def _initial(self, row: Any) -> tuple[int, bytes]:
+        return int(row["__batch_time"].iloc[0]), row["payload"].iloc[0]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         import pandas as pd

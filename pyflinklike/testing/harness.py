@@ -31,6 +31,7 @@ from pyflinklike.errors import (
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.table import TableChanges
 from pyflinklike.types import TypeInformation
@@ -48,9 +49,10 @@ class KeyedProcessHarness:
         function: The function under test; it is opened at once.
         key_selector: Gives the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave.
+        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`.
         max_parallelism: What the runtime context reports.
         key_type: Of the keys; by default any str, number, date or tuple of these.
+            A restored harness without one takes the keys of any snapshot.
         job_parameters: For `get_job_parameter`.
 
     Raises:
@@ -83,16 +85,18 @@ class KeyedProcessHarness:
             max_parallelism=max_parallelism,
             job_parameters=dict(job_parameters or {}),
         )
+        key_type = key_type or AnyKeyTypeInfo()
         self._operator = KeyedProcessOperator(
             function,
             state_backend or HashMapStateBackend(),
-            key_type or AnyKeyTypeInfo(),
+            key_type,
             task,
             f"harness-{uuid.uuid4()}",
         )
         self._group = KeyGroup(0)
         if restore is not None:
-            self._group.read(read_segment(restore, "snapshot"), "snapshot")
+            snapshot = with_keys_of(read_segment(restore, "snapshot"), key_type, "snapshot")
+            self._group.read(snapshot, "snapshot")
         self._operator.enter(self._group)
         self._operator.open()
         self._closed = False

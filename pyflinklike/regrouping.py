@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots taken apart by key: into key groups, or to write their keys otherwise.
+
+The sections are replayed, so that what comes out holds each entry once.  It needs
+no program: the columns of a section follow from the signatures in its declaration,
+so states that nobody declares any more come along.  Values and stamps are copied
+as columns; only keys and user keys become Python objects.
+
+Keys of an undeclared type (those of a harness that was given no `key_type`) and
+of a declared one are each other's, if they fit; two declared types are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.changelog import (
+    CLEAR,
+    DELETE,
+    Declaration,
+    Section,
+    Segment,
+    encode_batch,
+    has_stamps,
+    read_batch,
+)
+from pyflinklike.clock import TimeDomain
+from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.savepoint import sections_of
+from pyflinklike.table import Shape, TableSpec
+from pyflinklike.timers import timers_table
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.keys import AnyKeyTypeInfo
+from pyflinklike.types.signature import type_of
+
+__all__ = ["regrouped", "timer_domains", "with_keys_of"]
+
+_ANY_KEY = AnyKeyTypeInfo().signature
+
+
+def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
+    """A snapshot whose keys are written as a program writes them, where they can be.
+
+    Args:
+        snapshot: It is given back as it is if nothing need be changed, or nothing may:
+            that two declared key types differ is told when a state is restored.
+        key_type: The program's.
+        where: Which snapshot, for messages.
+
+    Raises:
+        IncompatibleStateError: A key does not fit the type.
+    """
+    stored = {declaration.key for declaration in snapshot.declarations.values()}
+    wanted = key_type.signature
+    if not any(_ANY_KEY in (key, wanted) for key in stored - {wanted}):
+        return snapshot
+    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), where)
+    return groups.get(0, Segment(snapshot.nonce, b""))
+
+
+def regrouped(
+    snapshot: Segment,
+    key_type: TypeInformation,
+    group_of: Callable[[list[Any]], Sequence[int]],
+    where: str,
+) -> dict[int, Segment]:
+    """A snapshot taken apart by key group.
+
+    Args:
+        snapshot: Of all key groups, or of a harness.
+        key_type: Of the keys in the result.
+        group_of: Tells the key groups of keys, which it is given in the user's form.
+        where: Which snapshot, for messages.
+
+    Returns:
+        A snapshot for each key group that has state.
+
+    Raises:
+        CorruptStateError: The snapshot is damaged.
+        IncompatibleStateError: A key does not fit the type, or the type of a state is unknown.
+    """
+    tables: dict[str, _Table] = {}
+    for section in sections_of([snapshot], where):
+        table = tables.get(section.declaration.name)
+        if table is None:
+            table = tables[section.declaration.name] = _Table(section.declaration)
+        table.read(section, where)
+    for table in tables.values():
+        table.convert_keys(key_type, where)
+    distinct = list(dict.fromkeys(key for table in tables.values() for key in table.rows))
+    groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
+    segments: dict[int, Segment] = {}
+    for table_id, table in enumerate(tables.values()):
+        for index, payload in table.sections(groups):
+            segment = segments.setdefault(index, Segment(os.urandom(16), b""))
+            segment.declarations[table_id] = table.declaration
+            segment.sections.append((table_id, payload))
+    return segments
+
+
+def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
+    """The domains of the timers in snapshots that `regrouped` gave."""
+    names = {each.name for segment in segments for each in segment.declarations.values()}
+    return {domain for domain in TimeDomain if timers_table(domain) in names}
+
+
+class _Table:
+    """One table of a snapshot, replayed.
+
+    Args:
+        declaration: As stored.
+    """
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.rows: dict[Hashable, dict[Hashable, tuple[bool, int]]] = {}
+        """Which row of `_batches` holds the entry under a key and user key."""
+        self._batches: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
+        self._sizes = {False: 0, True: 0}
+        self._key_type = type_of(declaration.key)
+        self._spec = TableSpec(
+            declaration.name,
+            Shape(declaration.shape),
+            declaration.kind,
+            type_of(declaration.value) if declaration.value else None,
+            type_of(declaration.user_key) if declaration.user_key else None,
+        )
+
+    def read(self, section: Section, where: str) -> None:
+        """Take in the next section."""
+        self.declaration.check(section.declaration)
+        batch = read_batch(section, self._spec, self._key_type, where)
+        count = batch.num_rows
+        keys = self._key_type.from_arrow(batch.column("key"))
+        user_keys: Iterable[Any] = repeat(None, count)
+        if self._spec.shape is not Shape.SINGLE:
+            user_keys = (self._spec.user_key_type or Types.LONG()).from_arrow(
+                batch.column("user_key")
+            )
+        operations: Iterable[Any] = repeat(None, count)
+        if "operation" in batch.schema.names:
+            operations = batch.column("operation").to_pylist()
+            batch = batch.select([name for name in batch.schema.names if name != "operation"])
+        stamped, rows = has_stamps(section), self.rows
+        place = self._sizes[stamped]
+        for key, user_key, operation in zip(keys, user_keys, operations):
+            if operation == CLEAR:
+                rows.pop(key, None)
+            elif operation == DELETE:
+                rows.get(key, {}).pop(user_key, None)
+            else:
+                rows.setdefault(key, {})[user_key] = stamped, place
+            place += 1
+        self._batches[stamped].append(batch)
+        self._sizes[stamped] = place
+
+    def convert_keys(self, key_type: TypeInformation, where: str) -> None:
+        """Have the keys in the form of another type.
+
+        Raises:
+            IncompatibleStateError: Both types are declared and differ, or a key does not fit.
+        """
+        declaration = attrs.evolve(self.declaration, key=key_type.signature)
+        if self.declaration == declaration:
+            return
+        if _ANY_KEY not in (self.declaration.key, declaration.key):
+            self.declaration.check(declaration)
+        try:
+            thaw, freeze = self._key_type.thaw_key, key_type.freeze_key
+            self.rows = {freeze(thaw(key)): mine for key, mine in self.rows.items()}
+        except StateValueError as error:
+            msg = f"{where}: its keys must fit the keys of the program, got one that does not: "
+            raise IncompatibleStateError(f"{msg}{error}") from error
+        self.declaration, self._key_type = declaration, key_type
+
+    def sections(self, groups: Mapping[Hashable, int]) -> Iterator[tuple[int, bytes]]:
+        """The payloads of each key group's sections, in order.
+
+        Args:
+            groups: The key group of each key.
+        """
+        keys = sorted(self.rows, key=groups.__getitem__)
+        for stamped, batches in self._batches.items():
+            # Entries of one key are all stamped or all not: the order of a list is kept.
+            chosen = [
+                (key, row)
+                for key in keys
+                for has_stamp, row in self.rows[key].values()
+                if has_stamp is stamped
+            ]
+            if not chosen:
+                continue
+            taken = pa.Table.from_batches(batches).take(pa.array([row for _, row in chosen]))
+            column = self._key_type.to_arrow([key for key, _ in chosen])
+            field = pa.field("key", self._key_type.arrow_type)
+            taken = taken.set_column(0, field, column)
+            start = 0
+            for index, some in groupby(chosen, lambda each: groups[each[0]]):
+                count = sum(1 for _ in some)
+                for batch in taken.slice(start, count).combine_chunks().to_batches():
+                    yield index, encode_batch(batch)
+                start += count

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a type's signature back to the type.
+
+State is stored with the signatures of its types.  With the program that wrote it they
+need only be compared; whoever takes state apart without that program reads them here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.keys import AnyKeyTypeInfo
+
+__all__ = ["type_of"]
+
+_SCALARS: dict[str, TypeInformation] = {
+    each.signature: each
+    for each in (
+        Types.BOOLEAN(),
+        Types.BYTE(),
+        Types.SHORT(),
+        Types.INT(),
+        Types.LONG(),
+        Types.FLOAT(),
+        Types.DOUBLE(),
+        Types.STRING(),
+        Types.CHAR(),
+        Types.BIG_INT(),
+        Types.BIG_DEC(),
+        Types.INSTANT(),
+        Types.SQL_DATE(),
+        Types.SQL_TIME(),
+        Types.SQL_TIMESTAMP(),
+        Types.PICKLED_BYTE_ARRAY(),
+        AnyKeyTypeInfo(),
+    )
+}
+_OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
+    "ListTypeInfo": Types.LIST,
+    "PrimitiveArrayTypeInfo": Types.PRIMITIVE_ARRAY,
+    "BasicArrayTypeInfo": Types.BASIC_ARRAY,
+    "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
+}
+_NAME = re.compile(r"\w+")
+_FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
+
+
+def type_of(signature: str) -> TypeInformation:
+    """The type that has this signature.
+
+    Raises:
+        IncompatibleStateError: It is none of `Types`.
+    """
+    reader = _Reader(signature)
+    try:
+        found = reader.type()
+        reader.end()
+    except (ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"state can be taken apart where its types are pyflinklike's own, got {signature!r}; "
+            "restore it with the keys and in the place it was written with"
+        )
+        raise IncompatibleStateError(msg) from error
+    return found
+
+
+class _Reader:
+    """Reads a signature from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def end(self) -> None:
+        """See that nothing is left."""
+        if self._rest():
+            raise ValueError(self._rest())
+
+    def type(self) -> TypeInformation:
+        """The type that comes next."""
+        name = self._match(_NAME)[0]
+        if self._skip("<"):
+            first = self.type()
+            if name == "MapTypeInfo":
+                self._expect(", ")
+                made: TypeInformation = Types.MAP(first, self.type())
+            else:
+                made = _OF_ELEMENTS[name](first)
+            self._expect(">")
+            return made
+        if self._skip("("):
+            return self._fields(named=name == "RowTypeInfo")
+        return _SCALARS[name]
+
+    def _fields(self, *, named: bool) -> TypeInformation:
+        names: list[str] = []
+        types: list[TypeInformation] = []
+        while not self._skip(")"):
+            if types:
+                self._expect(", ")
+            if named:
+                names.append(ast.literal_eval(self._match(_FIELD)[1]))
+            types.append(self.type())
+        return Types.ROW_NAMED(names, types) if named else Types.TUPLE(types)
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise ValueError(self._rest())
+        self._at = found.end()
+        return found
+
+    def _skip(self, token: str) -> bool:
+        if not self._text.startswith(token, self._at):
+            return False
+        self._at += len(token)
+        return True
+
+    def _expect(self, token: str) -> None:
+        if not self._skip(token):
+            raise ValueError(self._rest())
