@@ -20,7 +20,8 @@ def main(job: dict[str, Any]) -> None:
     """Run the job's queries one after the other, again where one fails."""
     settings = dict(job["settings"])
     if job["hosts"]:
-        settings["spark.master"] = start_cluster(settings, job["hosts"])
+        work = Path(job["queries"][0][0]).parent / "work"
+        settings["spark.master"] = start_cluster(settings, job["hosts"], work)
     spark = SparkSession.builder.config(map=settings).getOrCreate()
     for root, backend in job["queries"]:
         place = Place(Path(root))
@@ -36,7 +37,7 @@ def main(job: dict[str, Any]) -> None:
     spark.stop()
 
 
-def start_cluster(settings: dict[str, str], hosts: list[str]) -> str:
+def start_cluster(settings: dict[str, str], hosts: list[str], work: Path) -> str:
     """A standalone cluster with a worker per host in this JVM, as `local-cluster` makes it.
 
     There all workers are on one host, and Spark never runs a speculative attempt on the
@@ -58,7 +59,7 @@ def start_cluster(settings: dict[str, str], hosts: list[str]) -> str:
     masters[0] = url
     for number, host in enumerate(hosts):
         deploy.worker.Worker.startRpcEnvAndEndpoint(
-            *(host, 0, 0, 1, 1024, masters, none, option(number), jconf, none)
+            *(host, 0, 0, 1, 1024, masters, str(work), option(number), jconf, none)
         )
     return url
 

@@ -18,7 +18,9 @@ from conftest import REPOSITORY, SPARK_SETTINGS
 _TESTS = Path(__file__).resolve().parent
 _SETTINGS = {
     **SPARK_SETTINGS,
-    # A short life: compile little, and keep to one core.
+    # Most of a short life would go into compiling.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
@@ -53,13 +55,14 @@ def driver(job: Job, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         "PYTHONPATH": os.pathsep.join(filter(None, [python_path, os.environ.get("PYTHONPATH")])),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(log.with_suffix(".work")),
         "TZ": "UTC",
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, str(_TESTS / "fault_driver.py"), described],
-            **{"stdout": output, "stderr": output, "stdin": subprocess.DEVNULL},
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
             env=environment,
             start_new_session=True,
         )

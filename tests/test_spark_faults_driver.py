@@ -16,6 +16,14 @@ SEED = 9
 KILLS = 10
 
 
+def _let_live(process, place, what, more, delay):
+    """Wait until so many batches more are begun, in the sink or committed; and then a little longer."""
+    goal = place.entries(what) + more
+    await_that(lambda: process.poll() is not None or place.entries(what) >= goal)
+    moment = time.monotonic() + delay
+    await_that(lambda: time.monotonic() >= moment)
+
+
 @pytest.mark.spark
 def test_a_driver_killed_ten_times_loses_nothing_and_doubles_nothing(tmp_path):
     """Whatever a driver was at when it was killed, and on whatever backend it goes on, the sink ends with each record once."""
@@ -28,22 +36,17 @@ def test_a_driver_killed_ten_times_loses_nothing_and_doubles_nothing(tmp_path):
     def job():
         backend = random.choice(["heap", "rocksdb"])
         moments.append(backend)
-        return Job([(place.root, backend)], {"spark.master": "local[2]"})
+        return Job([(place.root, backend)], {"spark.master": "local[1]"})
 
     for _ in range(KILLS):
         with driver(job(), log) as process:
-            # So many batches begun, done by the sink or committed; and then a little later.
             what, more = random.choice(["offsets", "sink", "commits"]), random.randint(1, 2)
             delay = random.choice([0, random.uniform(0, 0.2), random.uniform(0, 1)])
             moments.append(f"{what} + {more}, {delay:.3f} s later")
-            goal = place.entries(what) + more
-            await_that(lambda: process.poll() is not None or place.entries(what) >= goal)
-            moment = time.monotonic() + delay
-            await_that(lambda: time.monotonic() >= moment)
-            assert process.poll() is None, (
-                f"the driver ended by itself: {moments}\n{log.read_text()[-3_000:]}"
-            )
+            _let_live(process, place, what, more, delay)
+            ended = process.poll()
             kill(process)
+        assert ended is None, f"it ended by itself: {moments}\n{log.read_text()[-3_000:]}"
     run(job(), log)
 
-    assert golden(batches) == place.sunk(), moments
+    assert golden(batches) == place.sunk(), f"seed {SEED}: {moments}"
