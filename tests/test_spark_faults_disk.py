@@ -10,17 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_support import (
-    Place,
-    backend_of,
-    batches_of,
-    fill_disk,
-    free_disk,
-    golden,
-    ledger,
-    with_fault,
-    write,
-)
+from fault_ledger import batches_of, fill_disk, free_disk, golden, with_fault
+from fault_support import Place, backend_of, ledger, write
 from pyspark.errors import StreamingQueryException
 from spark_support import until
 

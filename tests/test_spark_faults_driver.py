@@ -7,8 +7,9 @@ import time
 from random import Random
 
 import pytest
+from fault_ledger import await_that, batches_of, golden
 from fault_lives import Job, driver, kill, run
-from fault_support import Place, await_that, batches_of, golden
+from fault_support import Place
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from fault_ledger import batches_of, golden
 from fault_processors import damaging
-from fault_support import Place, backend_of, batches_of, golden, ledger, write
+from fault_support import Place, backend_of, ledger, write
 from pyspark.errors import StreamingQueryException
 
 SEED = 3

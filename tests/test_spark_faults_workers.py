@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from fault_ledger import batches_of, golden, with_fault
 from fault_lives import Job, run
-from fault_support import Place, batches_of, golden, with_fault
+from fault_support import Place
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 
