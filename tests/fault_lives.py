@@ -91,7 +91,7 @@ def _session(leader: int) -> Iterator[int]:
                 yield int(directory.name)
 
 
-def run(job: Job, log: Path, patience: float = 240) -> None:
+def run(job: Job, log: Path, patience: float = 500) -> None:
     """Run a driver to its end; an error with its log where it fails."""
     with driver(job, log) as process:
         code = process.wait(patience)
