@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's side of an operator with something added: what tests of faults run in its place.
+
+The classes go to the workers by value and change nothing there beyond their own query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from spark_support import pickle_by_value
+
+from pyflinklike.spark import keyed_stream
+
+pickle_by_value(__name__)
+
+
+class Counting:
+    """Tells the function how far its task is."""
+
+    done = 0
+
+    def _served(self, operator, *rest):
+        operator.function.groups_done, operator.function.met = self.done, 0
+        result = super()._served(operator, *rest)
+        self.done += 1
+        return result
+
+
+class DamagedWrites:
+    """The store of a key group, on a disk that damages every segment that is written.
+
+    Args:
+        store: The real one.
+        how: "flipped": one bit in the middle; "truncated": the last third is missing.
+    """
+
+    def __init__(self, store, how):
+        self._store = store
+        self._how = how
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def write_segment(self, sequence, blob):
+        middle = len(blob) // 2
+        if self._how == "flipped":
+            blob = blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :]
+        else:
+            blob = blob[: len(blob) * 2 // 3]
+        self._store.write_segment(sequence, blob)
+
+
+def damaging(how: str) -> type:
+    """What makes Spark's state store hold damaged segments."""
+
+    class Damaging(Counting):
+        def init(self, handle):
+            super().init(handle)
+            self._store = DamagedWrites(self._store, how)
+
+    return Damaging
+
+
+@contextlib.contextmanager
+def hosted_by(addition: type) -> Iterator[None]:
+    """Let streams that are made meanwhile run in processors with this added."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("KeyGroupProcessor", "PandasKeyGroupProcessor"):
+            base = getattr(keyed_stream, name)
+            patch.setattr(keyed_stream, name, type(name, (addition, base), {}))
+        yield
