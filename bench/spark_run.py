@@ -105,7 +105,9 @@ def judged(
     """
     ran = [each for each in progress if "addBatch" in each["durationMs"]]
     observed = [each["observedMetrics"]["check"] for each in ran]
-    check = Check(sum(each["rows"] for each in observed), sum(each["total"] or 0 for each in observed))
+    check = Check(
+        sum(each["rows"] for each in observed), sum(each["total"] or 0 for each in observed)
+    )
     right = expected(workload.name, shape)
     if rows_only:
         right = Check(right.rows, check.total)

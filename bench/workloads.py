@@ -189,7 +189,12 @@ WORKLOADS = {
         Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum),
         Workload("W6", "AggregatingState, average", _MANY, _PLAIN, AverageSoFar, total="double"),
         Workload(
-            "W7", "an event-time timer a record", _FEW, ("user", "ts"), TimerPerRecord, event_time=True
+            "W7",
+            "an event-time timer a record",
+            _FEW,
+            ("user", "ts"),
+            TimerPerRecord,
+            event_time=True,
         ),
         Workload(
             "W8",

@@ -14,8 +14,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * One workload as a Java job on a local cluster of its own.
  *
  * <p>Arguments: workload, backend (hashmap or rocksdb), records, records per batch, keys, limit,
- * scratch folder, milliseconds between checkpoints, parallelism. The job is run twice, so that the
- * JVM has compiled it when it is measured; the second run's figures are left in the folder.
+ * scratch folder, milliseconds between checkpoints, parallelism, outputs between notes of the
+ * time. The job is run twice, so that the JVM has compiled it when it is measured; the second run's
+ * figures are left in the folder.
  */
 public final class FlinkBench {
     private FlinkBench() {}
@@ -52,9 +53,11 @@ public final class FlinkBench {
         Records records = new Records(Long.parseLong(arguments[3]), Long.parseLong(arguments[4]));
         long limit = Long.parseLong(arguments[5]);
         String folder = arguments[6];
+        int every = Integer.parseInt(arguments[9]);
         for (int run = 0; run < 2; run++) {
             Configuration settings = new Configuration();
             settings.setString("state.backend.type", backend);
+            settings.setString("restart-strategy.type", "none");
             settings.setString("execution.checkpointing.interval", arguments[7] + " ms");
             settings.setString("execution.checkpointing.dir", "file://" + folder + "/checkpoints");
             settings.setString("execution.checkpointing.incremental", "true");
@@ -74,7 +77,7 @@ public final class FlinkBench {
                     .process(
                             Functions.of(workload),
                             (TypeInformation) Types.TUPLE(Types.STRING, kind))
-                    .sinkTo(new CheckSink<Tuple2<String, Number>>(folder, 500, limit));
+                    .sinkTo(new CheckSink<Tuple2<String, Number>>(folder, every, limit));
             env.execute(workload);
         }
     }

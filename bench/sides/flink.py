@@ -8,6 +8,7 @@ start-up in it, is dropped.  Checkpoints are taken every two seconds.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,8 +18,9 @@ from pathlib import Path
 from inputs import Shape
 from paths import FLINK_JAR, FLINK_PYTHON
 from results import Check, Result, UnavailableError
-from sides.floor import expected
 from workloads import Workload
+
+from sides.floor import expected
 
 CHECKPOINT_MS = 2000
 PARALLELISM = 2
@@ -55,6 +57,7 @@ def pyflink(side: str, workload: Workload, shape: Shape, backend: str, mode: str
             "jar": str(FLINK_JAR),
             "checkpoint_ms": CHECKPOINT_MS,
             "parallelism": PARALLELISM,
+            "every": _outputs_between_notes(workload, shape),
         }
         script = Path(__file__).resolve().parent.parent / "flink_job.py"
         _run([str(FLINK_PYTHON), str(script), json.dumps(task)], folder)
@@ -75,6 +78,7 @@ def java(side: str, workload: Workload, shape: Shape, backend: str) -> Result:
         command += ["pyflinklike.bench.FlinkBench", workload.name, _BACKENDS[backend]]
         command += [str(shape.total), str(shape.records), str(shape.keys)]
         command += [str(_limit(workload, shape)), folder, str(CHECKPOINT_MS), str(PARALLELISM)]
+        command.append(str(_outputs_between_notes(workload, shape)))
         _run(command, folder)
         return _result(side, workload, shape, Path(folder))
 
@@ -88,6 +92,12 @@ def _check_installed() -> None:
 
 def _site_packages() -> Path:
     return next((FLINK_PYTHON.parent.parent / "lib").glob("python*/site-packages"))
+
+
+def _outputs_between_notes(workload: Workload, shape: Shape) -> int:
+    """So that a share's end is known within a fiftieth of it, and noting costs nothing."""
+    per_share = expected(workload.name, shape).rows // shape.batches
+    return min(max(per_share // 50, 1), 500)
 
 
 def _limit(workload: Workload, shape: Shape) -> int:
@@ -107,6 +117,7 @@ def _run(command: list[str], folder: str) -> None:
     environment["VIRTUAL_ENV"] = str(FLINK_PYTHON.parent.parent)
     ended = subprocess.run(
         command,
+        check=False,
         env=environment,
         cwd=folder,
         capture_output=True,
@@ -143,4 +154,4 @@ def _shares(events: list[tuple[int, int]], count: int) -> tuple[float, ...]:
         seen += outputs
         while len(ends) < count and seen * count >= every * (len(ends) + 1):
             ends.append(nanos)
-    return tuple((end - start) / 1e9 for start, end in zip(ends, ends[1:]))
+    return tuple((end - start) / 1e9 for start, end in itertools.pairwise(ends))

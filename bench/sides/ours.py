@@ -6,7 +6,7 @@ from __future__ import annotations
 from inputs import Shape
 from pyspark.sql import DataFrame, SparkSession
 from results import Result
-from spark_run import run
+from spark_run import Transform, run
 from workloads import Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
@@ -22,7 +22,7 @@ def measure(
     return run(spark, side, workload, shape, transform(workload, backend))
 
 
-def transform(workload: Workload, backend: str):  # noqa: ANN201 - spark_run.Transform
+def transform(workload: Workload, backend: str) -> Transform:
     """The query."""
 
     def process(df: DataFrame) -> DataFrame:

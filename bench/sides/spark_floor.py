@@ -8,9 +8,10 @@ import uuid
 from inputs import Shape
 from pyspark.sql import DataFrame, SparkSession
 from results import Result
-from sides.floor import on_spark
 from spark_run import PARTITIONS, run
 from workloads import Workload
+
+from sides.floor import on_spark
 
 
 def measure(spark: SparkSession, side: str, workload: Workload, shape: Shape) -> Result:

@@ -41,7 +41,9 @@ def measure(side: str, workload: Workload, shape: Shape) -> Result:
         command += [str(shape.total), str(_NO_LIMIT if limit is None else limit)]
         command.append(str(folder / "progress"))
         environment = os.environ | {"SPARK_HOME": str(_SPARK_HOME)}
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        ended = subprocess.run(
+            command, check=False, env=environment, capture_output=True, text=True
+        )
         if ended.returncode:
             raise RuntimeError(ended.stderr[-3000:])
         lines = (folder / "progress").read_text().splitlines()
