@@ -117,16 +117,16 @@ SIDES = {
             ("W1", "W3"),
             _W1_TO_7,
             _python_tws("pandas"),
-            share=0.05,
+            share=0.1,
             batches=4,
         ),
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            ("W1", "W3", "W4", "W7"),
+            ("W1", "W3", "W4"),
             _W1_TO_7,
             _python_tws("rows"),
-            share=0.1,
+            share=0.2,
             batches=4,
         ),
         _spark_side(
@@ -135,7 +135,7 @@ SIDES = {
             ("W1",),
             ("W1", "W5"),
             _apply,
-            share=0.05,
+            share=0.1,
             batches=4,
         ),
         Side(

@@ -2,7 +2,8 @@
 """The benchmark: one command, one table.
 
     python bench/run.py                                   # everything
-    python bench/run.py --workloads W1 --sides ours_heap,floor,spark_rows
+    python bench/run.py --running-count                   # W1 against Spark's Python operators
+    python bench/run.py --workloads W1,W2 --sides ours_heap,floor
     python bench/run.py --quick                           # that all of it works; times mean nothing
 
 Each side's outputs are checked against the reference; a side that computes
@@ -30,6 +31,7 @@ from workloads import WORKLOADS
 _QUICK_SCALE = 0.01
 _FEW_KEYS = 10_000
 _SMALL = Shape(100, 9, 100)
+_RUNNING_COUNT = ("ours_heap", "spark_pandas", "spark_rows")
 Key = tuple[str, str]
 
 
@@ -186,7 +188,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="keep the raw figures")
     parser.add_argument("--no-small", dest="small", action="store_false", help="no tiny batches")
     parser.add_argument("--no-micro", dest="micro", action="store_false", help="no micro.py")
-    return parser.parse_args()
+    parser.add_argument(
+        "--running-count",
+        action="store_true",
+        help=f"W1 of {', '.join(_RUNNING_COUNT)} and nothing else",
+    )
+    options = parser.parse_args()
+    if options.running_count:
+        options.workloads, options.sides = ["W1"], list(_RUNNING_COUNT)
+        options.small = options.micro = False
+    return options
 
 
 if __name__ == "__main__":

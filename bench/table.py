@@ -13,6 +13,7 @@ from goals import Results, verdicts
 from inputs import Shape
 from matrix import SIDES
 from micro_table import micro_rows
+from paths import FLINK_PYTHON
 from results import Result
 from workloads import WORKLOADS
 
@@ -20,6 +21,10 @@ _HEADER = "| workload | side | records/s: median | min | max | ours, heap, is | 
 _SETTINGS = (
     "Spark: local[2], 2 shuffle partitions, RocksDB state store with changelog checkpointing; "
     "ours: max_parallelism 128. Flink: parallelism 2, a checkpoint every 2 s."
+)
+_GIVEN = (
+    "Slow sides are given fewer records and, in the same proportion, fewer keys. "
+    "Medians over micro-batches, the first one dropped; of Flink's jobs over equal shares."
 )
 _RULE = "|---|---|---:|---:|---:|---:|---|---:|"
 
@@ -30,8 +35,14 @@ def machine() -> str:
 
     return (
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
-        f"PySpark {pyspark.__version__}, pyarrow {pa.__version__}"
+        f"PySpark {pyspark.__version__}, pyarrow {pa.__version__}, Flink {_flink_version()}"
     )
+
+
+def _flink_version() -> str:
+    pattern = "lib/python*/site-packages/apache_flink-*.dist-info"
+    found = list(FLINK_PYTHON.parent.parent.glob(pattern))
+    return found[0].name.split("-")[1].removesuffix(".dist") if found else "absent"
 
 
 def render(
@@ -47,6 +58,7 @@ def render(
     lines = [
         f"Measured on {machine()}; load average at the end {os.getloadavg()[0]:.1f}.",
         _SETTINGS,
+        _GIVEN,
         "",
         _HEADER,
         _RULE,
