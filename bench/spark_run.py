@@ -7,7 +7,6 @@ of the state included.  What the outputs add up to is observed in the same run.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": str(PARTITIONS),
     "spark.sql.session.timeZone": "UTC",
@@ -49,7 +49,7 @@ def session() -> SparkSession:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF" if os.environ.get("BENCH_QUIET") else "ERROR")
+    spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
