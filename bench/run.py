@@ -84,8 +84,10 @@ class Suite:
             outcome = self.missing[key] = f"skipped: {reason}"
         except Exception as error:
             traceback.print_exc()
-            first = (str(error).splitlines() or [""])[0][:160]
-            outcome = self.missing[key] = f"FAILED: {type(error).__name__}: {first}"
+            first = (str(error).splitlines() or [""])[0].rpartition("terminated with exception: ")[
+                2
+            ]
+            outcome = self.missing[key] = f"FAILED: {type(error).__name__}: {first[:160]}"
             self.failed.append(f"{key[0]} {key[1]}")
         took = time.monotonic() - started
         print(f"  {key[1]:<7} {key[0]:<16} {outcome} ({took:.0f} s)", file=sys.stderr, flush=True)
@@ -183,7 +185,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="of the records and the keys")
     parser.add_argument("--quick", action="store_true", help=f"--scale {_QUICK_SCALE}")
     parser.add_argument(
-        "--everything", action="store_true", help="every workload that a side can run"
+        "--everything", action="store_true", help="every workload that each side can run"
     )
     parser.add_argument("--json", metavar="FILE", help="keep the raw figures")
     parser.add_argument("--no-small", dest="small", action="store_false", help="no tiny batches")

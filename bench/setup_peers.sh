@@ -22,10 +22,12 @@ compiled=$(mktemp -d)
 trap 'rm -rf "$compiled"' EXIT
 flink_lib=$("$flink_python" -c 'import os, pyflink; print(os.path.join(os.path.dirname(pyflink.__file__), "lib"))')
 javac -nowarn -d "$compiled/flink" -cp "$flink_lib/*" "$here"/jvm/*.java
-jar cf "$peers/flink-bench.jar" -C "$compiled/flink" .
+jar cf "$compiled/flink.jar" -C "$compiled/flink" .
+mv "$compiled/flink.jar" "$peers/flink-bench.jar"
 
 spark_jars=$("$spark_python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars"))')
 mkdir "$compiled/spark"
 java -cp "$spark_jars/*" scala.tools.nsc.Main -usejavacp -d "$compiled/spark" "$here"/jvm/*.scala
-jar cf "$peers/spark-bench.jar" -C "$compiled/spark" .
+jar cf "$compiled/spark.jar" -C "$compiled/spark" .
+mv "$compiled/spark.jar" "$peers/spark-bench.jar"
 "$spark_python" -c 'import pyspark; print("compiled for PySpark", pyspark.__version__)'

@@ -27,7 +27,7 @@ class RunningCount(ttl: TTLConfig) extends StatefulProcessor[String, Record, Tot
 
   override def handleInputRows(
       key: String, rows: Iterator[Record], timers: TimerValues): Iterator[Total] = {
-    val first = if (count.exists()) count.get() else 0L
+    val first = count.get() // of a primitive type, what is missing reads as 0
     val last = first + rows.size
     count.update(last)
     (first + 1 to last).iterator.map(Total(key, _))
@@ -45,8 +45,7 @@ class CountPerItem extends StatefulProcessor[String, ItemRecord, Total] {
       key: String, rows: Iterator[ItemRecord], timers: TimerValues): Iterator[Total] = {
     val counts = mutable.HashMap.empty[Int, Long]
     val totals = rows.map { row =>
-      val stored = counts.getOrElse(
-        row.item, if (items.containsKey(row.item)) items.getValue(row.item) else 0L)
+      val stored = counts.getOrElse(row.item, items.getValue(row.item))
       counts(row.item) = stored + 1
       Total(key, stored + 1)
     }.toVector
@@ -83,7 +82,7 @@ class RunningSum extends StatefulProcessor[String, Record, Total] {
 
   override def handleInputRows(
       key: String, rows: Iterator[Record], timers: TimerValues): Iterator[Total] = {
-    var total = if (state.exists()) state.get() else 0L
+    var total = state.get()
     val totals = rows.map { row => total += row.amount; Total(key, total) }.toVector
     state.update(total)
     totals.iterator
@@ -99,7 +98,7 @@ class AverageSoFar extends StatefulProcessor[String, Record, Mean] {
 
   override def handleInputRows(
       key: String, rows: Iterator[Record], timers: TimerValues): Iterator[Mean] = {
-    var (total, count) = if (state.exists()) state.get() else (0L, 0L)
+    var (total, count) = Option(state.get()).getOrElse((0L, 0L))
     val means = rows.map { row =>
       total += row.amount
       count += 1
