@@ -137,6 +137,8 @@ def main() -> int:
     if options.micro:
         suite.micro = _micro(scale)
     print(render(suite.results, suite.missing, suite.micro))
+    if scale != 1:
+        print(f"\nAt scale {scale}: neither the figures nor the verdicts mean anything.")
     print(f"\n{time.monotonic() - started:.0f} s in all.")
     if options.json:
         _keep(suite, Path(options.json))
