@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workloads on PyFlink; run by Flink's own Python, see `sides/flink.py`.
+
+Argument: a JSON object with workload, backend, mode, total, records, keys, limit,
+folder, jar, checkpoint_ms, parallelism and every.  The source and the sink are the
+JVM's (`jvm/Generator.java`, `jvm/CheckSink.java`); only the function is Python.
+See `workloads.py` for the same functions on our side.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pyflink.common import Configuration, Time, Types
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.data_stream import DataStream
+from pyflink.datastream.functions import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    ReduceFunction,
+    RuntimeContext,
+)
+from pyflink.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from pyflink.java_gateway import get_gateway
+
+READ_EVERY = 10
+TIMER_DELAY_MS = 1000
+
+
+class RunningCount(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(self.descriptor())
+
+    def descriptor(self) -> ValueStateDescriptor:
+        return ValueStateDescriptor("count", Types.LONG())
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield value[0], count
+
+
+class ExpiringCount(RunningCount):
+    def descriptor(self) -> ValueStateDescriptor:
+        descriptor = super().descriptor()
+        descriptor.enable_time_to_live(
+            StateTtlConfig.new_builder(Time.hours(1))
+            .set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+            .set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
+            .build()
+        )
+        return descriptor
+
+
+class CountPerItem(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = MapStateDescriptor("items", Types.INT(), Types.LONG())
+        self.items = runtime_context.get_map_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        item = value[2]
+        count = (self.items.get(item) or 0) + 1
+        self.items.put(item, count)
+        yield value[0], count
+
+
+class ListSum(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ListStateDescriptor("amounts", Types.LONG())
+        self.amounts = runtime_context.get_list_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.amounts.add(value[1])
+        if value[1] % READ_EVERY == 0:
+            yield value[0], sum(self.amounts.get())
+
+
+class Add(ReduceFunction):
+    def reduce(self, value1: int, value2: int) -> int:
+        return value1 + value2
+
+
+class ReducedSum(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ReducingStateDescriptor("sum", Add(), Types.LONG())
+        self.sum = runtime_context.get_reducing_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.sum.add(value[1])
+        yield value[0], self.sum.get()
+
+
+class Average(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return 0, 0
+
+    def add(self, value: int, accumulator: Any) -> Any:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: Any) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class AverageSoFar(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        accumulator = Types.TUPLE([Types.LONG(), Types.LONG()])
+        descriptor = AggregatingStateDescriptor("average", Average(), accumulator)
+        self.average = runtime_context.get_aggregating_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.average.add(value[1])
+        yield value[0], self.average.get()
+
+
+class TimerPerRecord(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + TIMER_DELAY_MS)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+FUNCTIONS = {
+    "W1": RunningCount,
+    "W2": ExpiringCount,
+    "W3": CountPerItem,
+    "W4": ListSum,
+    "W5": ReducedSum,
+    "W6": AverageSoFar,
+    "W7": TimerPerRecord,
+}
+
+
+def main() -> None:
+    """Build the job, run it, and leave the figures in the sink's folder."""
+    task = json.loads(sys.argv[1])
+    settings = Configuration()
+    for name, value in {
+        "python.execution-mode": task["mode"],
+        "python.executable": sys.executable,
+        "python.client.executable": sys.executable,
+        "restart-strategy.type": "none",  # a failure ends the job, and is told
+        "parallelism.default": str(task["parallelism"]),
+        "state.backend.type": task["backend"],
+        "execution.checkpointing.interval": f"{task['checkpoint_ms']} ms",
+        "execution.checkpointing.dir": f"file://{task['folder']}/checkpoints",
+        "execution.checkpointing.incremental": "true",
+        "taskmanager.memory.managed.size": "512m",
+        "rest.bind-address": "127.0.0.1",
+        "rest.address": "127.0.0.1",
+        "rest.port": "0",
+    }.items():
+        settings.set_string(name, value)
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    env.add_jars(f"file://{task['jar']}")
+    bench = get_gateway().jvm.pyflinklike.bench
+    name = task["workload"]
+    records = DataStream(
+        bench.Generator.rows(
+            env._j_stream_execution_environment,
+            task["total"],
+            task["records"],
+            task["keys"],
+            name == "W7",
+        )
+    )
+    total = Types.DOUBLE() if name == "W6" else Types.LONG()
+    outputs = records.key_by(lambda row: row[0], key_type=Types.STRING()).process(
+        FUNCTIONS[name](), output_type=Types.TUPLE([Types.STRING(), total])
+    )
+    outputs._j_data_stream.sinkTo(bench.CheckSink(task["folder"], task["every"], task["limit"]))
+    env.execute(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark: one command, one table.
+
+    python bench/run.py                                   # everything
+    python bench/run.py --running-count                   # W1 against Spark's Python operators
+    python bench/run.py --workloads W1,W2 --sides ours_heap,floor
+    python bench/run.py --quick                           # that all of it works; times mean nothing
+
+Each side's outputs are checked against the reference; a side that computes
+something else fails the run at its end, after the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import paths
+from inputs import Shape
+from matrix import SIDES, Side
+from results import Result, UnavailableError
+from table import render
+from workloads import WORKLOADS
+
+_QUICK_SCALE = 0.01
+_FEW_KEYS = 10_000
+_SMALL = Shape(100, 9, 100)
+_RUNNING_COUNT = ("ours_heap", "spark_pandas", "spark_rows")
+Key = tuple[str, str]
+
+
+class Suite:
+    """What has been measured so far."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.results: dict[Key, Result] = {}
+        self.missing: dict[Key, str] = {}
+        self.failed: list[str] = []
+        self.micro: dict[str, float] = {}
+        self._spark: Any = None
+
+    def spark(self) -> Any:
+        """The session of our side and of Spark's Python operators."""
+        if self._spark is None:
+            from spark_run import session
+
+            self._spark = session()
+        return self._spark
+
+    def stop_spark(self) -> None:
+        """Leave the machine to the next sides."""
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def measure(self, side: Side, name: str, shape: Shape | None = None) -> None:
+        """Run a side on a workload, and note the result or why there is none."""
+        workload = WORKLOADS["W8" if name == "W8-few" else name]
+        self.attempt(
+            (side.name, name),
+            lambda: side.measure(
+                self.spark() if side.spark else None,
+                side.name,
+                workload,
+                shape or side.shape(workload, self.scale),
+            ),
+        )
+
+    def attempt(self, key: Key, measure: Any) -> None:
+        """The same for any function that gives a result."""
+        started = time.monotonic()
+        try:
+            result = measure()
+            outcome = f"{result.median:,.0f} records/s"
+            self.results[key] = result
+        except UnavailableError as reason:
+            outcome = self.missing[key] = f"skipped: {reason}"
+        except Exception as error:
+            traceback.print_exc()
+            first = (str(error).splitlines() or [""])[0].rpartition("terminated with exception: ")[
+                2
+            ]
+            outcome = self.missing[key] = f"FAILED: {type(error).__name__}: {first[:160]}"
+            self.failed.append(f"{key[0]} {key[1]}")
+        took = time.monotonic() - started
+        print(f"  {key[1]:<7} {key[0]:<16} {outcome} ({took:.0f} s)", file=sys.stderr, flush=True)
+
+    def sparse(self, side: Side) -> None:
+        """W8's other half: the same number of records, fewer keys in state."""
+        many = side.shape(WORKLOADS["W8"], self.scale)
+        few = Shape(many.records, many.batches, max(int(_FEW_KEYS * self.scale), 1), sparse=True)
+        self.measure(side, "W8-few", few)
+
+    def small(self, sides: list[Side]) -> None:
+        """Batches of 100 records, and empty ones of Spark's operator."""
+        from sides import empty
+
+        if any(side.name.startswith("ours") for side in sides):
+            self.attempt(("empty", "small"), lambda: empty.measure(self.spark(), _SMALL))
+        for side in sides:
+            if side.name.startswith("ours"):
+                self.attempt(
+                    (side.name, "small"),
+                    lambda side=side: side.measure(
+                        self.spark(), side.name, WORKLOADS["W1"], _SMALL
+                    ),
+                )
+
+
+def main() -> int:
+    """Run the sides asked for, print the table, keep the raw figures."""
+    options = _options()
+    scale = _QUICK_SCALE if options.quick else options.scale
+    suite = Suite(scale)
+    sides = [SIDES[name] for name in options.sides]
+    started = time.monotonic()
+    if options.small:
+        suite.small(sides)
+    # Spark's sides share a session; the JVMs of Scala and Flink have the machine to themselves.
+    for side in sorted(sides, key=lambda each: not each.spark):
+        if not side.spark:
+            suite.stop_spark()
+        for name in options.workloads:
+            wanted = side.possible if options.everything else side.default
+            if name in wanted:
+                suite.measure(side, name)
+            if name == "W8" and side.name.startswith("ours"):
+                suite.sparse(side)
+    suite.stop_spark()
+    if options.micro:
+        suite.micro = _micro(scale)
+    print(render(suite.results, suite.missing, suite.micro))
+    if scale != 1:
+        print(f"\nAt scale {scale}: neither the figures nor the verdicts mean anything.")
+    print(f"\n{time.monotonic() - started:.0f} s in all.")
+    if options.json:
+        _keep(suite, Path(options.json))
+    if suite.failed:
+        print(f"failed: {', '.join(suite.failed)}", file=sys.stderr)
+    return 1 if suite.failed else 0
+
+
+def _micro(scale: float) -> dict[str, float]:
+    command = [sys.executable, str(paths.BENCH / "micro.py"), "--json", "--scale", str(scale)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(ended.stderr)
+    rates: dict[str, float] = json.loads(ended.stdout)
+    return rates
+
+
+def _keep(suite: Suite, path: Path) -> None:
+    raw = {
+        "results": [
+            result.to_json() | {"workload": key[1]} for key, result in suite.results.items()
+        ],
+        "missing": [[*key, why] for key, why in suite.missing.items()],
+        "micro": suite.micro,
+    }
+    path.write_text(json.dumps(raw, indent=1))
+
+
+def _options() -> argparse.Namespace:
+    def names(known: Any) -> Any:
+        def parse(text: str) -> list[str]:
+            given = text.split(",")
+            unknown = [each for each in given if each not in known]
+            if unknown:
+                msg = f"choose from {', '.join(known)}, got {', '.join(unknown)}"
+                raise argparse.ArgumentTypeError(msg)
+            return given
+
+        return parse
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workloads", type=names(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--sides", type=names(SIDES), default=list(SIDES))
+    parser.add_argument("--scale", type=float, default=1.0, help="of the records and the keys")
+    parser.add_argument("--quick", action="store_true", help=f"--scale {_QUICK_SCALE}")
+    parser.add_argument(
+        "--everything", action="store_true", help="every workload that each side can run"
+    )
+    parser.add_argument("--json", metavar="FILE", help="keep the raw figures")
+    parser.add_argument("--no-small", dest="small", action="store_false", help="no tiny batches")
+    parser.add_argument("--no-micro", dest="micro", action="store_false", help="no micro.py")
+    parser.add_argument(
+        "--running-count",
+        action="store_true",
+        help=f"W1 of {', '.join(_RUNNING_COUNT)} and nothing else",
+    )
+    options = parser.parse_args()
+    if options.running_count:
+        options.workloads, options.sides = ["W1"], list(_RUNNING_COUNT)
+        options.small = options.micro = False
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The floor: the same loops over Python dicts, with Arrow in and out and no framework.
+
+In one process it is also the reference that every side is checked against.  On
+Spark it is a `mapInArrow` behind a repartition by key, its dicts in a global of
+the worker: no durability, and no care for which worker gets which partition,
+so that there only the number of its outputs is right.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from inputs import Shape, batch_of
+from results import Check
+from workloads import READ_EVERY, TIMER_DELAY_MS, WORKLOADS
+
+_HOUR_MS = 3_600_000
+Columns = dict[str, list[Any]]
+Output = tuple[list[str], list[Any]]
+
+
+class Floor:
+    """Runs a workload, batch by batch, over dicts of its own."""
+
+    def __init__(self, workload: str) -> None:
+        self.state: dict[Any, Any] = {}
+        self.timers: list[tuple[int, str]] = []
+        self.watermark = -1
+        self.workload = WORKLOADS[workload]
+        self._loop: Callable[[Columns], Output] = getattr(self, workload.lower())
+
+    def run(self, batch: Any) -> pa.RecordBatch:
+        """One Arrow batch in, one out."""
+        columns = {}
+        for name in self.workload.columns:
+            column = batch.column(name)
+            if name == "ts":
+                column = pc.cast(column, pa.timestamp("ms", "UTC")).cast(pa.int64())
+            columns[name] = column.to_pylist()
+        users, totals = self._loop(columns)
+        kind = pa.float64() if self.workload.total == "double" else pa.int64()
+        return pa.RecordBatch.from_arrays(
+            [pa.array(users, pa.string()), pa.array(totals, kind)], ["user", "total"]
+        )
+
+    def w1(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user in columns["user"]:
+            count = state.get(user, 0) + 1
+            state[user] = count
+            totals.append(count)
+        return columns["user"], totals
+
+    w8 = w1
+
+    def w2(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        now = int(time.time() * 1000)
+        for user in columns["user"]:
+            entry = state.get(user)
+            count = 1 if entry is None or entry[1] + _HOUR_MS <= now else entry[0] + 1
+            state[user] = count, now
+            totals.append(count)
+        return columns["user"], totals
+
+    def w3(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user, item in zip(columns["user"], columns["item"]):
+            items = state.get(user)
+            if items is None:
+                items = state[user] = {}
+            count = items.get(item, 0) + 1
+            items[item] = count
+            totals.append(count)
+        return columns["user"], totals
+
+    def w4(self, columns: Columns) -> Output:
+        state = self.state
+        users, totals = [], []
+        for user, amount in zip(columns["user"], columns["amount"]):
+            amounts = state.get(user)
+            if amounts is None:
+                amounts = state[user] = []
+            amounts.append(amount)
+            if amount % READ_EVERY == 0:
+                users.append(user)
+                totals.append(sum(amounts))
+        return users, totals
+
+    def w5(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user, amount in zip(columns["user"], columns["amount"]):
+            total = state.get(user, 0) + amount
+            state[user] = total
+            totals.append(total)
+        return columns["user"], totals
+
+    def w6(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user, amount in zip(columns["user"], columns["amount"]):
+            total, count = state.get(user, (0, 0))
+            total, count = state[user] = total + amount, count + 1
+            totals.append(total / count)
+        return columns["user"], totals
+
+    def w7(self, columns: Columns) -> Output:
+        timers, users, totals = self.timers, [], []
+        registered = self.state
+        for user, ts in zip(columns["user"], columns["ts"]):
+            timer = ts + TIMER_DELAY_MS, user
+            if timer not in registered:
+                registered[timer] = None
+                heapq.heappush(timers, timer)
+        self.watermark = max(self.watermark, max(columns["ts"], default=-1))
+        while timers and timers[0][0] <= self.watermark:
+            timer = heapq.heappop(timers)
+            del registered[timer]
+            totals.append(timer[0])
+            users.append(timer[1])
+        return users, totals
+
+
+_FLOORS: dict[str, Floor] = {}
+
+
+def on_spark(run_id: str, workload: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`; the dicts are the worker's own."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        floor = _FLOORS.setdefault(run_id, Floor(workload))
+        was_on = gc.isenabled()
+        gc.disable()  # as pyflinklike does
+        try:
+            for batch in batches:
+                yield floor.run(batch)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return run
+
+
+def in_process(workload: str, shape: Shape) -> tuple[list[float], list[float], Check]:
+    """All of it in this process.
+
+    Returns:
+        Wall and CPU seconds of each micro-batch, and what the outputs add up to.
+    """
+    floor = Floor(workload)
+    wall, cpu = [], []
+    rows, total = 0, 0
+    limit = WORKLOADS[workload].limit(shape)
+    for number in range(shape.batches):
+        batch = batch_of(shape, number)
+        gc.collect()
+        gc.disable()
+        started = time.perf_counter(), time.process_time()
+        output = floor.run(batch.combine_chunks())
+        wall.append(time.perf_counter() - started[0])
+        cpu.append(time.process_time() - started[1])
+        gc.enable()
+        counted = output
+        if limit is not None:
+            counted = output.filter(pc.less_equal(output.column("total"), limit))
+        rows += counted.num_rows
+        total += pc.sum(counted.column("total")).as_py() or 0
+    return wall, cpu, Check(rows, total)
+
+
+@cache
+def expected(workload: str, shape: Shape) -> Check:
+    """What every side's outputs must add up to."""
+    return in_process(workload, shape)[2]

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's Python `transformWithState`, keyed per user key: with pandas and with rows.
+
+Spark calls per key and micro-batch with all records of the key, so each state is
+read and written once per call where the workload allows it, as its users would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+from inputs import Shape
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from results import Result
+from spark_run import run
+from workloads import READ_EVERY, TIMER_DELAY_MS, Workload
+
+_TTL_MS = 3_600_000
+
+
+class Count(StatefulProcessor):
+    """W1; `totals` is the logic, the subclasses of `sides` read and write."""
+
+    column = "amount"
+    ttl: int | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state = handle.getValueState("state", "count long", self.ttl)
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        first = (self.state.get() or (0,))[0] + 1
+        totals = list(range(first, first + sum(1 for _ in values)))
+        self.state.update((totals[-1],))
+        return totals
+
+    def fired(self, key: Any, info: Any) -> tuple[Any, int]:
+        return key[0], info.getExpiryTimeInMs()
+
+    def close(self) -> None:
+        pass
+
+
+class ExpiringCount(Count):
+    """W2: Spark refreshes TTL at writes only; each call writes."""
+
+    ttl = _TTL_MS
+
+
+class CountPerItem(Count):
+    """W3."""
+
+    column = "item"
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state: Any = handle.getMapState("state", "item int", "count long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        counts: dict[int, int] = {}
+        totals = []
+        for item in values:
+            if item not in counts:
+                counts[item] = (self.state.getValue((item,)) or (0,))[0]
+            counts[item] += 1
+            totals.append(counts[item])
+        for item, count in counts.items():
+            self.state.updateValue((item,), (count,))
+        return totals
+
+
+class ListSum(Count):
+    """W4: the stored list is read once per call, if at all."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state: Any = handle.getListState("state", "amount long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        added: list[int] = []
+        totals = []
+        stored: int | None = None
+        for amount in values:
+            added.append(amount)
+            if amount % READ_EVERY == 0:
+                if stored is None:
+                    stored = sum(row[0] for row in self.state.get())
+                totals.append(stored + sum(added))
+        self.state.appendList([(amount,) for amount in added])
+        return totals
+
+
+class Sum(Count):
+    """W5."""
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        total = (self.state.get() or (0,))[0]
+        totals = []
+        for amount in values:
+            total += amount
+            totals.append(total)
+        self.state.update((total,))
+        return totals
+
+
+class AverageSoFar(Count):
+    """W6."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state = handle.getValueState("state", "total long, count long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        total, count = self.state.get() or (0, 0)
+        totals = []
+        for amount in values:
+            total, count = total + amount, count + 1
+            totals.append(total / count)
+        self.state.update((total, count))
+        return totals
+
+
+class TimerPerRecord(Count):
+    """W7."""
+
+    column = "ts"
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        for ts in values:
+            self.handle.registerTimer(round(ts.timestamp() * 1000) + TIMER_DELAY_MS)
+        return []
+
+
+class InPandas:
+    """Reads frames, yields frames."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        for frame in rows:
+            totals = self.totals(frame[self.column])
+            if totals:
+                yield pd.DataFrame({"user": key[0], "total": totals})
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, info: Any) -> Iterator[Any]:  # noqa: N802, N803
+        user, total = self.fired(key, info)
+        yield pd.DataFrame({"user": [user], "total": [total]})
+
+
+class InRows:
+    """Reads rows, yields rows."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        user, column = key[0], self.column
+        for total in self.totals(row[column] for row in rows):
+            yield SparkRow(user=user, total=total)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, info: Any) -> Iterator[Any]:  # noqa: N802, N803
+        user, total = self.fired(key, info)
+        yield SparkRow(user=user, total=total)
+
+
+_LOGIC = {
+    "W1": Count,
+    "W2": ExpiringCount,
+    "W3": CountPerItem,
+    "W4": ListSum,
+    "W5": Sum,
+    "W6": AverageSoFar,
+    "W7": TimerPerRecord,
+    "W8": Count,
+}
+
+
+def measure(
+    spark: SparkSession, side: str, workload: Workload, shape: Shape, interface: str
+) -> Result:
+    """One run.
+
+    Args:
+        spark: The session.
+        side: Names it.
+        workload: Which.
+        shape: How much.
+        interface: "pandas" or "rows".
+    """
+    face = InPandas if interface == "pandas" else InRows
+    processor = type(face.__name__, (face, _LOGIC[workload.name]), {})()
+    mode = "None"
+    if workload.event_time:
+        mode = "EventTime"
+    elif workload.name == "W2":
+        mode = "ProcessingTime"  # Spark's TTL asks for it
+
+    def process(df: DataFrame) -> DataFrame:
+        grouped: Any = df.groupBy("user")
+        if interface == "pandas":
+            call = grouped.transformWithStateInPandas
+        else:
+            call = grouped.transformWithState
+        result: DataFrame = call(processor, workload.output, "Append", mode)
+        return result
+
+    return run(spark, side, workload, shape, process, never_ends=mode == "ProcessingTime")

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workloads W1 to W8, and our function for each of them.
+
+Every function yields `(user, total)`; what `total` is, is the workload's.  The
+other sides have the same logic, written as their users would write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from inputs import Shape
+
+from pyflinklike import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReduceFunction,
+    ReducingStateDescriptor,
+    RuntimeContext,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+
+TIMER_DELAY_MS = 1000
+READ_EVERY = 10
+
+
+@attrs.frozen
+class Workload:
+    """One row of issue 4.
+
+    Args:
+        name: W1 to W8.
+        title: What it measures.
+        shape: At full size.
+        columns: Of the input.
+        function: Our side's.
+        event_time: Whether it needs timestamps and a watermark.
+        total: Spark's type of the output's second column.
+    """
+
+    name: str
+    title: str
+    shape: Shape
+    columns: tuple[str, ...]
+    function: type[KeyedProcessFunction]
+    event_time: bool = False
+    total: str = "long"
+
+    @property
+    def output(self) -> str:
+        """DDL of the output."""
+        return f"user string, total {self.total}"
+
+    def limit(self, shape: Shape) -> int | None:
+        """Outputs above it are not checked: hosts differ in which last timers still fire."""
+        return shape.last_ms - 1 if self.event_time else None
+
+
+class RunningCount(KeyedProcessFunction):
+    """W1 and W8: the key's count so far."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(self.descriptor())
+
+    def descriptor(self) -> ValueStateDescriptor:
+        return ValueStateDescriptor("count", Types.LONG())
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield value.user, count
+
+
+class ExpiringCount(RunningCount):
+    """W2: W1 with TTL."""
+
+    def descriptor(self) -> ValueStateDescriptor:
+        ttl = (
+            StateTtlConfig.new_builder(Time.hours(1))
+            .set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+            .set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
+            .build()
+        )
+        descriptor = super().descriptor()
+        descriptor.enable_time_to_live(ttl)
+        return descriptor
+
+
+class CountPerItem(KeyedProcessFunction):
+    """W3: how often the key has had this item."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = MapStateDescriptor("items", Types.INT(), Types.LONG())
+        self.items = runtime_context.get_map_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        item = value.item
+        count = (self.items.get(item) or 0) + 1
+        self.items.put(item, count)
+        yield value.user, count
+
+
+class ListSum(KeyedProcessFunction):
+    """W4: append each amount, and sum the list at every tenth record or so."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ListStateDescriptor("amounts", Types.LONG())
+        self.amounts = runtime_context.get_list_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.amounts.add(value.amount)
+        if value.amount % READ_EVERY == 0:
+            yield value.user, sum(self.amounts.get())
+
+
+class Add(ReduceFunction):
+    def reduce(self, value1: int, value2: int) -> int:
+        return value1 + value2
+
+
+class ReducedSum(KeyedProcessFunction):
+    """W5: the key's sum so far."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ReducingStateDescriptor("sum", Add(), Types.LONG())
+        self.sum = runtime_context.get_reducing_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.sum.add(value.amount)
+        yield value.user, self.sum.get()
+
+
+class Average(AggregateFunction):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class AverageSoFar(KeyedProcessFunction):
+    """W6: the key's average so far."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        accumulator = Types.TUPLE([Types.LONG(), Types.LONG()])
+        descriptor = AggregatingStateDescriptor("average", Average(), accumulator)
+        self.average = runtime_context.get_aggregating_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.average.add(value.amount)
+        yield value.user, self.average.get()
+
+
+class TimerPerRecord(KeyedProcessFunction):
+    """W7: each record registers a timer, which tells its time when it fires."""
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + TIMER_DELAY_MS)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+_MANY = Shape(200_000, 6, 100_000)
+_FEW = Shape(200_000, 6, 10_000)
+_PLAIN = ("user", "amount")
+
+WORKLOADS = {
+    each.name: each
+    for each in (
+        Workload("W1", "ValueState, running count", _MANY, _PLAIN, RunningCount),
+        Workload("W2", "W1 with TTL, OnReadAndWrite", _MANY, _PLAIN, ExpiringCount),
+        Workload("W3", "MapState, 20 map keys a key", _FEW, ("user", "item"), CountPerItem),
+        Workload("W4", "ListState, read every 10th", _MANY, _PLAIN, ListSum),
+        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum),
+        Workload("W6", "AggregatingState, average", _MANY, _PLAIN, AverageSoFar, total="double"),
+        Workload(
+            "W7",
+            "an event-time timer a record",
+            _FEW,
+            ("user", "ts"),
+            TimerPerRecord,
+            event_time=True,
+        ),
+        Workload(
+            "W8",
+            "10 k records a batch, 1 M keys in state",
+            Shape(10_000, 9, 1_000_000, sparse=True),
+            _PLAIN,
+            RunningCount,
+        ),
+    )
+}
