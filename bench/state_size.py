@@ -43,7 +43,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo

@@ -38,46 +38,16 @@ from pyflinklike.changelog import (
     total,
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = ["GroupStore", "Head", "KeyGroupLog", "LogCleanup"]
+__all__ = ["KeyGroupLog", "LogCleanup"]
 
 _FLOOR_BYTES = 4096
 _STAGGER = 64
-
-
-@attrs.frozen
-class Head:
-    """The durable pointer to the state of a key group.
-
-    Args:
-        nonce: Of the last commit.
-        next_sequence: Under which the next segment will be stored.
-        first_sequence: Of the oldest segment that counts: the last snapshot.
-        log_bytes: Bytes of all segments that count.
-        log_entries: Entries of all segments that count.
-        snapshot_bytes: Bytes of the last snapshot; 0 where there was none yet.
-        snapshot_entries: Entries of the last snapshot.
-        max_parallelism: The number of key groups the keys are hashed into.
-        compacted_at: Processing time of the oldest segment that counts, in ms.
-        wake_at: When the host must call even without data, in ms, or None.
-        sweep_at: When expired entries are looked for next, in ms, or None.
-    """
-
-    nonce: bytes
-    next_sequence: int
-    first_sequence: int
-    log_bytes: int
-    log_entries: int
-    snapshot_bytes: int
-    snapshot_entries: int
-    max_parallelism: int
-    compacted_at: int = 0
-    wake_at: int | None = None
-    sweep_at: int | None = None
 
 
 class LogCleanup(Protocol):
@@ -91,25 +61,6 @@ class LogCleanup(Protocol):
 
     def drop_expired(self) -> None:
         """Delete what a compaction shall not keep."""
-
-
-class GroupStore(Protocol):
-    """Where a host keeps the durable form of the key group it is working on."""
-
-    def read_head(self) -> Head | None:
-        """The head, or None where there was none yet."""
-
-    def write_head(self, head: Head) -> None:
-        """Replace the head."""
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Add a segment."""
-
-    def clear_segments(self) -> None:
-        """Remove every segment."""
 
 
 class KeyGroupLog:

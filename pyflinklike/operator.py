@@ -32,7 +32,8 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
-from pyflinklike.group_log import GroupStore, Head, KeyGroupLog
+from pyflinklike.group_log import KeyGroupLog
+from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics

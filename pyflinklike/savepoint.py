@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyflinklike.changelog import Section, Segment, read_segment
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 
 __all__ = ["merge", "read_log", "sections_of"]
 

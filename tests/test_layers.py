@@ -54,6 +54,7 @@ LAYERS = [
         [
             "operator_metrics",
             "state_cleanup",
+            "group_store",
             "group_log",
             "savepoint",
             "regrouping",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import attrs
 from pyspark.sql.streaming import StatefulProcessorHandle
 
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 
 __all__ = ["SparkGroupStore"]
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.changelog import read_segment
 from pyflinklike.errors import HostError
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 from pyflinklike.regrouping import regrouped, timer_domains
 from pyflinklike.savepoint import merge, read_log
 from pyflinklike.spark.key_groups import KeyGroups

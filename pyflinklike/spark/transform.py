@@ -33,7 +33,7 @@ from pyflinklike.changelog import Segment, read_segment
 from pyflinklike.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.collection import without_collection

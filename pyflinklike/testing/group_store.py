@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 
 __all__ = ["InMemoryGroupStore"]
 

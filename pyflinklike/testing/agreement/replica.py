@@ -17,7 +17,7 @@ from pyflinklike.descriptors import (
     ValueStateDescriptor,
 )
 from pyflinklike.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
-from pyflinklike.group_log import Head
+from pyflinklike.group_store import Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
