@@ -51,12 +51,24 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The tests that break things take as long as all others together."""
+    parser.addoption(
+        "--faults",
+        action="store_true",
+        help="also kill workers and drivers, damage segments and fill disks (test_spark_faults_*)",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the `spark` fixture, directly or through another one."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the `spark` fixture, directly or through another one; leave out the faults."""
+    without_faults = pytest.mark.skip(reason="breaks things for minutes: give --faults")
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if item.path.name.startswith("test_spark_faults_") and not config.getoption("--faults"):
+            item.add_marker(without_faults)
 
 
 @pytest.fixture(scope="session")
