@@ -33,6 +33,7 @@ from pyflinklike.spark.checks import (
     check_savepoint,
     checked_backend,
 )
+from pyflinklike.spark.group_ids import group_ids
 from pyflinklike.spark.key_groups import key_group, quoted
 from pyflinklike.spark.observation import observed
 from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
@@ -191,7 +192,9 @@ class KeyedStream:
         return df.select(group.alias(KEY_GROUP), batch_time.alias(BATCH_TIME), "*")
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
-        packed = self._keyed(df, plan).mapInArrow(pack(self._columns), PACKED_TYPE)
+        packed = self._keyed(df, plan).mapInArrow(
+            pack(self._columns, group_ids(plan.task.max_parallelism)), PACKED_TYPE
+        )
         grouped: Any = packed.groupBy(KEY_GROUP)
         if hasattr(grouped, "transformWithState"):
             transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)

@@ -13,7 +13,7 @@ order of arrival survives the shuffle.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -41,12 +41,6 @@ _PACKED = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-# One group is called in every batch that has data, to see what the checkpoint was made with:
-# whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
-_ROLL_CALL = pa.RecordBatch.from_arrays(
-    [pa.array([value], kind) for value, kind in zip((0, -1, None, b""), _PACKED.types)],
-    schema=_PACKED,
-)
 _SIZE = struct.Struct("<I")
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
@@ -73,23 +67,24 @@ def _schema(serialized: bytes) -> pa.Schema:
 
 
 def pack(
-    key_columns: tuple[str, ...],
+    key_columns: tuple[str, ...], group_ids: Sequence[int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:
         key_columns: A key of one column must not be null.
+        group_ids: The number by which Spark knows each key group.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         if partition == 0:
-            yield _ROLL_CALL
+            yield _roll_call(group_ids[0])
         sequence = partition * _MAX_PAYLOADS
         for chunk in _chunks(batches):
             refuse_null_keys(chunk, key_columns)
-            result = _packed(chunk, sequence)
+            result = _packed(chunk, sequence, group_ids)
             sequence += result.num_rows
             yield result
 
@@ -111,7 +106,16 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _packed(chunk: pa.RecordBatch, sequence: int) -> pa.RecordBatch:
+def _roll_call(group_id: int) -> pa.RecordBatch:
+    # One group is called in every batch that has data, to see what the checkpoint was made with:
+    # whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
+    values = (group_id, -1, None, b"")
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
+    )
+
+
+def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
     key_groups = chunk.column(KEY_GROUP)
     batch_time = chunk.column(BATCH_TIME)[0].as_py()
     records = chunk.select(chunk.schema.names[2:])
@@ -127,7 +131,7 @@ def _packed(chunk: pa.RecordBatch, sequence: int) -> pa.RecordBatch:
     count = len(groups)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(groups, pa.int32()),
+            pa.array([group_ids[group] for group in groups], pa.int32()),
             pa.array(range(sequence, sequence + count), pa.int64()),
             pa.array([batch_time] * count, pa.int64()),
             pa.array(payloads, pa.binary()),

@@ -21,6 +21,7 @@ from pyflinklike.errors import HostError
 from pyflinklike.group_store import Head
 from pyflinklike.regrouping import regrouped, timer_domains
 from pyflinklike.savepoint import merge, read_log
+from pyflinklike.spark.group_ids import group_ids, index_of
 from pyflinklike.spark.key_groups import KeyGroups
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.transform import Plan
@@ -99,10 +100,11 @@ def read_savepoint(
     for row in blobs:
         segments.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["segment"]
     logs = {}
-    for row in sorted(heads, key=lambda row: int(row[KEY_GROUP])):
-        index = row.pop(KEY_GROUP)
-        where = f"{place}, key group {index}"
-        logs[where] = read_log(Head(**row), segments.get(index, {}), where)
+    for row in heads:
+        group_id = row.pop(KEY_GROUP)
+        head = Head(**row)
+        where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
+        logs[where] = read_log(head, segments.get(group_id, {}), where)
     return merge(logs)
 
 
@@ -148,9 +150,10 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         raise HostError(msg) from refused[domain]
     if not groups:
         return None
+    ids = group_ids(plan.task.max_parallelism)
     table = pa.table(
         {
-            KEY_GROUP: pa.array(groups, pa.int32()),
+            KEY_GROUP: pa.array([ids[group] for group in groups], pa.int32()),
             "payload": pa.array([each.to_bytes() for each in groups.values()], pa.binary()),
         }
     )

@@ -37,6 +37,7 @@ from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.collection import without_collection
+from pyflinklike.spark.group_ids import index_of
 from pyflinklike.spark.group_state import SparkGroupStore
 from pyflinklike.spark.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.output_layout import OutputLayout
@@ -136,7 +137,7 @@ class KeyGroupProcessor(StatefulProcessor):
             return self._results([])
         batches = [payload_to_batch(payload) for _, _, payload in packed]
         self._set_time(timerValues, packed[0][1])
-        return self._results(self._serve(int(key[0]), pa.concat_batches(batches)))
+        return self._results(self._serve(self._index_of(key), pa.concat_batches(batches)))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -147,21 +148,25 @@ class KeyGroupProcessor(StatefulProcessor):
         """Serve a key group that has no data but timers that may be due."""
         self._set_time(timerValues, None)
         return self._results(
-            self._serve(int(key[0]), None, int(expiredTimerInfo.getExpiryTimeInMs()))
+            self._serve(self._index_of(key), None, int(expiredTimerInfo.getExpiryTimeInMs()))
         )
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
         batch_time, payload = self._initial(initialState)
         self._set_time(timerValues, batch_time)
-        snapshot = read_segment(payload, f"savepoint, key group {key[0]}")
-        self._serve(int(key[0]), None, snapshot=snapshot)
+        index = self._index_of(key)
+        snapshot = read_segment(payload, f"savepoint, key group {index}")
+        self._serve(index, None, snapshot=snapshot)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
         if self._operator is not None:
             self._operator.close()
             self._operator = None
+
+    def _index_of(self, key: Any) -> int:
+        return index_of(int(key[0]), self._plan.task.max_parallelism)
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
         return [(row["origin"], row["__batch_time"], row["payload"]) for row in rows]

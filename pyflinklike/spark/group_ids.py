@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers by which Spark knows key groups, chosen so that its partitions get equal shares.
+
+Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The key
+groups 0, 1, 2 ... fall unevenly: of 128 the fuller one of 2 partitions gets 74, the
+fullest of 8 gets 23 instead of 16, and the slowest task decides how long a batch
+takes.  So key group `g` of `n` goes by a number whose hash is `g` modulo `n`.  Any number
+of partitions that divides `n` then gets the same number of key groups each.
+
+The numbers depend on `max_parallelism` alone, which is fixed by the checkpoint.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+__all__ = ["group_ids", "index_of"]
+
+_MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=16)
+def group_ids(max_parallelism: int) -> tuple[int, ...]:
+    """The number of each key group."""
+    found: dict[int, int] = {}
+    candidate = 0
+    while len(found) < max_parallelism:
+        found.setdefault(index_of(candidate, max_parallelism), candidate)
+        candidate += 1
+    return tuple(found[index] for index in range(max_parallelism))
+
+
+def index_of(group_id: int, max_parallelism: int) -> int:
+    """The key group of a number."""
+    return _signed_hash(group_id) % max_parallelism
+
+
+def _signed_hash(value: int) -> int:
+    """Spark's `hash` of an int: Murmur3, x86, 32 bits, seed 42."""
+    mixed = value * 0xCC9E2D51 & _MASK
+    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
+    state = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    state ^= 4  # the length of an int
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _rotated(value: int, by: int) -> int:
+    return (value << by | value >> 32 - by) & _MASK
