@@ -133,6 +133,20 @@ class RuntimeContext(KeyedStateStore):
     def get_metrics_group(self) -> MetricGroup:
         """Where this function registers its metrics."""
 
+    # Any: the stores are a layer above this one.
+    @abstractmethod
+    def get_store(self, store_descriptor: Any) -> Any:
+        """The store of `pyflinklike.stores` that is declared so.
+
+        Like a state it is obtained once in `open` and follows the current key by itself;
+        asking twice gives the same store.
+
+        Raises:
+            DeclarationTypeError: It is no descriptor of a store.
+            DeclarationError: The name is taken by something declared otherwise.
+            IncompatibleStateError: What was restored under the name does not fit.
+        """
+
 
 class TimerService(ABC):
     """The clock and the timers of the current key, as PyFlink's `TimerService`.

@@ -35,6 +35,8 @@ from pyflinklike.group_log import GroupStore, Head, KeyGroupLog
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.outputs import Outputs, check_results
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.table import NO_KEY, Scope, Shape, TableChanges, TableSpec
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 from pyflinklike.types import TypeInformation
@@ -92,6 +94,18 @@ class KeyedProcessOperator:
             task, self.backend, self.clock, self._on_table
         )
         self._context = CallContext(self.clock, self.scope, key_type, self.timer_service)
+        self.runtime_context.stores = self.stores = StoreRegistry(
+            StoreContext(
+                self.backend,
+                self.clock,
+                key_type,
+                task.name,
+                self._on_table,
+                lambda tag, value, key: self.outputs.emit_side((tag, value), key),
+                self._context.timestamp,
+                self._position,
+            )
+        )
 
     def open(self) -> None:
         """Open the function; it declares its states.
@@ -123,6 +137,7 @@ class KeyedProcessOperator:
             msg = f"{self._name()}.close failed: {type(error).__name__}: {error}"
             raise UserFunctionError(msg) from error
         finally:
+            self.stores.close()
             self.backend.close()
 
     def abandon(self) -> None:
@@ -169,8 +184,12 @@ class KeyedProcessOperator:
         self.processing_timers.enter(group.timers)
 
     def commit(self, store: GroupStore, head: Head | None, wake_at: int | None) -> int:
-        """Log what changed in the current group; the bytes written."""
+        """Log what changed in the current group; the bytes written.
+
+        It ends the group's micro-batch: stores flush, which may add to the outputs.
+        """
         assert self._group is not None
+        self.stores.flush()
         return self._log.commit(store, head, self._group, wake_at)
 
     def keep_warm(self) -> None:
@@ -190,6 +209,10 @@ class KeyedProcessOperator:
         for assembled in self.runtime_context.assembled.values():
             if assembled.ttl is not None and assembled.ttl.in_background:
                 assembled.ttl.drop_expired()
+        self.stores.drop_expired()
+
+    def _position(self) -> dict[int, int]:
+        return {} if self._group is None else {self._group.index: self._group.next_sequence}
 
     def _on_table(self, spec: TableSpec) -> None:
         self._specs.append(spec)

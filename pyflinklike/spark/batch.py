@@ -87,6 +87,7 @@ class _BatchRunner:
         if self._index is None:
             return []
         self.operator.advance_watermark(MAX_WATERMARK)
+        self.operator.stores.flush()
         return self._outputs()
 
     def _outputs(self) -> list[pa.RecordBatch]:
