@@ -18,7 +18,7 @@ What the function yields is gathered in `outputs` until the host takes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import GeneratorType
 from typing import Any
 
@@ -70,6 +70,8 @@ class KeyedProcessOperator:
         self.clock = Clock()
         self.scope = Scope()
         self.outputs = Outputs()
+        self.side_outputs_read: Collection[str] | None = None
+        """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
@@ -102,6 +104,7 @@ class KeyedProcessOperator:
                 task.name,
                 self._on_table,
                 lambda tag, value, key: self.outputs.emit_side((tag, value), key),
+                self._wants,
                 self._context.timestamp,
                 self._position,
             )
@@ -210,6 +213,9 @@ class KeyedProcessOperator:
             if assembled.ttl is not None and assembled.ttl.in_background:
                 assembled.ttl.drop_expired()
         self.stores.drop_expired()
+
+    def _wants(self, tag_id: str) -> bool:
+        return self.side_outputs_read is None or tag_id in self.side_outputs_read
 
     def _position(self) -> dict[int, int]:
         return {} if self._group is None else {self._group.index: self._group.next_sequence}

@@ -70,10 +70,11 @@ class StateStore:
         self._context = context
         self._table = context.ordered_table(self._descriptor.spec())
         self._open_tables(context)
-        if self._descriptor.changelog:
+        tag = self._descriptor.changelog_tag
+        if self._descriptor.changelog and context.wants(tag.tag_id):
             self._changes = Changes(
                 self._name,
-                self._descriptor.changelog_tag,
+                tag,
                 context,
                 self._table,
                 self._logged_key,

@@ -87,7 +87,7 @@ def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None
 
 
 def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
-    """ "key" or "partition"."""
+    """One of the two scopes."""
     checked_choice(descriptor, "scope", given, _SCOPES)
 
 

@@ -27,6 +27,7 @@ class StoreContext:
         application: Name of the operator, the first part of changelog names.
         on_table: Called for each new table, to fill it with what was restored.
         emit: Sends a value to a side output; the last argument is the key it belongs to.
+        wants: Whether anybody reads the side output of a tag id.
         timestamp: The time of the current element or timer in ms, or None.
         position: Commits that the working state includes, by key group.
         cursors: Those that are open.
@@ -38,6 +39,7 @@ class StoreContext:
     application: str
     on_table: Callable[[TableSpec], None]
     emit: Callable[[Any, Any, Any], None]
+    wants: Callable[[str], bool]
     timestamp: Callable[[], int | None]
     position: Callable[[], dict[int, int]]
     cursors: OpenCursors = attrs.field(factory=OpenCursors)

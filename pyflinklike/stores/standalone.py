@@ -44,6 +44,7 @@ def _context(clock: Clock) -> StoreContext:
         "alone",
         lambda _: None,
         lambda *_: None,
+        lambda _: False,
         lambda: clock.timestamp,
         lambda: {0: 0},
     )
