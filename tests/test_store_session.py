@@ -278,6 +278,18 @@ def test_an_equal_session_is_overwritten_in_place():
     player.close()
 
 
+def test_an_expired_session_is_hidden_though_still_stored():
+    """Also from the exact question for it."""
+    player = Player(declared(retention=160), 0)
+    for time in (3, 160, 163):
+        player.do(lambda store: store.put("a", time, time, [time]))
+
+    assert 3 == player.count()
+    assert None is player.do(lambda store: store.fetch_session("a", 3, 3))
+    assert [160, 163] == player.do(lambda store: [each.end for each in store.fetch("a")])
+    player.close()
+
+
 def test_an_event_without_a_value_is_skipped():
     """And counted; it makes no session."""
     player = Player(declared(), 0)

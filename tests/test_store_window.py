@@ -245,6 +245,22 @@ def test_the_boundary_of_expiry():
     )
 
 
+def test_what_is_expired_is_hidden_though_still_stored():
+    """A sweep may lag behind by a sixteenth of the retention; no read does."""
+    descriptor = WindowStoreDescriptor(
+        "w", Types.STRING(), Types.LONG(), window_size=1, retention=160
+    )
+    player = Player(descriptor, 0)
+    for start in (3, 160, 163):
+        player.do(lambda store: store.put("a", start, start))
+
+    assert 3 == player.count()
+    assert None is player.do(lambda store: store.get("a", 3))
+    assert [160, 163] == player.do(lambda store: [start for start, _ in store.fetch("a", 0)])
+    assert [160, 163] == player.do(lambda store: [each.start for each in store.all()])
+    player.close()
+
+
 def test_bounds_are_those_of_starts_and_included():
     """KIP-205's table: A at 10, 15, 20, 25 of size 10, fetched from 10 to 20."""
     store = InMemoryWindowStore(10)
