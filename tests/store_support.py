@@ -39,6 +39,16 @@ _DIRECTORY = tempfile.TemporaryDirectory()
 LIFE = st.sampled_from(["commit", "commit", "lose", "warm", "restart", "move"])
 
 
+def sequences(step: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Many steps, or few: what goes wrong goes wrong late, and is understood when it is short.
+
+    Args:
+        step: One of them.
+    """
+    # Left to itself, Hypothesis draws lists of 5 on average, whatever they may hold.
+    return st.lists(step, min_size=20, max_size=40) | st.lists(step, max_size=6)
+
+
 def _backends() -> list[StateBackend]:
     backends: list[StateBackend] = [HashMapStateBackend()]
     if importlib.util.find_spec("rocksdict") is not None:

@@ -10,7 +10,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player, replayed
+from store_support import BACKENDS, LIFE, Player, replayed, sequences
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
@@ -100,8 +100,8 @@ def test_the_example_in_its_own_order():
 
 @of_each_backend
 @given(
-    events=st.lists(st.tuples(st.sampled_from(KEYS), TIMES), max_size=25),
-    lives=st.lists(st.none() | LIFE, min_size=25, max_size=25),
+    events=sequences(st.tuples(st.sampled_from(KEYS), TIMES)),
+    lives=st.lists(st.none() | st.none() | LIFE, min_size=40, max_size=40),
     gap=st.integers(1, 9),
     scope=st.sampled_from(["key", "partition"]),
 )
@@ -133,7 +133,7 @@ def test_sessions_are_the_clusters_of_the_events(events, lives, gap, scope, back
     )
 
 
-STEPS = st.lists(
+STEPS = sequences(
     st.one_of(
         st.tuples(
             st.just("put"),
@@ -154,8 +154,7 @@ STEPS = st.lists(
         ),
         st.tuples(st.just("ended"), st.none() | TIMES, st.none() | TIMES),
         st.tuples(st.just("live"), LIFE),
-    ),
-    max_size=35,
+    )
 )
 
 

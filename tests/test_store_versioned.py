@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player
+from store_support import BACKENDS, LIFE, Player, sequences
 
 from pyflinklike import Types
 from pyflinklike.stores import (
@@ -72,7 +72,7 @@ class Model:
 
 @of_each_backend
 @given(
-    steps=st.lists(
+    steps=sequences(
         st.one_of(
             st.tuples(st.just("put"), st.sampled_from(KEYS), st.none() | st.integers(0, 3), TIMES),
             st.tuples(st.just("put"), st.sampled_from(KEYS), st.integers(0, 3), TIMES),
@@ -87,8 +87,7 @@ class Model:
             ),
             st.tuples(st.just("live"), LIFE),
             st.tuples(st.just("compact")),
-        ),
-        max_size=35,
+        )
     ),
     scope=st.sampled_from(["key", "partition"]),
 )
@@ -138,6 +137,32 @@ def test_forgotten_versions_leave_the_storage():
         player.do(lambda store: store.put("a", time, time))
 
     assert HISTORY + 1 == player.count()
+    player.close()
+
+
+def test_the_edges_of_history():
+    """A version exactly as old as the history is taken and seen; the latest one never expires."""
+    descriptor = VersionedStoreDescriptor(
+        "v", Types.STRING(), Types.LONG(), history_retention=HISTORY, scope="partition"
+    )
+    player = Player(descriptor, 0)
+
+    def act(store):
+        store.put("old", 1, 0)
+        store.put("a", 1, 70)
+        store.put("a", 2, 100)
+        return (
+            store.put("a", 0, 80),
+            store.put("a", 0, 79),
+            store.dropped_records,
+            store.get("a", 80),
+            store.get("a", 79),
+            store.get("old", 5),
+            store.get("old", -1),
+        )
+
+    edge = VersionedRecord(0, 80, 100)
+    assert (100, NOT_PUT, 1, edge, None, (1, 0, None), None) == player.do(act)
     player.close()
 
 

@@ -10,7 +10,7 @@ import datetime as dt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player
+from store_support import BACKENDS, LIFE, Player, sequences
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
@@ -86,7 +86,7 @@ class Model:
         ]
 
 
-STEPS = st.lists(
+STEPS = sequences(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(KEYS), st.none() | st.integers(0, 3), TIMES),
         st.tuples(st.just("put"), st.sampled_from(KEYS), st.integers(0, 3), TIMES),
@@ -102,8 +102,7 @@ STEPS = st.lists(
         ),
         st.tuples(st.just("live"), LIFE),
         st.tuples(st.just("watermark"), TIMES),
-    ),
-    max_size=40,
+    )
 )
 MODES = st.sampled_from(
     [

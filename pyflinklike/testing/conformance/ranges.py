@@ -74,6 +74,8 @@ class RangesConformance(ConformanceTests):
                 changes = instance.drained()
                 if instance is one:
                     other.apply(map(through_bytes, changes))
+                    # Which makes `other` sort what the next changes are applied to.
+                    assert sorted(model.items()) == list(_table(other, spec).range())
                 if step > 80:
                     instance, table = other, _table(other, spec)
             else:
