@@ -8,12 +8,10 @@ the value, and raises `DeclarationTypeError` or `DeclarationValueError`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
-from pyflinklike.clock import to_milliseconds
+from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.stores.codec import check_key_type
 from pyflinklike.types import TypeInformation
@@ -113,9 +111,13 @@ def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def milliseconds(what: str) -> Any:
-    """Makes ms of a length of time."""
-    return attrs.Converter(lambda length: to_milliseconds(length, what))
+def milliseconds(what: str) -> Callable[[DurationLike], int]:
+    """A converter of lengths of time to ms."""
+
+    def convert(length: DurationLike) -> int:
+        return to_milliseconds(length, what)
+
+    return convert
 
 
 def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
