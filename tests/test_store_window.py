@@ -349,9 +349,13 @@ def test_late_writes_are_told():
 @of_each_backend
 @given(
     starts=st.lists(st.integers(0, 400_000), min_size=1, max_size=12),
-    retentions=st.lists(st.sampled_from([60_000, 150_000, 300_000, 10**7]), min_size=1, max_size=3),
+    changes=st.lists(
+        st.tuples(st.sampled_from([60_000, 150_000, 300_000, 10**7]), st.booleans()),
+        min_size=1,
+        max_size=4,
+    ),
 )
-def test_retention_and_segments_may_change(starts, retentions, backend):
+def test_retention_and_segments_may_change(starts, changes, backend):
     """Entries move to segments of the new width; a longer retention finds what is still there."""
 
     def declared(retention):
@@ -363,11 +367,16 @@ def test_retention_and_segments_may_change(starts, retentions, backend):
     for key in ("k", "other"):
         for start in starts:
             player.do(lambda store: store.put("a", start, start), key)
-    for retention in retentions:
+    stored = sorted(set(starts))
+    for retention, is_compacted in changes:
         player.redeclare(declared(retention))
-        # Read only: nothing is dropped by that.
-        expected = [(each, each) for each in sorted(set(starts)) if each > max(starts) - retention]
+        alive = [start for start in stored if start > max(starts) - retention]
+        if is_compacted:
+            player.operator.drop_expired()
+            stored = alive
+        # Reading drops nothing.
         for key in ("other", "k"):
+            expected = [(start, start) for start in alive]
             assert expected == player.do(lambda store: list(store.fetch("a")), key)
     player.close()
 

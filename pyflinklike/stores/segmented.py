@@ -86,9 +86,9 @@ class SegmentedStore(StateStore):
         context = self._ready()
         for key in self._each_key():
             with context.under(key):
-                now = self._stream_time.observed()
-                if now is not None:
-                    self._sweep(now - self.retention)
+                expired = self._expired()
+                if expired is not None:
+                    self._sweep(expired)
 
     # Writing
 
