@@ -2,14 +2,17 @@
 """The keys of stores as bytes that sort as the keys do, and back.
 
 A store puts its entries under composite keys such as (key, window start), so
-that a range of bytes is a range of keys and times.  Each part is written by
+that a range of bytes is a range of keys and times.  Keys are written by
 `pyflinklike.keycodec`: within one type the unsigned order of the bytes is
-Python's order, negative numbers included, and no part is another one plus a
-byte below FF.  Hence all that follows a part lies from its bytes to them plus FF.
+Python's order, negative numbers included, and no key is another one plus a
+byte below FF.  Times and other numbers take 9 bytes, a tag and 64 bits, so that
+those behind a key can be read from its end.  No part begins with FF; hence all that
+follows a part lies from its bytes to them plus FF.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
@@ -25,12 +28,17 @@ from pyflinklike.types.basic import (
 from pyflinklike.types.nested import ByteArrayTypeInfo
 from pyflinklike.types.times import DateTypeInfo, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
 
-__all__ = ["LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
+__all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
 
 LAST = b"\xff"
 """Above the first byte of whatever follows a part."""
 
-encode_int = encode_key
+_INT = struct.Struct(">BQ")
+_INT_TAG = 0x14
+_BIAS = 1 << 63
+
+INT_SIZE = _INT.size
+"""Bytes of a number."""
 
 _ORDERED = (
     BigIntTypeInfo,
@@ -64,10 +72,18 @@ def check_key_type(store: str, key_type: TypeInformation) -> None:
         raise DeclarationTypeError(msg)
 
 
-def read_int(data: bytes, at: int) -> tuple[int, int]:
-    """The int whose bytes begin at `at`, and where they end."""
-    value, end = decode_first(data, at)
-    return int(value), end
+def encode_int(value: int) -> bytes:
+    """A number as bytes: as a bound, one below 64 bits is the least, one above them none."""
+    if value >= _BIAS:
+        return LAST
+    return _INT.pack(_INT_TAG, max(value + _BIAS, 0))
+
+
+def read_int(data: bytes, at: int) -> int:
+    """The number whose bytes begin at `at`, counted from the end where negative."""
+    at = at if at >= 0 else len(data) + at
+    value: int = _INT.unpack_from(data, at)[1]
+    return value - _BIAS
 
 
 class KeyCodec:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyflinklike.stores.codec import encode_int
+from pyflinklike.stores.codec import encode_int, read_int
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.keyvalue import KeyValueStore
 from pyflinklike.table import MISSING, Entry, OrderedTable, Shape, Table
@@ -57,7 +57,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
             shape=Shape.SINGLE,
             ordered=False,
             user_key_type=None,
-            value_type=Types.TUPLE([Types.LONG(), Types.LONG()]),
+            value_type=Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()]),
             stamped=False,
             kind="count of lru",
         )
@@ -98,24 +98,28 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._delete_entry(user_key)
         self._uses.delete(encode_int(entry[0]))
         self._mine().pop(user_key, None)
-        use, size = self._count()
+        use, size, oldest = self._count()
         if size > 1:
-            self._counts.put(None, (use, size - 1))
+            self._counts.put(None, (use, size - 1, oldest))
         else:
             self._counts.delete(None)
 
     def _insert(self, user_key: bytes, frozen: Any) -> None:
-        use, size = self._count()
+        use, size, oldest = self._count()
         self._put_entry(user_key, (use, frozen), frozen)
         self._uses.put(encode_int(use), user_key)
-        self._counts.put(None, (use + 1, size + 1))
+        self._counts.put(None, (use + 1, size + 1, oldest))
         self._touch(user_key)
         if size + 1 > self.max_entries:
             self._evict(size + 1 - self.max_entries)
 
     def _evict(self, count: int) -> None:
         self._settle()
-        for _, user_key in list(self._uses.range(limit=count)):
+        use, size, oldest = self._count()
+        evicted = list(self._uses.range(encode_int(oldest), limit=count))
+        # What is deleted before is not looked at again: a queue leaves many such behind.
+        self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
+        for _, user_key in evicted:
             entry = self._table.get(user_key)
             self._remove(user_key, entry)
             if self.on_evict is not None:
@@ -141,16 +145,16 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         mine = self._used.pop(key, None)
         if not mine:
             return
-        use, size = self._count()
+        use, size, oldest = self._count()
         for user_key in mine:
             former, frozen = self._table.get(user_key)
             self._uses.delete(encode_int(former))
             self._uses.put(encode_int(use), user_key)
             self._table.put(user_key, (use, frozen))
             use += 1
-        self._counts.put(None, (use, size))
+        self._counts.put(None, (use, size, oldest))
 
-    def _count(self) -> tuple[int, int]:
-        """The number of the next use, and how many entries there are."""
+    def _count(self) -> tuple[int, int, int]:
+        """The number of the next use, how many entries there are, and a use before all of them."""
         entry = self._counts.get(None)
-        return (0, 0) if entry is MISSING else entry
+        return (0, 0, 0) if entry is MISSING else entry

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike.stores.base import LOG, StateStore
-from pyflinklike.stores.codec import LAST, encode_int, read_int
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.stream_time import StreamTime
 from pyflinklike.table import MISSING, Entry, Shape, Table
@@ -43,6 +43,8 @@ class SegmentedStore(StateStore):
     """Base of the stores whose entries have a time and expire."""
 
     _expires_by = "time"
+    # Numbers behind the key; the first of them is the time that expires.
+    _numbers = 1
 
     def __init__(self, descriptor: ExpiringStoreDescriptor) -> None:
         super().__init__(descriptor)
@@ -127,16 +129,18 @@ class SegmentedStore(StateStore):
 
     def _sweep(self, expired: int, limit: int | None = None) -> None:
         """Delete entries whose time is `<= expired`; of `limit` entries at the front, if given."""
-        border = expired // self._width
-        for user_key, _ in list(self._table.range(end=encode_int(border + 1), limit=limit)):
-            if read_int(user_key, 0)[0] < border or self._time_of(user_key) <= expired:
+        end = encode_int(expired // self._width + 1)
+        at = -self._numbers * INT_SIZE
+        for user_key, _ in self._table.range(end=end, limit=limit):
+            if read_int(user_key, at) <= expired:
                 # Not noted as a change: what reads the changelog has a retention of its own.
                 self._table.delete(user_key)
 
     def _time_of(self, user_key: bytes) -> int:
-        _, at = read_int(user_key, 0)
-        _, at = self._codec.decode(user_key, at)
-        return read_int(user_key, at)[0]
+        return read_int(user_key, -self._numbers * INT_SIZE)
+
+    def _key_of(self, user_key: bytes) -> Any:
+        return self._codec.decode(user_key, INT_SIZE)[0]
 
     def _at(self, key: bytes, time: int, *more: int) -> bytes:
         """The user key of an entry."""
@@ -156,10 +160,9 @@ class SegmentedStore(StateStore):
         context = self._ready()
         for key, user_key, entry in list(self._table.scan()):
             with context.under(key):
-                _, at = read_int(user_key, 0)
                 self._table.delete(user_key)
                 segment = encode_int(self._time_of(user_key) // self._width)
-                self._table.put(segment + user_key[at:], entry)
+                self._table.put(segment + user_key[INT_SIZE:], entry)
 
     # Reading
 
@@ -216,12 +219,18 @@ class SegmentedStore(StateStore):
     def _segments(
         self, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> Iterator[int]:
-        """The segments with entries that may be of such times."""
+        """The segments that may have entries of such times."""
+        if self._has_own_time and time_from is not None:
+            # No entry is ahead of stream time: there are few, with entries or without.
+            now = self._stream_time.observed()
+            last = now if time_to is None or now is None else min(now, time_to)
+            if last is not None:
+                few = range(time_from // self._width, last // self._width + 1)
+                return reversed(few) if reverse else iter(few)
         begin = None if time_from is None else encode_int(time_from // self._width)
         end = None if time_to is None else encode_int(time_to // self._width) + LAST
         segments = []
         while found := list(self._table.range(begin, end, limit=1)):
-            segment, length = read_int(found[0][0], 0)
-            segments.append(segment)
-            begin = found[0][0][:length] + LAST
+            segments.append(read_int(found[0][0], 0))
+            begin = found[0][0][:INT_SIZE] + LAST
         return reversed(segments) if reverse else iter(segments)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike.clock import DurationLike, to_milliseconds
-from pyflinklike.stores.codec import read_int
+from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
@@ -29,6 +29,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     """
 
     _expires_by = "session end"
+    _numbers = 2
 
     def put(self, key: K, start: TimeLike, end: TimeLike, agg: V | None) -> None:
         """Store the aggregate of a session; None removes the session.
@@ -166,8 +167,8 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self.skipped_records += 1
             return SessionUpdate([], None, None, late=False)
         self._admit(at)
-        with self.find_sessions(key, at - silence, at + silence) as cursor:
-            merged = list(cursor)
+        near = self._begun(self._of_key(encoded, at - silence, None, reverse=False), at + silence)
+        merged = [self._sessioned(each) for each in near]
         start = min([at, *(each.start for each in merged)])
         end = max([at, *(each.end for each in merged)])
         now = self._stream_time.observed()
@@ -225,13 +226,10 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     def _begun(self, found: list[Found], latest_start: int | None) -> list[Found]:
         if latest_start is None:
             return found
-        return [each for each in found if self._parts(each[0])[1] <= latest_start]
+        return [each for each in found if read_int(each[0], -INT_SIZE) <= latest_start]
 
     def _parts(self, user_key: bytes) -> tuple[Any, ...]:
-        _, at = read_int(user_key, 0)
-        key, at = self._codec.decode(user_key, at)
-        end, at = read_int(user_key, at)
-        return key, read_int(user_key, at)[0], end
+        return self._key_of(user_key), read_int(user_key, -INT_SIZE), self._time_of(user_key)
 
     def _sessioned(self, found: Found) -> WindowedKeyValue:
         key, start, end = self._parts(found[0])

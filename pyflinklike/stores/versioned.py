@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyflinklike.stores.base import LOG, StateStore
-from pyflinklike.stores.codec import LAST, encode_int, read_int
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import NOT_PUT, VersionedRecord
@@ -154,10 +154,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         for current in self._each_key():
             with context.under(current):
                 now = self._stream_time.observed()
-                keys = {
-                    user_key[: self._codec.decode(user_key)[1]]
-                    for user_key, _ in self._table.range()
-                }
+                keys = {user_key[:-INT_SIZE] for user_key, _ in self._table.range()}
                 if now is not None:
                     for key in keys:
                         self._forget(key, now - self.history_retention)
@@ -173,7 +170,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         """The versions of a key that begin by `at`, the latest first; tombstones are None."""
         end = key + (LAST if at is None else encode_int(at + 1))
         return [
-            (read_int(user_key, len(key))[0], entry)
+            (read_int(user_key, -INT_SIZE), entry)
             for user_key, entry in self._table.range(key, end, backwards=True, limit=limit)
         ]
 
@@ -183,7 +180,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def _valid_to(self, key: bytes, at: int) -> int | None:
         """When the first version after `at` begins."""
         for user_key, _ in self._table.range(key + encode_int(at + 1), key + LAST, limit=1):
-            return read_int(user_key, len(key))[0]
+            return read_int(user_key, -INT_SIZE)
         return None
 
     def _forget(self, key: bytes, oldest: int) -> None:

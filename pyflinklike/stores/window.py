@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.stores.codec import LAST, encode_int, read_int
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
@@ -39,6 +39,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """Length of a window in ms."""
         self.retain_duplicates: bool = descriptor.retain_duplicates
         """Whether a key may have several values in one window."""
+        self._numbers = 2 if self.retain_duplicates else 1
 
     @property
     def _can_cache(self) -> bool:
@@ -172,16 +173,14 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """Where the next duplicate goes: behind the others of its window."""
         window = self._at(key, start)
         for user_key, _ in self._table.range(window, window + LAST, backwards=True, limit=1):
-            return window + encode_int(read_int(user_key, len(window))[0] + 1)
+            return window + encode_int(read_int(user_key, -INT_SIZE) + 1)
         return window + encode_int(0)
 
     def _parts(self, user_key: bytes) -> tuple[Any, ...]:
-        _, at = read_int(user_key, 0)
-        key, at = self._codec.decode(user_key, at)
-        start, at = read_int(user_key, at)
+        start = self._time_of(user_key)
         if not self.retain_duplicates:
-            return key, start
-        return key, start, read_int(user_key, at)[0]
+            return self._key_of(user_key), start
+        return self._key_of(user_key), start, read_int(user_key, -INT_SIZE)
 
     def _started(self, found: Found) -> tuple[int, V]:
         return self._time_of(found[0]), self._thaw(found[1])
