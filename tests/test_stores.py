@@ -629,3 +629,26 @@ def test_a_store_can_stand_alone(descriptor):
 
     assert store.is_open
     assert isinstance(store, KeyValueStore) == hasattr(store, "prefix_scan")
+
+
+def test_the_changes_of_a_shared_entry_are_one_whoever_makes_them():
+    """In scope "partition" two keys that write one entry in a batch leave its last change."""
+    shared = KeyValueStoreDescriptor("shared", TEXT, LONG, scope="partition")
+    with KeyedProcessHarness(Doer(shared), lambda value: value[0]) as h:
+
+        class By(tuple):
+            __slots__ = ()
+
+            def __call__(self, store):
+                store.put(*self[1:])
+
+        h.process_elements(
+            [
+                (By(("x", "a", 1)), 1),
+                (By(("y", "a", 2)), 2),
+                (By(("x", "b", 1)), 3),
+                (By(("y", "b", None)), 4),
+            ]
+        )
+
+        assert [("shared", "a", 2, 2, "put")] == h.side_output(shared.changelog_tag)
