@@ -6,12 +6,22 @@ from __future__ import annotations
 import random
 
 import pytest
-from spark_support import Feed, at, bounded, drain, model_stream, pickle_by_value, rows_of
+from spark_support import (
+    Feed,
+    at,
+    bounded,
+    drain,
+    model_batch,
+    model_stream,
+    pickle_by_value,
+    rows_of,
+)
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     KeyedProcessFunction,
+    Row,
     Types,
 )
 from pyflinklike.spark import get_side_output, key_by, main_output
@@ -35,7 +45,9 @@ LRU = LruStoreDescriptor("lru", Types.STRING(), Types.LONG(), max_entries=3)
 WINDOWS = WindowStoreDescriptor(
     "windows", Types.STRING(), Types.LONG(), window_size=100, retention=400, caching=False
 )
-SESSIONS = SessionStoreDescriptor("sessions", Types.STRING(), Types.LONG(), retention=1_000)
+SESSIONS = SessionStoreDescriptor(
+    "sessions", Types.STRING(), Types.LONG(), retention=1_000, stream_time="watermark"
+)
 VERSIONS = VersionedStoreDescriptor(
     "versions", Types.STRING(), Types.LONG(), history_retention=300, scope="partition"
 )
@@ -159,33 +171,33 @@ def test_stores_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
         assert expected[tag.tag_id] == logged(mine)
 
 
-def test_stores_on_a_batch_are_those_of_the_harness(spark):
-    """Sorted by time under one key group; several groups give the same per key."""
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+def test_stores_on_a_batch_are_those_of_the_harness(spark, backend):
+    """Sorted by time, in one key group, so that the group's store is the harness's."""
+    if backend is EmbeddedRocksDBStateBackend:
+        pytest.importorskip("rocksdict")
     rows = [row for batch in batches_of(11, 2, 30) for row in batch]
-    df = bounded(spark, rows, SCHEMA)
-    one = key_by(df, "key").process(
-        Everything(), OUTPUT, event_time="ts", max_parallelism=1, side_outputs=TAGS
+    result = key_by(bounded(spark, rows, SCHEMA), "key").process(
+        Everything(),
+        OUTPUT,
+        event_time="ts",
+        max_parallelism=1,
+        side_outputs=TAGS,
+        state_backend=backend(),
     )
-    one = one.persist()
-    ordered = sorted(enumerate(rows), key=lambda row: (row[1][1], row[0]))
-    from pyflinklike import Row
-
-    elements = [
-        (Row(key=k, ts=t, page=p, n=n), int((t - at(0)).total_seconds() * 1000 + 0.5))
-        for _, (k, t, p, n) in ordered
-    ]
+    result = result.persist()
+    elements = [Row(**dict(zip(("key", "ts", "page", "n"), row))) for row in rows]
     with harness() as model:
-        model.process_elements(elements)
-        model.end_of_input()
+        model_batch(model, [elements], "ts")
         changelogs = {tag.tag_id: logged(model.side_output(tag)) for tag in TAGS}
         main = rows_of(model.output)
 
-    assert main == rows_of(main_output(one).collect())
+    assert main == rows_of(main_output(result).collect())
     for tag in TAGS:
-        assert changelogs[tag.tag_id] == logged(get_side_output(one, tag).collect())
-    keys = get_side_output(one, COUNTS.changelog_tag).schema["key"].dataType.simpleString()
+        assert changelogs[tag.tag_id] == logged(get_side_output(result, tag).collect())
+    keys = get_side_output(result, COUNTS.changelog_tag).schema["key"].dataType.simpleString()
     assert keys == "struct<current_key:string,key:string>"
-    one.unpersist()
+    result.unpersist()
 
 
 def test_a_changelog_of_several_key_columns_has_them_in_its_key(spark):
