@@ -135,8 +135,10 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_store(self, store_descriptor: Any) -> Any:
         """The store declared so; the same one for the same declaration."""
         name = getattr(store_descriptor, "name", None)
-        if name in self.assembled:
-            msg = f"{name!r} is already declared as a state, got a store of that name; rename one"
+        # A store's other tables are called `<name>/...`.
+        taken = [each for each in self.assembled if each.partition("/")[0] == name]
+        if taken:
+            msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
             raise DeclarationError(msg)
         store = self.stores.open(store_descriptor)
         if self.stores not in self.sweeping_every_record:

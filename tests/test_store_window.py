@@ -228,6 +228,18 @@ def test_whole_segments_of_other_keys_leave_at_a_compaction():
     player.close()
 
 
+def test_many_segments_are_found_as_few_are():
+    """Forwards, backwards, and within bounds."""
+    store = InMemoryWindowStore(1, retention=3_600_000, segments=61)
+    starts = list(range(0, 3_600_000, 240_000))
+    for start in starts:
+        store.put("a", start, start)
+
+    assert starts == [start for start, _ in store.fetch("a")]
+    assert starts[::-1] == [each.start for each in store.all(reverse=True)]
+    assert starts[2:9] == [start for start, _ in store.fetch("a", starts[2], starts[8])]
+
+
 def test_the_boundary_of_expiry():
     """W=3, R=120000, ST=140000: starts up to 20000 are dropped and hidden, 20001 is alive."""
     store = InMemoryWindowStore(3, retention=120_000)

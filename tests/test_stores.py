@@ -195,6 +195,9 @@ def test_a_store_is_made_once():
         context.get_state(ValueStateDescriptor("state", LONG))
         with pytest.raises(DeclarationError, match="already declared as a state"):
             context.get_store(KeyValueStoreDescriptor("state", TEXT, LONG))
+        context.get_state(ValueStateDescriptor("w/time", LONG))
+        with pytest.raises(DeclarationError, match="'w/time' is already declared as a state"):
+            context.get_store(WindowStoreDescriptor("w", TEXT, LONG, window_size=1))
 
 
 def test_the_names_of_1f_are_all_there():

@@ -37,6 +37,7 @@ Found = tuple[bytes, Entry]
 
 _SWEEPS_PER_RETENTION = 16
 _PEEK = 16
+_FEW = 8
 
 
 class SegmentedStore(StateStore):
@@ -226,7 +227,8 @@ class SegmentedStore(StateStore):
             last = now if time_to is None or now is None else min(now, time_to)
             if last is not None:
                 few = range(time_from // self._width, last // self._width + 1)
-                return reversed(few) if reverse else iter(few)
+                if len(few) <= _FEW:
+                    return reversed(few) if reverse else iter(few)
         begin = None if time_from is None else encode_int(time_from // self._width)
         end = None if time_to is None else encode_int(time_to // self._width) + LAST
         segments = []
