@@ -16,8 +16,8 @@ A segment is a fixed header and a body of sections:
 
 The schema of the batches follows from the declaration, so the common small
 segment repeats no schema.  A column that would say nothing is left out: user
-keys of single entries, stamps without TTL, operations where all are puts.  A
-body large enough to gain is compressed with LZ4.
+keys of single entries, keys where entries belong to the group, stamps without TTL,
+operations where all are puts.  A body large enough to gain is compressed with LZ4.
 
 Every entry is data: reading a segment runs no code of its choosing.  Only a
 state declared with `Types.PICKLED_BYTE_ARRAY()` unpickles its own values.
@@ -35,7 +35,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.table import GROUP_KEY, MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
@@ -77,7 +77,7 @@ class Declaration:
         name: Of the state.
         kind: Of the state, as its descriptor's `kind`.
         shape: Value of the table's `Shape`.
-        key: Signature of the key type.
+        key: Signature of the key type, or empty where entries belong to the key group.
         user_key: Signature of the user key type, or empty.
         value: Signature of the value type, or empty.
     """
@@ -96,10 +96,15 @@ class Declaration:
             name=spec.name,
             kind=spec.kind,
             shape=spec.shape.value,
-            key=key_type.signature,
+            key="" if spec.per_group else key_type.signature,
             user_key=spec.user_key_type.signature if spec.user_key_type else "",
             value=spec.value_type.signature if spec.value_type else "",
         )
+
+    @property
+    def per_group(self) -> bool:
+        """Whether the entries belong to the key group and not to a key."""
+        return not self.key
 
     def check(self, declared: Declaration) -> None:
         """Refuse a program that declares the table otherwise.
@@ -217,7 +222,8 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
         IncompatibleStateError: An entry cannot be written as the state's type.
     """
     spec = changes.spec
-    keys, user_keys, entries = changes.keys, changes.user_keys, changes.entries
+    keys: list[Any] = changes.keys
+    user_keys, entries = changes.user_keys, changes.entries
     operations: list[int] | None = None
     if changes.cleared or MISSING in entries:
         cleared = len(changes.cleared)
@@ -232,7 +238,7 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
     flags |= _HAS_OPERATIONS if operations is not None else 0
     schema = _schema(spec, key_type, flags)
     try:
-        columns = [key_type.to_arrow(keys)]
+        columns = [] if spec.per_group else [key_type.to_arrow(keys)]
         if spec.shape is not Shape.SINGLE:
             columns.append((spec.user_key_type or _LONG).to_arrow(user_keys))
         if spec.value_type is not None:
@@ -303,7 +309,7 @@ def decode_entries(
     batch = read_batch(section, spec, key_type, where)
     columns = iter(batch.columns)
     rows = batch.num_rows
-    keys = key_type.from_arrow(next(columns))
+    keys = [GROUP_KEY] * rows if spec.per_group else key_type.from_arrow(next(columns))
     user_keys: list[Any] = [None] * rows
     if spec.shape is not Shape.SINGLE:
         user_keys = (spec.user_key_type or _LONG).from_arrow(next(columns))
@@ -339,7 +345,8 @@ def _schema(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Schema
 
 
 def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
-    yield pa.field("key", key_type.arrow_type)
+    if not spec.per_group:
+        yield pa.field("key", key_type.arrow_type)
     if spec.shape is not Shape.SINGLE:
         yield pa.field("user_key", (spec.user_key_type or _LONG).arrow_type)
     if spec.value_type is not None:

@@ -11,6 +11,7 @@ name the culprit, because that decides who has to act:
 * `UserFunctionError`: the user's own code raised; the cause is chained.
 * `OutputError`: the user's code yielded something that does not fit the output type.
 * `IncompatibleStateError`, `CorruptStateError`: what was restored cannot be used.
+* `StateStoreError` and its children: a store of `pyflinklike.stores` was used as it cannot be.
 * `HostError`: Spark refused, or is not set up for what is asked of it.
 
 A message is one sentence of rule, what was got, and the remedy.
@@ -20,16 +21,27 @@ from __future__ import annotations
 
 __all__ = [
     "CorruptStateError",
+    "CursorClosedError",
     "DeclarationError",
     "DeclarationTypeError",
     "DeclarationValueError",
     "HostError",
     "IncompatibleStateError",
+    "KeyDecodeError",
+    "NullKeyError",
     "OutputError",
     "PyflinklikeError",
     "StateAccessError",
+    "StateStoreError",
     "StateValueError",
+    "StoreClosedError",
+    "StoreMigratedError",
+    "StoreNotInitializedError",
+    "StoreValueError",
+    "UnknownStoreError",
+    "UpsertError",
     "UserFunctionError",
+    "ValueDecodeError",
 ]
 
 
@@ -75,3 +87,49 @@ class CorruptStateError(PyflinklikeError):
 
 class HostError(PyflinklikeError):
     """Spark refuses what is asked of it; the message names the setting that mends it."""
+
+
+class StateStoreError(PyflinklikeError):
+    """A store, or a cursor over one, was used in a way it does not allow."""
+
+
+class StoreNotInitializedError(StateStoreError):
+    """A store was used that no function got from `get_store`."""
+
+
+class StoreClosedError(StateStoreError):
+    """A store was used after it was closed; its name and what it is can still be asked."""
+
+
+class CursorClosedError(StateStoreError, RuntimeError):
+    """A cursor was read after it was closed, or after the call in which it was opened."""
+
+
+class StoreMigratedError(StateStoreError):
+    """A store is served by another instance now, as Kafka Streams' InvalidStateStoreException."""
+
+
+class StoreValueError(StateStoreError, ValueError):
+    """A store got a time or a bound out of its range; the store is unchanged."""
+
+
+class UnknownStoreError(StateStoreError, KeyError):
+    """No store of that name was declared."""
+
+    __str__ = Exception.__str__  # a KeyError shows the repr of its message
+
+
+class UpsertError(StateStoreError):
+    """An upsert could not be applied; it is kept as a value, and raised where that is read."""
+
+
+class KeyDecodeError(UpsertError):
+    """The key of an upsert cannot be decoded."""
+
+
+class ValueDecodeError(UpsertError):
+    """The value of an upsert cannot be decoded."""
+
+
+class NullKeyError(UpsertError):
+    """An upsert has no key."""

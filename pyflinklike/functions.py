@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyflinklike.clock import TimeDomain
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.types import TypeInformation, Types
 
 if TYPE_CHECKING:
@@ -132,6 +132,21 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
         """Where this function registers its metrics."""
+
+    # Any: the stores are a layer above this one.  Not abstract: PyFlink's contexts have none.
+    def get_store(self, store_descriptor: Any) -> Any:
+        """The store of `pyflinklike.stores` that is declared so.
+
+        Like a state it is obtained once in `open` and follows the current key by itself;
+        asking twice gives the same store.
+
+        Raises:
+            DeclarationTypeError: It is no descriptor of a store.
+            DeclarationError: The name is taken by something declared otherwise.
+            IncompatibleStateError: What was restored under the name does not fit.
+        """
+        msg = f"{type(self).__name__} has no stores, got {store_descriptor!r}; use state"
+        raise DeclarationError(msg)
 
 
 class TimerService(ABC):

@@ -18,7 +18,7 @@ What the function yields is gathered in `outputs` until the host takes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import GeneratorType
 from typing import Any
 
@@ -40,6 +40,8 @@ from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.outputs import Outputs, check_results
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.table import NO_KEY, Scope, TableSpec
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 from pyflinklike.types import TypeInformation
@@ -73,6 +75,8 @@ class KeyedProcessOperator:
         self.clock = Clock()
         self.scope = Scope()
         self.outputs = Outputs()
+        self.side_outputs_read: Collection[str] | None = None
+        """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
@@ -90,7 +94,20 @@ class KeyedProcessOperator:
             task, self.backend, self.clock, self._on_table
         )
         self._context = CallContext(self.clock, self.scope, key_type, self.timer_service)
-        self.cleanup = StateCleanup(self.runtime_context.assembled, self.clock)
+        self.runtime_context.stores = self.stores = StoreRegistry(
+            StoreContext(
+                self.backend,
+                self.clock,
+                key_type,
+                task.name,
+                self._on_table,
+                lambda tag, value, key: self.outputs.emit_side((tag, value), key),
+                self._wants,
+                self._context.timestamp,
+                self._position,
+            )
+        )
+        self.cleanup = StateCleanup(self.runtime_context.assembled, self.stores, self.clock)
         self.metrics = OperatorMetrics()
         self._user_metrics = MetricIncrements(self.runtime_context.get_metrics_group())
         self._log = KeyGroupLog(
@@ -132,6 +149,7 @@ class KeyedProcessOperator:
             msg = f"{self._name()}.close failed: {type(error).__name__}: {error}"
             raise UserFunctionError(msg) from error
         finally:
+            self.stores.close()
             self.backend.close()
 
     def abandon(self) -> None:
@@ -199,6 +217,8 @@ class KeyedProcessOperator:
     ) -> Head | None:
         """Log what changed in the current group; the head now, None where there is none.
 
+        It ends the group's micro-batch: stores flush, which may add to the outputs.
+
         Args:
             store: The host's, of that group.
             head: Read from the store.
@@ -206,6 +226,7 @@ class KeyedProcessOperator:
             sweep_at: What `cleanup.sweep` returned.
         """
         assert self._group is not None
+        self.stores.flush()
         head = self._log.commit(store, head, self._group, wake_at, sweep_at)
         timers = self.event_timers.count() + self.processing_timers.count()
         self.metrics.timers += timers
@@ -233,6 +254,12 @@ class KeyedProcessOperator:
         contents = [self.cleanup.without_expired(each) for each in self.backend.contents()]
         copy = KeyGroup(self._group.index, pending=self._group.pending)
         return self._log.snapshot(copy, [each for each in contents if len(each)]).to_bytes()
+
+    def _wants(self, tag_id: str) -> bool:
+        return self.side_outputs_read is None or tag_id in self.side_outputs_read
+
+    def _position(self) -> dict[int, int]:
+        return {} if self._group is None else {self._group.index: self._group.next_sequence}
 
     def _on_table(self, spec: TableSpec) -> None:
         self._specs.append(spec)

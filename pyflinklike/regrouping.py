@@ -32,7 +32,7 @@ from pyflinklike.changelog import (
 )
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.savepoint import sections_of
+from pyflinklike.savepoint import refuse_shared, sections_of
 from pyflinklike.table import Shape, TableSpec
 from pyflinklike.timers import timers_table
 from pyflinklike.types import TypeInformation, Types
@@ -56,11 +56,12 @@ def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Se
     Raises:
         IncompatibleStateError: A key does not fit the type.
     """
-    stored = {declaration.key for declaration in snapshot.declarations.values()}
+    declarations = snapshot.declarations.values()
+    stored = {each.key for each in declarations if not each.per_group}
     wanted = key_type.signature
     if not any(_ANY_KEY in (key, wanted) for key in stored - {wanted}):
         return snapshot
-    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), where)
+    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), 1, where)
     return groups.get(0, Segment(snapshot.nonce, b""))
 
 
@@ -68,6 +69,7 @@ def regrouped(
     snapshot: Segment,
     key_type: TypeInformation,
     group_of: Callable[[list[Any]], Sequence[int]],
+    max_parallelism: int,
     where: str,
 ) -> dict[int, Segment]:
     """A snapshot taken apart by key group.
@@ -76,6 +78,7 @@ def regrouped(
         snapshot: Of all key groups, or of a harness.
         key_type: Of the keys in the result.
         group_of: Tells the key groups of keys, which it is given in the user's form.
+        max_parallelism: The number of key groups.
         where: Which snapshot, for messages.
 
     Returns:
@@ -83,10 +86,15 @@ def regrouped(
 
     Raises:
         CorruptStateError: The snapshot is damaged.
-        IncompatibleStateError: A key does not fit the type, or the type of a state is unknown.
+        IncompatibleStateError: A key does not fit the type, the type of a state is unknown, or
+            entries that belong to no key cannot be told apart by key group.
     """
     tables: dict[str, _Table] = {}
+    shared: list[Section] = []
     for section in sections_of([snapshot], where):
+        if section.declaration.per_group:
+            shared.append(section)
+            continue
         table = tables.get(section.declaration.name)
         if table is None:
             table = tables[section.declaration.name] = _Table(section.declaration)
@@ -101,6 +109,15 @@ def regrouped(
             segment = segments.setdefault(index, Segment(os.urandom(16), b""))
             segment.declarations[table_id] = table.declaration
             segment.sections.append((table_id, payload))
+    if shared:
+        if max_parallelism > 1:
+            raise refuse_shared(shared[0].declaration, where)
+        segment = segments.setdefault(0, Segment(os.urandom(16), b""))
+        ids: dict[str, int] = {}
+        for section in shared:
+            table_id = ids.setdefault(section.declaration.name, len(tables) + len(ids))
+            segment.declarations[table_id] = section.declaration
+            segment.sections.append((table_id, section.payload))
     return segments
 
 

@@ -19,10 +19,11 @@ from pyflinklike.descriptors import (
     ValueStateDescriptor,
     assemble,
 )
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.functions import RuntimeContext
 from pyflinklike.metrics import MetricGroup
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.table import KeyedStateBackend, TableSpec
 from pyflinklike.ttl import TtlTable
 
@@ -78,8 +79,10 @@ class OperatorRuntimeContext(RuntimeContext):
         """The states made so far, by name."""
         self.ttl_tables: list[TtlTable] = []
         """The TTL layers among them."""
-        self.sweeping_every_record: list[TtlTable] = []
-        """TTL layers that want to clean up at every record."""
+        self.sweeping_every_record: list[TtlTable | StoreRegistry] = []
+        """What wants to clean up at every record: TTL layers, and the stores if there are any."""
+        self.stores: StoreRegistry
+        """The stores made so far; the operator sets it."""
 
     def get_task_name(self) -> str:
         """The name of the operator."""
@@ -131,6 +134,19 @@ class OperatorRuntimeContext(RuntimeContext):
         """The aggregating state declared so; the same one for the same declaration."""
         return self._get(state_descriptor, AggregatingStateDescriptor)  # type: ignore[no-any-return]
 
+    def get_store(self, store_descriptor: Any) -> Any:
+        """The store declared so; the same one for the same declaration."""
+        name = getattr(store_descriptor, "name", None)
+        # A store's other tables are called `<name>/...`.
+        taken = [each for each in self.assembled if each.partition("/")[0] == name]
+        if taken:
+            msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
+            raise DeclarationError(msg)
+        store = self.stores.open(store_descriptor)
+        if self.stores not in self.sweeping_every_record:
+            self.sweeping_every_record.append(self.stores)
+        return store
+
     def _get(self, descriptor: D, wanted: type[D]) -> Any:
         if not isinstance(descriptor, wanted):
             msg = f"this getter takes a {wanted.__name__}, got {descriptor!r}; use its own getter"
@@ -138,6 +154,12 @@ class OperatorRuntimeContext(RuntimeContext):
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
             return assembled.checked(descriptor)
+        if descriptor.name in self.stores:
+            msg = (
+                f"{descriptor.name!r} is already declared as a store, or part of one, "
+                "got a state of that name; rename one"
+            )
+            raise DeclarationError(msg)
         assembled = assemble(descriptor, self._backend, self._clock)
         self.assembled[descriptor.name] = assembled
         if assembled.ttl is not None:

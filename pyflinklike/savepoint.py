@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pyflinklike.changelog import Section, Segment, read_segment
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.changelog import Declaration, Section, Segment, read_segment
+from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.group_store import Head
 
-__all__ = ["merge", "read_log", "sections_of"]
+__all__ = ["merge", "read_log", "refuse_shared", "sections_of"]
 
 _MAX_BYTES = 2**31 - 1
 
@@ -78,15 +78,19 @@ def merge(logs: Mapping[str, Sequence[Segment]]) -> bytes:
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
-        IncompatibleStateError: A state was declared differently in two key groups.
+        IncompatibleStateError: A state was declared differently in two key groups, or two
+            have entries that belong to no key.
         HostError: The savepoint would be larger than 2 GiB.
     """
     merged = Segment(os.urandom(16), b"")
     ids: dict[str, int] = {}
     size = 0
+    owners: dict[str, str] = {}
     for where, log in logs.items():
         for section in sections_of(log, where):
             declaration = section.declaration
+            if declaration.per_group and owners.setdefault(declaration.name, where) != where:
+                raise refuse_shared(declaration, where)
             table_id = ids.setdefault(declaration.name, len(ids))
             merged.declarations.setdefault(table_id, declaration).check(declaration)
             merged.sections.append((table_id, section.payload))
@@ -98,3 +102,12 @@ def merge(logs: Mapping[str, Sequence[Segment]]) -> bytes:
         )
         raise HostError(msg)
     return merged.to_bytes()
+
+
+def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
+    """The error for entries of a key group that would have to be split or merged."""
+    return IncompatibleStateError(
+        f"{where}: what a savepoint holds must belong to keys where there are several key groups, "
+        f'got {declaration.name!r} of scope "partition"; use scope "key", or go on from the '
+        "checkpoint itself"
+    )

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.descriptors import Assembled
+from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.table import Shape, TableChanges
 from pyflinklike.ttl import TtlTable
 
@@ -29,11 +30,15 @@ class StateCleanup:
 
     Args:
         assembled: The states, by name; they may become more.
+        stores: Drop what their retention has passed by themselves.
         clock: Tells the time.
     """
 
-    def __init__(self, assembled: Mapping[str, Assembled], clock: Clock) -> None:
+    def __init__(
+        self, assembled: Mapping[str, Assembled], stores: StoreRegistry, clock: Clock
+    ) -> None:
         self._assembled = assembled
+        self._stores = stores
         self._clock = clock
 
     def now(self) -> int:
@@ -49,6 +54,7 @@ class StateCleanup:
         """Delete expired entries wherever background cleanup may."""
         for ttl in self._in_background():
             ttl.drop_expired()
+        self._stores.drop_expired()
 
     def sweep(self, domain: TimeDomain, due: int | None) -> int | None:
         """Delete what has expired if it is time to, and say when it is time again.

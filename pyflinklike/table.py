@@ -15,6 +15,12 @@ without a nested map:
 * `Shape.MAP`: entries under user keys (map state, timers);
 * `Shape.LIST`: entries under ascending int positions, extended by `append`.
 
+A table may say two things more of itself.  An *ordered* one is a `MAP` under user
+keys of bytes that also answers `range`; a backend keeps its order only if that is
+asked for.  The entries of one *per group* belong to the key group and not to a key:
+each key of the group sees them all, and like all others they can be touched only
+while some key is current.
+
 Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
 
 1. Absence is `MISSING`, never `None`; `None` is data.
@@ -24,6 +30,7 @@ Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
 4. Where no key is current, every verb raises `StateAccessError`.
 5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB);
    users are told it is unspecified.  A `LIST` table iterates by position.
+6. `range` of an ordered table gives what was there when it was called, in order.
 """
 
 from __future__ import annotations
@@ -38,11 +45,14 @@ from pyflinklike.errors import StateAccessError
 from pyflinklike.types import TypeInformation
 
 __all__ = [
+    "GROUP_KEY",
     "MISSING",
     "NO_KEY",
     "RESERVED_PREFIX",
+    "CurrentKey",
     "Entry",
     "KeyedStateBackend",
+    "OrderedTable",
     "Scope",
     "Shape",
     "Table",
@@ -99,6 +109,31 @@ class Scope:
     key: Hashable = NO_KEY
 
 
+class CurrentKey(Protocol):
+    """What a table asks for the key it looks under."""
+
+    @property
+    def key(self) -> Hashable:
+        """The frozen key, or `NO_KEY`, which cannot be hashed."""
+
+
+GROUP_KEY: Final = None
+"""Stands for the key where entries belong to the key group; no key is None."""
+
+
+@attrs.frozen
+class _GroupScope:
+    """One key for all keys of a group, while any is current."""
+
+    _scope: Scope
+
+    @property
+    def key(self) -> Hashable:
+        """`GROUP_KEY`; hashing the current key refuses an access without one."""
+        hash(self._scope.key)
+        return GROUP_KEY
+
+
 class Shape(Enum):
     """How many entries a table keeps under one key."""
 
@@ -118,6 +153,8 @@ class TableSpec:
         value_type: Type of an entry's value, or None where entries carry none.
         user_key_type: Type of the user keys of a `MAP`, else None.
         stamped: Whether an entry is `(stamp in ms, value)` rather than the value.
+        ordered: Whether `range` is asked of it: a `MAP` under user keys of bytes.
+        per_group: Whether its entries belong to the key group and not to a key.
     """
 
     name: str
@@ -126,6 +163,12 @@ class TableSpec:
     value_type: TypeInformation | None = None
     user_key_type: TypeInformation | None = None
     stamped: bool = False
+    ordered: bool = False
+    per_group: bool = False
+
+    def key_in(self, scope: Scope) -> CurrentKey:
+        """What tells a table of this spec which key to look under."""
+        return _GroupScope(scope) if self.per_group else scope
 
 
 class Table(Protocol):
@@ -188,6 +231,27 @@ class Table(Protocol):
         """How many entries the key group holds in this table."""
 
 
+class OrderedTable(Table, Protocol):
+    """A table whose spec says `ordered`."""
+
+    def range(
+        self,
+        begin: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> Iterable[tuple[bytes, Entry]]:
+        """User keys and entries of an ordered table, by the unsigned order of the keys' bytes.
+
+        Args:
+            begin: The first user key that may be given; None for the first there is.
+            end: The first one that may not be given any more; None for no end.
+            backwards: Whether the last ones come first.
+            limit: How many to give at most.
+        """
+
+
 @attrs.define
 class TableChanges:
     """Final states of the entries of one table that changed, for the changelog.
@@ -217,9 +281,11 @@ class KeyedStateBackend(Protocol):
     """The tables of one operator, pointed at one key group at a time."""
 
     scope: Scope
+    is_persistent: bool
+    """Whether working state lies on a disk rather than in memory."""
 
     def table(self, spec: TableSpec) -> Table:
-        """The table of a state, created at its first use."""
+        """The table of a state, created at its first use; an `OrderedTable` if its spec says so."""
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
         """Point every table at the working state of a key group.

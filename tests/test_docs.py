@@ -20,7 +20,15 @@ from typing import NamedTuple
 import pytest
 
 import pyflinklike
-from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, errors, metrics, testing
+from pyflinklike import (
+    KeyedProcessFunction,
+    StateTtlConfig,
+    Types,
+    errors,
+    metrics,
+    stores,
+    testing,
+)
 from pyflinklike.functions import KeyedStateStore
 from pyflinklike.testing import strategies
 
@@ -251,6 +259,34 @@ def test_the_reference_describes_the_entry_to_spark():
     expected = [*map(signature, functions), *members(host.KeyedStream)]
 
     assert [] == missing("api.md", expected)
+
+
+@pytest.mark.parametrize("name", stores.__all__)
+def test_the_reference_describes_the_stores(name):
+    """Every public name, the members of classes, and how descriptors are made."""
+    public = getattr(stores, name)
+    expected = []
+    if inspect.isfunction(public) or name.endswith("Descriptor"):
+        expected = [signature(public)]
+    elif inspect.isclass(public) and issubclass(public, (stores.StateStore, stores.Cursor)):
+        bases = [each for each in public.__mro__ if each.__name__ == "SegmentedStore"]
+        expected = [each for cls in [public, *bases] for each in members(cls)]
+    runtime = {"init(context)", "abandon()", "drop_expired()"}
+
+    assert [] == missing("stores.md", [each for each in expected if each not in runtime])
+    assert re.search(rf"`{name}\b", (REFERENCE / "stores.md").read_text(encoding="utf-8"))
+
+
+def test_the_reference_maps_all_of_kafka_streams():
+    """Every numbered function and option of the documents that ask for the stores."""
+    text = (REFERENCE / "stores.md").read_text(encoding="utf-8")
+    numbers = [
+        f"{part}{n:02}"
+        for part, last in (("A", 14), ("B", 22), ("D", 6))
+        for n in range(1, last + 1)
+    ]
+
+    assert numbers == re.findall(r"^\| ([ABD]\d\d) \|", text, re.MULTILINE)
 
 
 def test_the_reference_describes_every_error():

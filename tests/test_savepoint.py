@@ -32,6 +32,7 @@ from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.regrouping import regrouped, timer_domains, with_keys_of
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.savepoint import merge, read_log
+from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.group_store import InMemoryGroupStore
 from pyflinklike.testing.strategies import keys, type_infos, values_of
@@ -82,7 +83,7 @@ class Stream:
         self.stores = [InMemoryGroupStore() for _ in range(max_parallelism)]
         if savepoint is not None:
             snapshot = read_segment(savepoint, "savepoint")
-            segments = regrouped(snapshot, key_type, self.groups_of, "savepoint")
+            segments = regrouped(snapshot, key_type, self.groups_of, len(self.stores), "savepoint")
             for index, segment in segments.items():
                 self.operator.begin(segment, index)
                 self.operator.commit(self.stores[index], None, None)
@@ -532,7 +533,7 @@ def test_any_keys_are_taken_apart(some):
         driver.of(key).update(number)
     snapshot = read_segment(driver.harness.snapshot(), "snapshot")
     groups = regrouped(
-        snapshot, AnyKeyTypeInfo(), lambda found: list(range(len(found))), "snapshot"
+        snapshot, AnyKeyTypeInfo(), lambda found: list(range(len(found))), len(some), "snapshot"
     )
     found = [
         again.of(key).value()
@@ -593,7 +594,7 @@ def test_two_declared_key_types_are_not_each_others():
             key_type=Types.STRING(),
         )
     with pytest.raises(IncompatibleStateError, match=r"keeps the key type .* 'Long', got 'String'"):
-        regrouped(longs, Types.STRING(), lambda some: [0] * len(some), "savepoint")
+        regrouped(longs, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint")
 
 
 def test_a_snapshot_that_fits_is_left_as_it_is():
@@ -617,7 +618,7 @@ def test_the_domains_of_timers_are_told():
         [Record("b", lambda _, ctx: ctx.timer_service().delete_processing_time_timer(5))], 0, 0
     )
     snapshot = read_segment(stream.savepoint(), "savepoint")
-    groups = regrouped(snapshot, Types.STRING(), lambda some: [0] * len(some), "savepoint")
+    groups = regrouped(snapshot, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint")
     assert {TimeDomain.EVENT_TIME} == timer_domains(groups.values())
 
 
@@ -714,3 +715,58 @@ def test_a_savepoint_has_a_size_that_one_value_can_have(monkeypatch):
     monkeypatch.setattr("pyflinklike.savepoint._MAX_BYTES", size - 1)
     with pytest.raises(HostError, match="smaller than 2 GiB"):
         merge({"group 0": [snapshot]})
+
+
+# Entries that belong to no key
+
+
+class Shared(KeyedProcessFunction):
+    """Counts all records of the key group in one store, and those of each key in another."""
+
+    def open(self, runtime_context):
+        self.counts = [
+            runtime_context.get_store(
+                KeyValueStoreDescriptor(scope, Types.STRING(), Types.LONG(), scope=scope)
+            )
+            for scope in ("partition", "key")
+        ]
+
+    def process_element(self, value, ctx):
+        for counts in self.counts:
+            counts.put("all", (counts.get("all") or 0) + 1)
+        yield tuple(counts.get("all") for counts in self.counts)
+
+
+def _shared_by(*keys, **options):
+    harness = KeyedProcessHarness(Shared(), key_selector=str, **options)
+    return harness, [harness.process_element(key)[-1] for key in keys]
+
+
+@pytest.mark.parametrize("key_type", [None, Types.STRING()])
+def test_entries_of_no_key_are_in_the_snapshot_of_a_harness(key_type):
+    """Whatever becomes of the keys' type."""
+    harness, _ = _shared_by("a", "b", "a")
+    _, seen = _shared_by("a", "c", restore=harness.snapshot(), key_type=key_type)
+
+    assert [(4, 3), (5, 1)] == seen
+
+
+def test_entries_of_no_key_cannot_be_taken_apart_by_key_group():
+    """Nothing says which of several key groups they are of."""
+    harness, _ = _shared_by("a", "b")
+    snapshot = read_segment(harness.snapshot(), "savepoint")
+
+    with pytest.raises(IncompatibleStateError, match=r"got 'partition' of scope .*use scope"):
+        regrouped(snapshot, Types.STRING(), lambda some: [0] * len(some), 2, "savepoint")
+
+
+def test_entries_of_no_key_cannot_be_merged():
+    """Those of two key groups may be under the same key of the store."""
+    logs = {}
+    for name in ("key group 0", "key group 1"):
+        harness, _ = _shared_by("a")
+        logs[name] = [read_segment(harness.snapshot(), name)]
+
+    with pytest.raises(IncompatibleStateError, match=r"key group 1: .*got 'partition' of scope"):
+        merge(logs)
+    assert merge({"key group 0": logs["key group 0"]})

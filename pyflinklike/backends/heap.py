@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap_tables import HeapTableData, ManyTable, SingleTable, new_table
+from pyflinklike.backends.heap_ordered import new_table
+from pyflinklike.backends.heap_tables import HeapTableData, ManyTable, SingleTable
 from pyflinklike.backends.warm import WARM_GROUPS
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup
@@ -56,6 +57,8 @@ class HashMapStateBackend(StateBackend):
 
 class HeapKeyedStateBackend:
     """Tables over dicts, pointed at the dicts of one key group at a time."""
+
+    is_persistent = False
 
     def __init__(self, scope: Scope, owner: str, max_warm_bytes: int) -> None:
         self.scope = scope

@@ -17,9 +17,9 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
-__all__ = ["HeapTableData", "ManyTable", "SingleTable", "new_table"]
+__all__ = ["HeapTableData", "ManyTable", "SingleTable"]
 
 _PUT, _DELETED, _REBORN = range(3)
 
@@ -39,6 +39,7 @@ class HeapTableData:
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
         cursor: Where the running sweep goes on.
+        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
     """
 
     spec: TableSpec
@@ -47,6 +48,7 @@ class HeapTableData:
     cleared: dict[Any, None] = attrs.field(factory=dict)
     size: int = 0
     cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+    sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
 
 
 class SingleTable:
@@ -54,7 +56,7 @@ class SingleTable:
 
     __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
 
-    def __init__(self, spec: TableSpec, scope: Scope) -> None:
+    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
         self.spec = spec
         self._scope = scope
         self.point_at(HeapTableData(spec))
@@ -160,7 +162,7 @@ class ManyTable:
 
     __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
 
-    def __init__(self, spec: TableSpec, scope: Scope) -> None:
+    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
         self.spec = spec
         self._scope = scope
         self.point_at(HeapTableData(spec))
@@ -313,11 +315,6 @@ class ManyTable:
                 size += user_key not in mine
                 mine[user_key] = entry
         self._data.size = size
-
-
-def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
-    """The table for a shape."""
-    return (SingleTable if spec.shape is Shape.SINGLE else ManyTable)(spec, scope)
 
 
 def _missing_for(keys: Iterable[Any]) -> list[Any]:

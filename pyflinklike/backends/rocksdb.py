@@ -22,8 +22,9 @@ from typing import Any
 import attrs
 
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.rocksdb_many import RocksManyTable, new_table
+from pyflinklike.backends.rocksdb_many import RocksManyTable
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
+from pyflinklike.backends.rocksdb_ordered import new_table
 from pyflinklike.backends.rocksdb_single import RocksSingleTable, RocksTableData
 from pyflinklike.backends.rocksdb_store import LocalStore, require_rocksdict
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
@@ -168,6 +169,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 class RocksDBKeyedStateBackend:
     """Tables over one RocksDB, which is opened when it is first needed."""
+
+    is_persistent = True
 
     def __init__(
         self, scope: Scope, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions

@@ -13,11 +13,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyflinklike.backends.rocksdb_keys import decode, encode
-from pyflinklike.backends.rocksdb_single import UNKNOWN, RocksSingleTable, RocksTable, dump, load
+from pyflinklike.backends.rocksdb_single import UNKNOWN, RocksTable, dump, load
 from pyflinklike.backends.rocksdb_store import LocalStore
-from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.table import MISSING, CurrentKey, Entry, Shape, TableChanges, TableSpec
 
-__all__ = ["RocksManyTable", "new_table"]
+__all__ = ["RocksManyTable"]
 
 _position = struct.Struct(">Q")
 
@@ -25,7 +25,9 @@ _position = struct.Struct(">Q")
 class RocksManyTable(RocksTable):
     """Entries under user keys, or under positions, per key."""
 
-    def __init__(self, spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore]) -> None:
+    def __init__(
+        self, spec: TableSpec, scope: CurrentKey, opened: Callable[[], LocalStore]
+    ) -> None:
         super().__init__(spec, scope, opened)
         self._is_list = spec.shape is Shape.LIST
         self._encode: Callable[[Any], bytes] = _position.pack if self._is_list else encode
@@ -269,12 +271,3 @@ class RocksManyTable(RocksTable):
             for user_key in touched:
                 entry = mine[user_key]
                 yield begin + self._encode(user_key), None if entry is MISSING else dump(entry)
-
-
-def new_table(
-    spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore]
-) -> RocksSingleTable | RocksManyTable:
-    """The table for a shape."""
-    if spec.shape is Shape.SINGLE:
-        return RocksSingleTable(spec, scope, opened)
-    return RocksManyTable(spec, scope, opened)

@@ -21,7 +21,7 @@ import attrs
 
 from pyflinklike.backends.rocksdb_keys import decode, encode
 from pyflinklike.backends.rocksdb_store import LocalStore
-from pyflinklike.table import MISSING, Entry, Scope, TableChanges, TableSpec
+from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["UNKNOWN", "RocksSingleTable", "RocksTable", "RocksTableData", "dump", "load"]
 
@@ -56,6 +56,7 @@ class RocksTableData:
         cleared: Keys cleared as a whole, not logged yet.
         ends: The position that an element appended to a list gets.
         rest: What the running sweep has still to look at in here.
+        sorted: Key to the user keys in here in order, with the dict they are of (ordered tables).
     """
 
     is_based: bool = False
@@ -69,12 +70,15 @@ class RocksTableData:
     cleared: dict[Any, None] = attrs.field(factory=dict)
     ends: dict[Any, int] = attrs.field(factory=dict)
     rest: Iterator[Any] | None = None
+    sorted: dict[Any, tuple[dict[Any, Any], list[bytes]]] = attrs.field(factory=dict)
 
 
 class RocksTable:
     """What both shapes share."""
 
-    def __init__(self, spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore]) -> None:
+    def __init__(
+        self, spec: TableSpec, scope: CurrentKey, opened: Callable[[], LocalStore]
+    ) -> None:
         self.spec = spec
         self._scope = scope
         self._opened = opened

@@ -133,6 +133,17 @@ class LocalStore:
         except Exception as error:
             raise self._failed(error) from error
 
+    def items_backwards(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """What `items` gives, from its end to its beginning."""
+        try:
+            for key, value in self._db.items(backwards=True, from_key=end):
+                if key < begin:
+                    break
+                if key < end:
+                    yield key, value
+        except Exception as error:
+            raise self._failed(error) from error
+
     def keys_backwards(self, begin: bytes, end: bytes) -> Iterator[bytes]:
         """The keys from `end` down to `begin`."""
         try:

@@ -46,6 +46,7 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
                 plan.function, plan.state_backend, plan.key_type, task, plan.plan_id
             ),
         )
+        runner.operator.side_outputs_read = plan.layout.sides
         runner.operator.open()
         try:
             for batch in batches:
@@ -87,6 +88,7 @@ class _BatchRunner:
         if self._index is None:
             return []
         self.operator.advance_watermark(MAX_WATERMARK)
+        self.operator.stores.flush()
         return self._outputs()
 
     def _outputs(self) -> list[pa.RecordBatch]:

@@ -184,14 +184,18 @@ def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Arr
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
     if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):
-        names = [kind.field(index).name for index in range(kind.num_fields)]
-        values = [
-            dict(zip(names, value, strict=True)) if isinstance(value, tuple) else value
-            for value in values
-        ]
+        values = [_named(value, kind) for value in values]
     if _holds_timestamps(kind):
         values = [_zoned(value, kind, time_zone) for value in values]
     return pa.array(values, kind)
+
+
+def _named(value: Any, kind: pa.DataType) -> Any:
+    """A tuple as a mapping of the fields of a struct, with its own structs likewise."""
+    if not isinstance(value, tuple) or not pa.types.is_struct(kind):
+        return value
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    return {field.name: _named(part, field.type) for field, part in zip(fields, value, strict=True)}
 
 
 def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:

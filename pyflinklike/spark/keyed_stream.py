@@ -40,7 +40,7 @@ from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
 from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.spark.savepoints import initial_state
-from pyflinklike.spark.schema import key_type_of, output_schema
+from pyflinklike.spark.schema import changelog_schema, key_type_of, output_schema
 from pyflinklike.spark.settings import partitions_of, prepare_session, time_zone_of
 from pyflinklike.spark.timer_use import uses_processing_timers
 from pyflinklike.spark.transform import (
@@ -50,6 +50,7 @@ from pyflinklike.spark.transform import (
     Plan,
     TimeMode,
 )
+from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import Types
 
 __all__ = ["KeyedStream", "key_by"]
@@ -158,7 +159,7 @@ class KeyedStream:
         time_zone = time_zone_of(spark)
         layout = OutputLayout(
             output_schema(df, output_type),
-            _side_schemas(df, side_outputs),
+            _side_schemas(df, side_outputs, self._columns),
             time_zone,
             name,
         )
@@ -244,7 +245,9 @@ def _time_mode(
 
 
 def _side_schemas(
-    df: DataFrame, side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+    df: DataFrame,
+    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
+    key_columns: Sequence[str],
 ) -> dict[str, st.StructType]:
     typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
     schemas = {}
@@ -253,6 +256,9 @@ def _side_schemas(
             msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
             raise DeclarationTypeError(msg)
         kind = tag.type_info if declared is None else declared
+        if declared is None and isinstance(tag, ChangelogTag):
+            kind = changelog_schema(df, key_columns, tag)
+            declared = kind
         if declared is None and kind == Types.PICKLED_BYTE_ARRAY():
             msg = (
                 f"a side output needs a type to become columns, got {tag!r} without one; write "

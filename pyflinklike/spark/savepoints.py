@@ -143,7 +143,8 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         return key_groups.of(spark, keys)
 
     snapshot = read_segment(savepoint, "savepoint")
-    groups = regrouped(snapshot, plan.key_type, group_of, "savepoint")
+    max_parallelism = plan.task.max_parallelism
+    groups = regrouped(snapshot, plan.key_type, group_of, max_parallelism, "savepoint")
     refused = plan.time_mode.refused_timers()
     for domain in timer_domains(groups.values()) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"

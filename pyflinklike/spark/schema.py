@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import (
     ListTypeInfo,
     MapTypeInfo,
@@ -21,7 +23,7 @@ from pyflinklike.types import (
 )
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
-__all__ = ["arrow_schema", "arrow_type", "key_type_of", "output_schema"]
+__all__ = ["arrow_schema", "arrow_type", "changelog_schema", "key_type_of", "output_schema"]
 
 _ARROW: dict[type[st.DataType], pa.DataType] = {
     st.BooleanType: pa.bool_(),
@@ -154,6 +156,34 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
     arrow_schema(schema)
     checked: st.StructType = schema
     return checked
+
+
+def changelog_schema(df: DataFrame, key_columns: Sequence[str], tag: ChangelogTag) -> st.StructType:
+    """The Spark schema of a store's `ChangelogRecord`s.
+
+    Args:
+        df: Whose records are keyed.
+        key_columns: By which.
+        tag: Of the store.
+
+    Raises:
+        DeclarationTypeError: Spark does not have the type of the store's keys or values.
+    """
+    what = f"side output {tag.tag_id!r}"
+    parts = [st.StructField(name, _spark_type(each, what)) for name, each in tag.key_fields]
+    if tag.has_current_key:
+        columns = [df.schema[column] for column in key_columns]
+        current = columns[0].dataType if len(columns) == 1 else st.StructType(columns)
+        parts.insert(0, st.StructField("current_key", current))
+    return st.StructType(
+        [
+            st.StructField("store", st.StringType()),
+            st.StructField("key", parts[0].dataType if len(parts) == 1 else st.StructType(parts)),
+            st.StructField("value", _spark_type(tag.value_type, what)),
+            st.StructField("ts", st.LongType()),
+            st.StructField("op", st.StringType()),
+        ]
+    )
 
 
 def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:

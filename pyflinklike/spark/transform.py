@@ -194,6 +194,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 f"{plan.plan_id}/{task.index}",
                 plan.time_mode.refused_timers(),
             )
+            operator.side_outputs_read = plan.layout.sides
             operator.open()
             self._encode = plan.layout.encoder(plan.key_type.thaw_key)
             self._operator = operator

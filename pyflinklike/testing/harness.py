@@ -33,7 +33,7 @@ from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
-from pyflinklike.table import TableChanges
+from pyflinklike.table import GROUP_KEY, TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
@@ -165,7 +165,7 @@ class KeyedProcessHarness:
 
     def compact(self) -> None:
         """What a compaction of the changelog does: drop expired entries in background cleanup."""
-        self._running().cleanup.drop_expired()
+        self._collected(self._running().cleanup.drop_expired)
 
     # Observing
 
@@ -204,12 +204,33 @@ class KeyedProcessHarness:
         return sum(len(encode_entries(each, key_type)) for each in self._contents(name))
 
     def _contents(self, name: str) -> list[TableChanges]:
-        assembled = self._running().runtime_context.assembled
-        if name not in assembled:
+        operator = self._running()
+        assembled = operator.runtime_context.assembled
+        if name not in assembled and name not in operator.stores:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
             raise StateAccessError(msg)
         contents = self._operator.backend.contents()
         return [each for each in contents if each.spec.name == name and len(each)]
+
+    def store(self, name: str, key: Any = None) -> Any:
+        """A store, to be looked into or written between calls.
+
+        Until the next call of the harness `key` is the current key.  What is written is
+        there for good, and its changes are logged by that call.
+
+        Args:
+            name: As it was declared.
+            key: Whose store; not needed where all keys share it (scope "partition").
+
+        Raises:
+            UnknownStoreError: The function has not declared such a store.
+            StateValueError: The key is of a type that cannot be a key.
+        """
+        operator = self._running()
+        store = operator.stores.get(name)
+        shared = key is None and store.scope == "partition"
+        operator.scope.key = GROUP_KEY if shared else operator.frozen_key(key)
+        return store
 
     def num_event_time_timers(self) -> int:
         """How many event timers are registered, over all keys."""
@@ -225,7 +246,9 @@ class KeyedProcessHarness:
 
     def snapshot(self) -> bytes:
         """All state and timers, for `restore`; nothing changes here."""
-        return self._running().snapshot()
+        operator = self._running()
+        self._collected(operator.stores.flush)
+        return operator.snapshot()
 
     def _running(self) -> KeyedProcessOperator:
         if self._closed:
@@ -244,6 +267,7 @@ class KeyedProcessHarness:
     def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
             drive(*arguments)
+            self._operator.stores.flush()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
             outputs = self._operator.take_outputs()

@@ -9,7 +9,7 @@
             return MyStateBackend()
 
 It states the rules of `pyflinklike.table` as tests, for every shape of table:
-absence, values, iteration, access without a key, and what a backend owes the
+absence, values, iteration, ranges, access without a key, and what a backend owes the
 runtime: key groups kept apart, changes drained once, contents that can be taken
 over by any other backend, sweeps that come by every entry.
 
@@ -28,12 +28,14 @@ from pyflinklike.testing.conformance.entries import EntriesConformance
 from pyflinklike.testing.conformance.iteration import IterationConformance
 from pyflinklike.testing.conformance.keys import KeysConformance
 from pyflinklike.testing.conformance.lifecycle import LifecycleConformance
+from pyflinklike.testing.conformance.ranges import RangesConformance
 
 __all__ = ["StateBackendConformance"]
 
 
 # pytest collects from the last base to the first.
 class StateBackendConformance(
+    RangesConformance,
     CleanupConformance,
     ChangesConformance,
     KeysConformance,

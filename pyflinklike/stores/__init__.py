@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores in the manner of Kafka Streams: key-value, LRU, window, session, versioned.
+
+    from pyflinklike.stores import KeyValueStoreDescriptor
+
+    class Count(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.counts = runtime_context.get_store(
+                KeyValueStoreDescriptor("counts", Types.STRING(), Types.LONG())
+            )
+
+        def process_element(self, value, ctx):
+            self.counts[value.page] = self.counts.get(value.page, 0) + 1
+
+A store is declared by a descriptor and used under the current key, as state is.
+"""
+
+from pyflinklike.errors import (
+    CursorClosedError,
+    KeyDecodeError,
+    NullKeyError,
+    StateStoreError,
+    StoreClosedError,
+    StoreMigratedError,
+    StoreNotInitializedError,
+    StoreValueError,
+    UnknownStoreError,
+    UpsertError,
+    ValueDecodeError,
+)
+from pyflinklike.stores.base import StateStore
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import (
+    KeyValueStoreDescriptor,
+    LruStoreDescriptor,
+    SessionStoreDescriptor,
+    StoreDescriptor,
+    TimestampedStoreDescriptor,
+    VersionedStoreDescriptor,
+    WindowStoreDescriptor,
+)
+from pyflinklike.stores.keyvalue import KeyValueStore
+from pyflinklike.stores.lru import LruKeyValueStore
+from pyflinklike.stores.records import (
+    NOT_PUT,
+    AbsorbedSession,
+    ChangelogRecord,
+    KeyValue,
+    SessionKey,
+    SessionUpdate,
+    ValueAndTimestamp,
+    VersionedRecord,
+    WindowedKeyValue,
+)
+from pyflinklike.stores.session import SessionStore
+from pyflinklike.stores.standalone import InMemoryWindowStore, open_in_memory
+from pyflinklike.stores.times import windows_for
+from pyflinklike.stores.timestamped import TimestampedStore
+from pyflinklike.stores.versioned import VersionedStore
+from pyflinklike.stores.window import WindowStore
+
+__all__ = [
+    "NOT_PUT",
+    "AbsorbedSession",
+    "ChangelogRecord",
+    "Cursor",
+    "CursorClosedError",
+    "InMemoryWindowStore",
+    "KeyDecodeError",
+    "KeyValue",
+    "KeyValueStore",
+    "KeyValueStoreDescriptor",
+    "LruKeyValueStore",
+    "LruStoreDescriptor",
+    "NullKeyError",
+    "SessionKey",
+    "SessionStore",
+    "SessionStoreDescriptor",
+    "SessionUpdate",
+    "StateStore",
+    "StateStoreError",
+    "StoreClosedError",
+    "StoreDescriptor",
+    "StoreMigratedError",
+    "StoreNotInitializedError",
+    "StoreValueError",
+    "TimestampedStore",
+    "TimestampedStoreDescriptor",
+    "UnknownStoreError",
+    "UpsertError",
+    "ValueAndTimestamp",
+    "ValueDecodeError",
+    "VersionedRecord",
+    "VersionedStore",
+    "VersionedStoreDescriptor",
+    "WindowStore",
+    "WindowStoreDescriptor",
+    "WindowedKeyValue",
+    "open_in_memory",
+    "windows_for",
+]

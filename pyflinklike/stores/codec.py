@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of stores as bytes that sort as the keys do, and back.
+
+A store puts its entries under composite keys such as (key, window start), so
+that a range of bytes is a range of keys and times.  Keys are written by
+`pyflinklike.keycodec`: within one type the unsigned order of the bytes is
+Python's order, negative numbers included, and no key is another one plus a
+byte below FF.  Times and other numbers take 9 bytes, a tag and 64 bits, so that
+those behind a key can be read from its end.  No part begins with FF; hence all that
+follows a part lies from its bytes to them plus FF.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.keycodec import decode_first, encode_key
+from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
+from pyflinklike.types.basic import (
+    BigIntTypeInfo,
+    BooleanTypeInfo,
+    DoubleTypeInfo,
+    IntegralTypeInfo,
+    StringTypeInfo,
+)
+from pyflinklike.types.nested import ByteArrayTypeInfo
+from pyflinklike.types.times import DateTypeInfo, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
+
+__all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
+
+LAST = b"\xff"
+"""Above the first byte of whatever follows a part."""
+
+_INT = struct.Struct(">BQ")
+_INT_TAG = 0x14
+_BIAS = 1 << 63
+
+INT_SIZE = _INT.size
+"""Bytes of a number."""
+
+_ORDERED = (
+    BigIntTypeInfo,
+    BooleanTypeInfo,
+    ByteArrayTypeInfo,
+    DateTypeInfo,
+    DoubleTypeInfo,
+    InstantTypeInfo,
+    IntegralTypeInfo,
+    StringTypeInfo,
+    TimeTypeInfo,
+    TimestampTypeInfo,
+)
+
+
+def check_key_type(store: str, key_type: TypeInformation) -> None:
+    """Refuse a type whose values have no order that bytes can keep.
+
+    Raises:
+        DeclarationTypeError: It is such a type, or contains one.
+    """
+    if isinstance(key_type, TupleTypeInfo):
+        for part in key_type.field_types:
+            check_key_type(store, part)
+    elif not isinstance(key_type, _ORDERED):
+        msg = (
+            f"store {store!r}: a key must be of a type with an order: numbers but BIG_DEC, STRING, "
+            f"bytes, dates and times, and TUPLE or ROW of these; got {key_type!r}; "
+            "select a field of it, or write it as text"
+        )
+        raise DeclarationTypeError(msg)
+
+
+def encode_int(value: int) -> bytes:
+    """A number as bytes: as a bound, one below 64 bits is the least, one above them none."""
+    if value >= _BIAS:
+        return LAST
+    return _INT.pack(_INT_TAG, max(value + _BIAS, 0))
+
+
+def read_int(data: bytes, at: int) -> int:
+    """The number whose bytes begin at `at`, counted from the end where negative."""
+    at = at if at >= 0 else len(data) + at
+    value: int = _INT.unpack_from(data, at)[1]
+    return value - _BIAS
+
+
+class KeyCodec:
+    """Keys of one type as bytes.
+
+    Args:
+        store: Its name, for messages.
+        key_type: Of the keys; one that `check_key_type` takes.
+    """
+
+    def __init__(self, store: str, key_type: TypeInformation) -> None:
+        self._store = store
+        self._type = key_type
+        self._freeze = key_type.freeze_key
+        self._thaw = None if key_type.is_identity else key_type.thaw_key
+        self._is_plain = _is_plain(key_type)
+
+    def encode(self, key: Any) -> bytes:
+        """The bytes of a key.
+
+        Raises:
+            StateValueError: It is None or does not fit the type.
+        """
+        if key is None:
+            msg = f"store {self._store!r}: key must not be None, got None; give it a value"
+            raise StateValueError(msg)
+        try:
+            frozen = self._freeze(key)
+            return encode_key(frozen if self._is_plain else _plain(frozen))
+        except StateValueError as error:
+            msg = f"store {self._store!r}: {error}"
+            raise StateValueError(msg) from None
+
+    def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:
+        """The key whose bytes begin at `at`, and where they end."""
+        value, end = decode_first(data, at)
+        if not self._is_plain:
+            value = _restored(self._type, value)
+        return (value if self._thaw is None else self._thaw(value)), end
+
+    def prefix(self, prefix: Any) -> tuple[bytes, bytes]:
+        """The range of the keys that begin with a prefix.
+
+        That of a str or bytes is one of its characters or bytes, that of a tuple some of
+        its first fields, and that of any other key the key itself.
+
+        Raises:
+            StateValueError: It is None or does not fit the type.
+        """
+        kind = self._type
+        if isinstance(kind, TupleTypeInfo) and isinstance(prefix, tuple):
+            part = TupleTypeInfo(kind.field_types[: len(prefix)])
+            if len(prefix) <= len(kind.field_types):
+                begin = KeyCodec(self._store, part).encode(prefix)[:-1]
+                return begin, begin + LAST
+        begin = self.encode(prefix)
+        if isinstance(kind, (StringTypeInfo, ByteArrayTypeInfo)):
+            return begin[:-1], _after(begin[:-1])
+        return begin, begin + b"\x00"
+
+
+def _after(prefix: bytes) -> bytes:
+    """The first bytes above all that begin with these; the type byte is never FF."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+def _is_plain(key_type: TypeInformation) -> bool:
+    return not isinstance(key_type, (TupleTypeInfo, InstantTypeInfo))
+
+
+def _plain(frozen: Any) -> Any:
+    """A frozen key without `Instant`s, which keycodec does not know."""
+    if type(frozen) is Instant:
+        return frozen.seconds, frozen.nanos
+    if isinstance(frozen, tuple):
+        return tuple(map(_plain, frozen))
+    return frozen
+
+
+def _restored(key_type: TypeInformation, plain: Any) -> Any:
+    if plain is None:
+        return None
+    if isinstance(key_type, TupleTypeInfo):
+        parts = [_restored(each, part) for each, part in zip(key_type.field_types, plain)]
+        # A row made of its own frozen fields is frozen.
+        return key_type.freeze_key(parts) if isinstance(key_type, RowTypeInfo) else tuple(parts)
+    if isinstance(key_type, InstantTypeInfo):
+        return Instant(*plain)
+    return plain

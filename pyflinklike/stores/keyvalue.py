@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key-value store, a mapping in the order of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from typing import Any, TypeVar
+
+from pyflinklike.stores.base import StateStore
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import KeyValue
+from pyflinklike.table import MISSING, Entry
+
+__all__ = ["KeyValueStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class KeyValueStore(StateStore, MutableMapping[K, V]):
+    """Values under keys, as Kafka Streams' KeyValueStore.
+
+    Besides Kafka's methods it has those of a dict.  Keys are in the order of their
+    type.  To put None is to delete.  Two stores are equal only if they are one.
+    """
+
+    # One entry
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """The value of a key, or the default.
+
+        Raises:
+            StateValueError: The key is None or does not fit its type.
+        """
+        self._ready()
+        user_key = self._codec.encode(key)
+        entry = self._table.get(user_key)
+        if entry is MISSING:
+            return default
+        self._touch(user_key)
+        return self._value(entry)
+
+    def put(self, key: K, value: V | None) -> None:
+        """Store a value; None deletes the key.
+
+        Raises:
+            StateValueError: The key is None, or either does not fit its type.
+        """
+        self._ready()
+        self._put(self._codec.encode(key), self._checked(value))
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Store a value where there is none; what was there, which is None if it was stored.
+
+        `setdefault` returns what is there afterwards.
+        """
+        former: V | None = self.get(key)
+        if former is None and value is not None:
+            self.put(key, value)
+        return former
+
+    def delete(self, key: K) -> V | None:
+        """Remove a key; what was there, or None."""
+        self._ready()
+        user_key = self._codec.encode(key)
+        entry = self._table.get(user_key)
+        if entry is MISSING:
+            return None
+        self._put(user_key, MISSING)
+        former: V = self._value(entry)
+        return former
+
+    # Many entries
+
+    def put_all(self, pairs: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store many values, of equal keys the last one; all or (where one is refused) none.
+
+        Raises:
+            StateValueError: A key is None, or a key or value does not fit its type.
+        """
+        self._ready()
+        items: Any = pairs.items() if isinstance(pairs, Mapping) else pairs
+        checked = [(self._codec.encode(key), self._checked(value)) for key, value in items]
+        for user_key, value in checked:
+            self._put(user_key, value)
+
+    multi_put = put_all
+
+    def multi_get(self, keys: Iterable[K]) -> dict[K, V]:
+        """The values of those of the keys that there are."""
+        self._ready()
+        wanted = list(keys)
+        user_keys = [self._codec.encode(key) for key in wanted]
+        found = {}
+        for key, user_key, entry in zip(wanted, user_keys, self._table.multi_get(user_keys)):
+            if entry is not MISSING:
+                self._touch(user_key)
+                found[key] = self._value(entry)
+        return found
+
+    def range(
+        self, from_key: K | None = None, to_key: K | None = None, *, reverse: bool = False
+    ) -> Cursor[KeyValue]:
+        """The entries from one key to another, both included; None is an open end.
+
+        Where `from_key` comes after `to_key` there is none, and a warning is logged.
+
+        Raises:
+            StateValueError: A key does not fit its type.
+        """
+        self._ready()
+        bounds = self._key_bounds(from_key, to_key)
+        if bounds is None:
+            return self._cursor((), self._item)
+        begin, end = bounds
+        return self._between(begin, None if end is None else end + b"\x00", reverse=reverse)
+
+    def all(self, *, reverse: bool = False) -> Cursor[KeyValue]:
+        """All entries."""
+        self._ready()
+        return self._between(None, None, reverse=reverse)
+
+    def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Cursor[KeyValue]:
+        """The entries whose keys begin with a prefix.
+
+        Args:
+            prefix: A str or bytes of which keys begin, or some first fields of a tuple;
+                of another type only the key itself matches.
+            reverse: Whether the last ones come first.
+
+        Raises:
+            StateValueError: It is None or does not fit the key's type.
+        """
+        self._ready()
+        return self._between(*self._codec.prefix(prefix), reverse=reverse)
+
+    def approximate_num_entries(self) -> int:
+        """How many entries there are; always exact here, also with caching."""
+        return len(self)
+
+    # As a mapping
+
+    def __getitem__(self, key: K) -> V:
+        value: V | None = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: K, value: V | None) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self.delete(key)
+
+    def __contains__(self, key: object) -> bool:
+        self._ready()
+        return self._table.get(self._codec.encode(key)) is not MISSING
+
+    def __iter__(self) -> Iterator[K]:
+        self._ready()
+        found = list(self._table.range())
+        return (self._codec.decode(user_key)[0] for user_key, _ in found)
+
+    def __len__(self) -> int:
+        self._ready()
+        if self._descriptor.scope == "partition":
+            _ = self.is_empty  # refuses where no key is current
+            return self._table.count()
+        return len(list(self._table.range()))
+
+    def __bool__(self) -> bool:
+        return not self.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry; looks at one only."""
+        self._ready()
+        return self._table.is_empty()
+
+    def items(self) -> ItemsView[K, V]:
+        """A view of the entries; iterating it takes a snapshot."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        """A view of the values; iterating it takes a snapshot."""
+        return _Values(self)
+
+    def popitem(self) -> tuple[K, V]:
+        """Remove the entry of the smallest key, and return it.
+
+        Raises:
+            KeyError: There is none.
+        """
+        self._ready()
+        for user_key, entry in self._table.range(limit=1):
+            self._put(user_key, MISSING)
+            return self._codec.decode(user_key)[0], self._value(entry)
+        msg = f"store {self._name!r} is empty"
+        raise KeyError(msg)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._ready()
+        for user_key, _ in list(self._table.range()):
+            self._put(user_key, MISSING)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # What kinds of key-value store differ in
+
+    def _checked(self, value: Any) -> Any:
+        """What `_put` takes: a frozen value, or `MISSING` for None."""
+        return MISSING if value is None else self._frozen(value)
+
+    def _put(self, user_key: bytes, frozen: Any) -> None:
+        if frozen is MISSING:
+            self._delete_entry(user_key)
+        else:
+            self._put_entry(user_key, frozen, frozen)
+
+    def _value(self, entry: Entry) -> Any:
+        return self._thaw(entry)
+
+    def _touch(self, user_key: bytes) -> None:
+        """Take note that an entry was read."""
+
+    def _item(self, found: tuple[bytes, Entry]) -> KeyValue:
+        user_key, entry = found
+        return KeyValue(self._codec.decode(user_key)[0], self._value(entry))
+
+    def _between(
+        self, begin: bytes | None, end: bytes | None, *, reverse: bool
+    ) -> Cursor[KeyValue]:
+        return self._cursor(list(self._table.range(begin, end, backwards=reverse)), self._item)
+
+
+class _Items(ItemsView[K, V]):
+    """Entries read in one go, and not key by key, which would count as reading each."""
+
+    _mapping: KeyValueStore[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        with self._mapping.all() as cursor:
+            return iter([(key, value) for key, value in cursor])
+
+
+class _Values(ValuesView[V]):
+    """Likewise."""
+
+    _mapping: KeyValueStore[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        with self._mapping.all() as cursor:
+            return iter([value for _, value in cursor])

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The LRU store: a key-value store of bounded size that forgets what was used least recently.
+
+The order of use is state: an entry carries the number of its last use, and a
+second table has the entries by that number.  A read does not write at once.  It
+is remembered, and written with the others at the end of the micro-batch, or when
+something must be evicted; so a store that is restored evicts as the one before
+it would have, where Kafka's has lost the order of its reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyflinklike.stores.codec import encode_int, read_int
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.keyvalue import KeyValueStore
+from pyflinklike.table import MISSING, Entry, OrderedTable, Shape, Table
+from pyflinklike.types import Types
+
+if TYPE_CHECKING:
+    from pyflinklike.stores.descriptors import LruStoreDescriptor
+
+__all__ = ["LruKeyValueStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LruKeyValueStore(KeyValueStore[K, V]):
+    """A key-value store that keeps `max_entries`, as Kafka Streams' `lruMap`.
+
+    `get`, `put`, `put_if_absent` and `multi_get` use an entry; ranges, iteration, `in`
+    and counting do not.  An entry that is evicted is logged as deleted.
+    """
+
+    _is_in_memory = True  # as Kafka's, whatever the backend
+
+    def __init__(self, descriptor: LruStoreDescriptor) -> None:
+        super().__init__(descriptor)
+        self.max_entries: int = descriptor.max_entries
+        """How many entries there may be: under each key, or in the key group."""
+        self.on_evict: Callable[[K, V], object] | None = None
+        """Called with key and value of each entry that was evicted; set it in `open`."""
+        self._uses: OrderedTable
+        self._counts: Table
+        self._used: dict[Any, dict[bytes, None]] = {}
+
+    def _open_tables(self, context: StoreContext) -> None:
+        by_use = self._spec_of(
+            "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), stamped=False, kind="use of lru"
+        )
+        self._uses = context.ordered_table(by_use)
+        counts = self._spec_of(
+            "count",
+            shape=Shape.SINGLE,
+            ordered=False,
+            user_key_type=None,
+            value_type=Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()]),
+            stamped=False,
+            kind="count of lru",
+        )
+        self._counts = context.table(counts)
+
+    def flush(self) -> None:
+        """Write the order of use, and log what the cache holds."""
+        context = self._ready()
+        for key in list(self._used):
+            with context.under(key):
+                self._settle()
+        super().flush()
+
+    def __len__(self) -> int:
+        self._ready()
+        return self._count()[1]
+
+    def clear(self) -> None:
+        """Remove all entries, which evicts none."""
+        super().clear()
+        self._used.pop(self._ready().key, None)
+
+    # Writing
+
+    def _put(self, user_key: bytes, frozen: Any) -> None:
+        entry = self._table.get(user_key)
+        if frozen is MISSING:
+            self._remove(user_key, entry)
+        elif entry is MISSING:
+            self._insert(user_key, frozen)
+        else:
+            self._put_entry(user_key, (entry[0], frozen), frozen)
+            self._touch(user_key)
+
+    def _remove(self, user_key: bytes, entry: Entry) -> None:
+        if entry is MISSING:
+            return
+        self._delete_entry(user_key)
+        self._uses.delete(encode_int(entry[0]))
+        self._mine().pop(user_key, None)
+        use, size, oldest = self._count()
+        if size > 1:
+            self._counts.put(None, (use, size - 1, oldest))
+        else:
+            self._counts.delete(None)
+
+    def _insert(self, user_key: bytes, frozen: Any) -> None:
+        use, size, oldest = self._count()
+        self._put_entry(user_key, (use, frozen), frozen)
+        self._uses.put(encode_int(use), user_key)
+        self._counts.put(None, (use + 1, size + 1, oldest))
+        self._touch(user_key)
+        if size + 1 > self.max_entries:
+            self._evict(size + 1 - self.max_entries)
+
+    def _evict(self, count: int) -> None:
+        self._settle()
+        use, size, oldest = self._count()
+        evicted = list(self._uses.range(encode_int(oldest), limit=count))
+        # What is deleted before is not looked at again: a queue leaves many such behind.
+        self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
+        for _, user_key in evicted:
+            entry = self._table.get(user_key)
+            self._remove(user_key, entry)
+            if self.on_evict is not None:
+                self.on_evict(self._codec.decode(user_key)[0], self._value(entry))
+
+    def _value(self, entry: Entry) -> Any:
+        return self._thaw(entry[1])
+
+    # The order of use
+
+    def _mine(self) -> dict[bytes, None]:
+        key = None if self._descriptor.scope == "partition" else self._ready().key
+        return self._used.setdefault(key, {})
+
+    def _touch(self, user_key: bytes) -> None:
+        mine = self._mine()
+        mine.pop(user_key, None)
+        mine[user_key] = None
+
+    def _settle(self) -> None:
+        """Write the uses of the current key in their order."""
+        key = None if self._descriptor.scope == "partition" else self._ready().key
+        mine = self._used.pop(key, None)
+        if not mine:
+            return
+        use, size, oldest = self._count()
+        for user_key in mine:
+            former, frozen = self._table.get(user_key)
+            self._uses.delete(encode_int(former))
+            self._uses.put(encode_int(use), user_key)
+            self._table.put(user_key, (use, frozen))
+            use += 1
+        self._counts.put(None, (use, size, oldest))
+
+    def _count(self) -> tuple[int, int, int]:
+        """The number of the next use, how many entries there are, and a use before all of them."""
+        entry = self._counts.get(None)
+        return (0, 0, 0) if entry is MISSING else entry

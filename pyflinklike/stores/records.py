@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stores hand out: named tuples, so that `for key, value in store.range()` reads well."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final, NamedTuple
+
+__all__ = [
+    "NOT_PUT",
+    "AbsorbedSession",
+    "ChangelogRecord",
+    "KeyValue",
+    "SessionKey",
+    "SessionUpdate",
+    "ValueAndTimestamp",
+    "VersionedRecord",
+    "WindowedKeyValue",
+]
+
+NOT_PUT: Final = -(2**63)
+"""What `VersionedStore.put` returns for a version older than its history, as Kafka's Long.MIN_VALUE."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def _datetime(milliseconds: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(milliseconds=milliseconds)
+
+
+class KeyValue(NamedTuple):
+    """An entry of a key-value store."""
+
+    key: Any
+    value: Any
+
+
+class WindowedKeyValue(NamedTuple):
+    """An entry of a window or session store.
+
+    `start` and `end` are in ms since the epoch.  A window ends before its `end`; a
+    session's `end` is the time of its last event, as in Kafka.
+    """
+
+    key: Any
+    value: Any
+    start: int
+    end: int
+
+    @property
+    def start_time(self) -> dt.datetime:
+        """The start in UTC."""
+        return _datetime(self.start)
+
+    @property
+    def end_time(self) -> dt.datetime:
+        """The end in UTC."""
+        return _datetime(self.end)
+
+
+class SessionKey(NamedTuple):
+    """Which session: its key, and the times of its first and last event in ms."""
+
+    key: Any
+    start: int
+    end: int
+
+    @property
+    def start_time(self) -> dt.datetime:
+        """The time of the first event in UTC."""
+        return _datetime(self.start)
+
+    @property
+    def end_time(self) -> dt.datetime:
+        """The time of the last event in UTC."""
+        return _datetime(self.end)
+
+
+class AbsorbedSession(SessionKey):
+    """A session that became part of another one: equal to its `SessionKey`.
+
+    `value` is the aggregate it had, which a consumer that subtracts has to retract.
+    """
+
+    value: Any
+
+    @classmethod
+    def of(cls, key: Any, start: int, end: int, value: Any) -> AbsorbedSession:
+        """The session with its last aggregate."""
+        session = cls(key, start, end)
+        session.value = value
+        return session
+
+
+class SessionUpdate(NamedTuple):
+    """What one event did to the sessions of its key.
+
+    `removed` are the sessions that were absorbed, `session` and `agg` what there is now.
+    Of an event that came too late, or had no value, `session` and `agg` are None.
+    """
+
+    removed: list[AbsorbedSession]
+    session: SessionKey | None
+    agg: Any
+    late: bool
+
+
+class ValueAndTimestamp(NamedTuple):
+    """A value of a timestamped store, and its time in ms since the epoch."""
+
+    value: Any
+    timestamp: int
+
+    @staticmethod
+    def make(value: Any, timestamp: int) -> ValueAndTimestamp | None:
+        """The pair, or None where the value is None, as Kafka's `ValueAndTimestamp.make`."""
+        return None if value is None else ValueAndTimestamp(value, timestamp)
+
+
+class VersionedRecord(NamedTuple):
+    """A version of a key: valid from `timestamp` to before `valid_to`, both in ms.
+
+    `valid_to` is None of the latest version.
+    """
+
+    value: Any
+    timestamp: int
+    valid_to: int | None
+
+
+class ChangelogRecord(NamedTuple):
+    """One physical write of a store, after caching.
+
+    `key` is the key, or a tuple where more tells the entry apart: the current key (scope
+    "key") first, then the store's key, then window start (and number among duplicates), or
+    session start and end.  `value` is None, and `op` "delete" instead of "put", where the
+    entry is gone.  `ts` is the time in ms of the element or timer that wrote it, if it has
+    one; of a timestamped or versioned store it is that of the value.
+    """
+
+    store: str
+    key: Any
+    value: Any
+    ts: int | None
+    op: str

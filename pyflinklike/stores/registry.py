@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stores of one operator: made once, flushed and closed with it."""
+
+from __future__ import annotations
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
+from pyflinklike.stores.base import StateStore
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.descriptors import StoreDescriptor
+
+__all__ = ["StoreRegistry"]
+
+
+class StoreRegistry:
+    """Makes each store of an operator once.
+
+    Args:
+        context: What the stores are given.
+    """
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._stores: dict[str, tuple[StoreDescriptor, StateStore]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._stores)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a table of this name is a store's."""
+        return isinstance(name, str) and name.partition("/")[0] in self._stores
+
+    def open(self, descriptor: StoreDescriptor) -> StateStore:
+        """The store declared so; the same one for the same declaration.
+
+        Raises:
+            DeclarationTypeError: It is no descriptor of a store.
+            DeclarationValueError: Its name is taken by a store declared otherwise.
+            IncompatibleStateError: What was restored under the name does not fit.
+        """
+        if not isinstance(descriptor, StoreDescriptor) or type(descriptor) is StoreDescriptor:
+            msg = (
+                f"get_store takes a descriptor of a kind of store, got {descriptor!r}; "
+                "for example KeyValueStoreDescriptor(name, key_type, value_type)"
+            )
+            raise DeclarationTypeError(msg)
+        known = self._stores.get(descriptor.name)
+        if known is not None:
+            former, store = known
+            if former != descriptor:
+                msg = (
+                    f"store {descriptor.name!r} is already declared as {former!r}, "
+                    f"got {descriptor!r}; use another name or the same descriptor"
+                )
+                raise DeclarationValueError(msg)
+            return store
+        store = descriptor.store_class(descriptor)
+        store.init(self._context)
+        self._stores[descriptor.name] = descriptor, store
+        return store
+
+    def get(self, name: str) -> StateStore:
+        """The store of a name.
+
+        Raises:
+            UnknownStoreError: None of that name was declared.
+        """
+        if name not in self._stores:
+            msg = f"no store {name!r} is declared, got only {sorted(self._stores)}; check the name"
+            raise UnknownStoreError(msg)
+        return self._stores[name][1]
+
+    # What the operator calls
+
+    def sweep_some(self) -> None:
+        """A record or timer begins: cursors of the one before are closed."""
+        self._context.cursors.end_call()
+
+    def flush(self) -> None:
+        """A micro-batch of the current key group ends: log what the caches hold."""
+        self._context.cursors.end_call()
+        for _, store in self._stores.values():
+            if store.is_open:
+                store.flush()
+
+    def drop_expired(self) -> None:
+        """Delete what expired in the current key group."""
+        for _, store in self._stores.values():
+            if store.is_open:
+                store.drop_expired()
+
+    def close(self) -> None:
+        """The operator ends: no store can be used any more."""
+        for _, store in self._stores.values():
+            store.abandon()

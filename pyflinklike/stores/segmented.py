@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What window and session stores share: entries that expire, in segments of time.
+
+The user key of an entry begins with its segment, the stretch of time that its own
+time falls into; then come the key and what tells the entry from the key's others:
+
+    segment | key | time | ...
+
+So the entries of one key lie together in each of the few segments that are alive,
+and what is expired lies at the front.  A segment that is expired as a whole is
+dropped as a whole; of the one on the border single entries are, each time that
+stream time has moved on by a sixteenth of the retention.  Reads never show an
+expired entry, dropped or not: one whose time is `<= stream time - retention`.
+
+The width of segments follows from `retention` and `segments`.  It is remembered
+per key group; where it has changed, the entries are moved to their new segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyflinklike.stores.base import LOG, StateStore
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.stream_time import StreamTime
+from pyflinklike.table import MISSING, Entry, Shape, Table
+from pyflinklike.types import Types
+
+if TYPE_CHECKING:
+    from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
+
+__all__ = ["Found", "SegmentedStore"]
+
+Found = tuple[bytes, Entry]
+
+_SWEEPS_PER_RETENTION = 16
+_PEEK = 16
+_FEW = 8
+
+
+class SegmentedStore(StateStore):
+    """Base of the stores whose entries have a time and expire."""
+
+    _expires_by = "time"
+    # Numbers behind the key; the first of them is the time that expires.
+    _numbers = 1
+
+    def __init__(self, descriptor: ExpiringStoreDescriptor) -> None:
+        super().__init__(descriptor)
+        self.retention: int = descriptor.retention
+        """How long entries live in stream time, in ms."""
+        self.segments: int = descriptor.segments
+        """How many segments hold entries that are alive, about."""
+        self.dropped_records = 0
+        """Writes that came too late, of this instance."""
+        self.on_late: Callable[[Any, Any, int], object] | None = None
+        """Called with key, value and time of a write that came too late; set it in `open`."""
+        self._width = descriptor.segment_width
+        self._mode = descriptor.stream_time
+        # Whether the stream time is that of the entries in sight: no other key moves it.
+        self._has_own_time = self._mode == descriptor.scope
+        self._stream_time: StreamTime
+        self._layout: Table
+
+    def _open_tables(self, context: StoreContext) -> None:
+        spec = self._descriptor.spec()
+        self._stream_time = StreamTime(spec, self._mode, context)
+        layout = self._spec_of(
+            "layout",
+            shape=Shape.SINGLE,
+            ordered=False,
+            user_key_type=None,
+            value_type=Types.LONG(),
+            per_group=True,
+            kind="layout",
+        )
+        self._layout = context.table(layout)
+
+    @property
+    def observed_stream_time(self) -> int | None:
+        """The stream time in ms that expiry is judged by; None before the first write."""
+        self._ready()
+        return self._stream_time.observed()
+
+    def drop_expired(self) -> None:
+        """Delete what is expired under every key of the group."""
+        context = self._ready()
+        for key in self._each_key():
+            with context.under(key):
+                expired = self._expired()
+                if expired is not None:
+                    self._sweep(expired)
+
+    # Writing
+
+    def _admit(self, time: int) -> bool:
+        """Let stream time see a write, clean up, and tell whether the write is in time."""
+        self._check_layout()
+        former = self._stream_time.observed()
+        now = self._stream_time.advance(time)
+        if now is None:
+            return True
+        expired = now - self.retention
+        self._clean(expired, None if former is None else former - self.retention)
+        return time > expired
+
+    def _drop(self, key: Any, value: Any, time: int) -> None:
+        self.dropped_records += 1
+        level = LOG.warning if self.dropped_records == 1 else LOG.debug
+        level(
+            "store %r: skipped a record for an expired segment, %s %r, stream time %r",
+            self._name,
+            self._expires_by,
+            time,
+            self._stream_time.observed(),
+        )
+        if self.on_late is not None:
+            self.on_late(key, value, time)
+
+    def _clean(self, expired: int, former: int | None) -> None:
+        if not self._has_own_time:
+            # Other keys move the time: look at what may have expired, a little at each write.
+            self._sweep(expired, limit=_PEEK)
+            return
+        step = max(1, self.retention // _SWEEPS_PER_RETENTION)
+        if former is not None and expired // step != former // step:
+            self._sweep(expired)
+
+    def _sweep(self, expired: int, limit: int | None = None) -> None:
+        """Delete entries whose time is `<= expired`; of `limit` entries at the front, if given."""
+        end = encode_int(expired // self._width + 1)
+        at = -self._numbers * INT_SIZE
+        for user_key, _ in self._table.range(end=end, limit=limit):
+            if read_int(user_key, at) <= expired:
+                # Not noted as a change: what reads the changelog has a retention of its own.
+                self._table.delete(user_key)
+
+    def _time_of(self, user_key: bytes) -> int:
+        return read_int(user_key, -self._numbers * INT_SIZE)
+
+    def _key_of(self, user_key: bytes) -> Any:
+        return self._codec.decode(user_key, INT_SIZE)[0]
+
+    def _at(self, key: bytes, time: int, *more: int) -> bytes:
+        """The user key of an entry."""
+        segment = encode_int(time // self._width)
+        return segment + key + b"".join(map(encode_int, (time, *more)))
+
+    def _check_layout(self) -> None:
+        width = self._layout.get(None)
+        if width == self._width:
+            return
+        if width is not MISSING:
+            self._rearrange()
+        self._layout.put(None, self._width)
+
+    def _rearrange(self) -> None:
+        """Move the entries of all keys of the group to segments of the new width."""
+        context = self._ready()
+        for key, user_key, entry in list(self._table.scan()):
+            with context.under(key):
+                self._table.delete(user_key)
+                segment = encode_int(self._time_of(user_key) // self._width)
+                self._table.put(segment + user_key[INT_SIZE:], entry)
+
+    # Reading
+
+    def _expired(self) -> int | None:
+        """The last time that is expired, in ms."""
+        self._check_layout()
+        now = self._stream_time.observed()
+        return None if now is None else now - self.retention
+
+    def _clipped(self, time_from: int | None) -> int | None:
+        """The first time that a read from `time_from` on may show."""
+        expired = self._expired()
+        if expired is None:
+            return time_from
+        return expired + 1 if time_from is None else max(time_from, expired + 1)
+
+    def _of_key(
+        self, key: bytes, time_from: int | None, time_to: int | None, *, reverse: bool
+    ) -> list[Found]:
+        """The entries of one key, by time."""
+        time_from = self._clipped(time_from)
+        found: list[Found] = []
+        for segment in self._segments(time_from, time_to, reverse=reverse):
+            prefix = encode_int(segment) + key
+            begin = prefix if time_from is None else prefix + encode_int(time_from)
+            end = prefix + (LAST if time_to is None else encode_int(time_to + 1))
+            found.extend(self._table.range(begin, end, backwards=reverse))
+        return found
+
+    def _of_keys(
+        self,
+        keys: tuple[bytes | None, bytes | None],
+        time_from: int | None,
+        time_to: int | None,
+        *,
+        reverse: bool,
+    ) -> list[Found]:
+        """The entries of a range of keys, by segment, key and time."""
+        time_from = self._clipped(time_from)
+        key_from, key_to = keys
+        found: list[Found] = []
+        for segment in self._segments(time_from, time_to, reverse=reverse):
+            prefix = encode_int(segment)
+            begin = prefix + (key_from or b"")
+            end = prefix + (key_to or b"") + LAST
+            for item in self._table.range(begin, end, backwards=reverse):
+                time = self._time_of(item[0])
+                if (time_from is None or time_from <= time) and (
+                    time_to is None or time <= time_to
+                ):
+                    found.append(item)
+        return found
+
+    def _segments(
+        self, time_from: int | None, time_to: int | None, *, reverse: bool
+    ) -> Iterator[int]:
+        """The segments that may have entries of such times."""
+        if self._has_own_time and time_from is not None:
+            # No entry is ahead of stream time: there are few, with entries or without.
+            now = self._stream_time.observed()
+            last = now if time_to is None or now is None else min(now, time_to)
+            if last is not None:
+                few = range(time_from // self._width, last // self._width + 1)
+                if len(few) <= _FEW:
+                    return reversed(few) if reverse else iter(few)
+        begin = None if time_from is None else encode_int(time_from // self._width)
+        end = None if time_to is None else encode_int(time_to // self._width) + LAST
+        segments = []
+        while found := list(self._table.range(begin, end, limit=1)):
+            segments.append(read_int(found[0][0], 0))
+            begin = found[0][0][:INT_SIZE] + LAST
+        return reversed(segments) if reverse else iter(segments)

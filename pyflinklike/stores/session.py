@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session store: aggregates under a key and the times of a session's first and last event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.stores.codec import INT_SIZE, read_int
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
+from pyflinklike.stores.segmented import Found, SegmentedStore
+from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.table import MISSING
+
+__all__ = ["SessionStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SessionStore(SegmentedStore, Generic[K, V]):
+    """Sessions and their aggregates, as Kafka Streams' SessionStore.
+
+    Start and end are the times of the first and last event, both included; they may be
+    equal.  A session whose end is `<= stream time - retention` is expired.  The results of
+    one key come by end; those of several keys by segment, then by key, then by end.
+    """
+
+    _expires_by = "session end"
+    _numbers = 2
+
+    def put(self, key: K, start: TimeLike, end: TimeLike, agg: V | None) -> None:
+        """Store the aggregate of a session; None removes the session.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+            StoreValueError: The end lies before the start.
+        """
+        self._ready()
+        encoded, first, last = self._session(key, start, end)
+        frozen = None if agg is None else self._frozen(agg)
+        if not self._admit(last):
+            self._drop(key, agg, last)
+        elif agg is None:
+            self._delete_entry(self._at(encoded, last, first))
+        else:
+            self._put_entry(self._at(encoded, last, first), frozen, frozen)
+
+    def remove(self, key: K, start: TimeLike, end: TimeLike) -> None:
+        """Remove a session; nothing happens where there is none."""
+        self._ready()
+        encoded, first, last = self._session(key, start, end)
+        self._check_layout()
+        self._delete_entry(self._at(encoded, last, first))
+
+    def fetch_session(self, key: K, start: TimeLike, end: TimeLike) -> V | None:
+        """The aggregate of exactly this session, or None."""
+        self._ready()
+        encoded, first, last = self._session(key, start, end)
+        expired = self._expired()
+        if expired is not None and last <= expired:
+            return None
+        entry = self._table.get(self._at(encoded, last, first))
+        if entry is MISSING:
+            return None
+        agg: V = self._thaw(entry)
+        return agg
+
+    def fetch(self, key: K, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
+        """All sessions of a key."""
+        return self.find_sessions(key, None, None, reverse=reverse)
+
+    def fetch_range(
+        self, key_from: K | None = None, key_to: K | None = None, *, reverse: bool = False
+    ) -> Cursor[WindowedKeyValue]:
+        """All sessions of the keys from one to another, both included; None is an open end."""
+        return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
+
+    def find_sessions(
+        self,
+        key: K,
+        earliest_end: TimeLike | None = None,
+        latest_start: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The sessions of a key that end at `earliest_end` or later and start by `latest_start`.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        self._ready()
+        encoded = self._codec.encode(key)
+        ends, starts = self._bound(earliest_end), self._bound(latest_start)
+        found = self._of_key(encoded, ends, None, reverse=reverse)
+        return self._cursor(self._begun(found, starts), self._sessioned)
+
+    def find_sessions_range(
+        self,
+        key_from: K | None = None,
+        key_to: K | None = None,
+        earliest_end: TimeLike | None = None,
+        latest_start: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The same for all keys from one to another, both included; None is an open end."""
+        self._ready()
+        keys = self._key_bounds(key_from, key_to)
+        ends, starts = self._bound(earliest_end), self._bound(latest_start)
+        found = [] if keys is None else self._of_keys(keys, ends, None, reverse=reverse)
+        return self._cursor(self._begun(found, starts), self._sessioned)
+
+    def find_ended_sessions(
+        self,
+        earliest_end: TimeLike | None = None,
+        latest_end: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The sessions of all keys that end from one time to another, both included."""
+        self._ready()
+        first, last = self._bound(earliest_end), self._bound(latest_end)
+        found = self._of_keys((None, None), first, last, reverse=reverse)
+        return self._cursor(found, self._sessioned)
+
+    def add(
+        self,
+        key: K,
+        timestamp: TimeLike,
+        value: Any,
+        *,
+        gap: DurationLike,
+        initializer: Callable[[], V],
+        aggregator: Callable[[K, Any, V], V],
+        merger: Callable[[K, V, V], V],
+        grace: DurationLike = 0,
+    ) -> SessionUpdate:
+        """Add an event: to a session, to a new one, or as the bridge between several.
+
+        As Kafka Streams' session aggregation.  A session takes in what lies at most `gap`
+        away, the gap itself included.  Whether an event is late is judged on the session it
+        makes, so that an old one that joins a session in time is taken.
+
+        Args:
+            key: Of the event.
+            timestamp: Its time.
+            value: What is aggregated; of None nothing is, and `skipped_records` counts it.
+            gap: The longest silence within a session.
+            initializer: Gives an aggregate of nothing.
+            aggregator: Of key, value and aggregate makes the aggregate with the value in it.
+            merger: Of key and two aggregates makes one.
+            grace: How much longer a session is open for late events.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+            StoreValueError: The gap is not positive, the grace is negative, or the
+                retention is smaller than both together.
+        """
+        self._ready()
+        encoded = self._codec.encode(key)
+        at = to_instant(timestamp, f"store {self._name!r}: timestamp")
+        silence, wait = self._lengths(gap, grace)
+        if value is None:
+            self.skipped_records += 1
+            return SessionUpdate([], None, None, late=False)
+        self._admit(at)
+        near = self._begun(self._of_key(encoded, at - silence, None, reverse=False), at + silence)
+        merged = [self._sessioned(each) for each in near]
+        start = min([at, *(each.start for each in merged)])
+        end = max([at, *(each.end for each in merged)])
+        now = self._stream_time.observed()
+        if now is not None and (end < now - wait - silence or end <= now - self.retention):
+            self._drop(key, value, at)
+            return SessionUpdate([], None, None, late=True)
+        agg = initializer()
+        for each in merged:
+            agg = merger(key, agg, each.value)
+        agg = aggregator(key, value, agg)
+        frozen = MISSING if agg is None else self._frozen(agg)
+        removed = []
+        if (start, end) != (at, at):
+            for each in merged:
+                self._delete_entry(self._at(encoded, each.end, each.start))
+                removed.append(AbsorbedSession.of(key, each.start, each.end, each.value))
+        user_key = self._at(encoded, end, start)
+        if frozen is MISSING:
+            self._delete_entry(user_key)
+        else:
+            self._put_entry(user_key, frozen, frozen)
+        return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
+
+    skipped_records = 0
+    """Events without a value, of this instance."""
+
+    def _lengths(self, gap: DurationLike, grace: DurationLike) -> tuple[int, int]:
+        silence = to_milliseconds(gap, f"store {self._name!r}: gap")
+        wait = to_milliseconds(grace, f"store {self._name!r}: grace")
+        if silence <= 0:
+            raise self._refuse(f"gap must be positive, got {gap!r}; give at least 1 ms")
+        if wait < 0:
+            raise self._refuse(f"grace must not be negative, got {grace!r}; give 0 for none")
+        if self.retention < silence + wait:
+            raise self._refuse(
+                f"retention must be no smaller than gap and grace together, got retention "
+                f"{self.retention} ms and {silence} + {wait} ms; declare a longer retention"
+            )
+        return silence, wait
+
+    def _session(self, key: K, start: TimeLike, end: TimeLike) -> tuple[bytes, int, int]:
+        encoded = self._codec.encode(key)
+        first = to_instant(start, f"store {self._name!r}: start")
+        last = to_instant(end, f"store {self._name!r}: end")
+        if last < first:
+            raise self._refuse(
+                f"a session must not end before it starts, got start {first} and end {last}; "
+                "swap them"
+            )
+        return encoded, first, last
+
+    def _bound(self, time: TimeLike | None) -> int | None:
+        return None if time is None else to_instant(time, f"store {self._name!r}: a bound")
+
+    def _begun(self, found: list[Found], latest_start: int | None) -> list[Found]:
+        if latest_start is None:
+            return found
+        return [each for each in found if read_int(each[0], -INT_SIZE) <= latest_start]
+
+    def _parts(self, user_key: bytes) -> tuple[Any, ...]:
+        return self._key_of(user_key), read_int(user_key, -INT_SIZE), self._time_of(user_key)
+
+    def _sessioned(self, found: Found) -> WindowedKeyValue:
+        key, start, end = self._parts(found[0])
+        return WindowedKeyValue(key, self._thaw(found[1]), start, end)

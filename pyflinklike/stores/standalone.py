@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store by itself, for unit tests of code that reads or writes one.
+
+It is the store that functions get, over tables in memory, with one current key
+that is always there.  Nothing is logged and nothing outlives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.clock import Clock, DurationLike, to_milliseconds
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.descriptors import StoreDescriptor, WindowStoreDescriptor
+from pyflinklike.stores.window import WindowStore
+from pyflinklike.table import Scope
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["InMemoryWindowStore", "open_in_memory"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> Any:
+    """A store of its own for a descriptor.
+
+    Args:
+        descriptor: Of any kind of store.
+        clock: Assign to its `timestamp` for the time of the current element, and to its
+            `watermark`; a clock that stands still where not given.
+    """
+    store = descriptor.store_class(descriptor)
+    store.init(_context(clock or Clock()))
+    return store
+
+
+def _context(clock: Clock) -> StoreContext:
+    return StoreContext(
+        HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
+        clock,
+        Types.STRING(),
+        "alone",
+        lambda _: None,
+        lambda *_: None,
+        lambda _: False,
+        lambda: clock.timestamp,
+        lambda: {0: 0},
+    )
+
+
+class InMemoryWindowStore(WindowStore[K, V]):
+    """A window store that needs no function, host or backend.
+
+    Args:
+        window_size: Length of a window: a timedelta, or an int of ms.
+        key_type: Of the keys.
+        value_type: Of the values; by default anything.
+        **options: As of `WindowStoreDescriptor`.
+    """
+
+    def __init__(
+        self,
+        window_size: DurationLike,
+        key_type: TypeInformation | None = None,
+        value_type: TypeInformation | None = None,
+        **options: Any,
+    ) -> None:
+        descriptor = WindowStoreDescriptor(
+            "in-memory",
+            key_type or Types.STRING(),
+            value_type or Types.PICKLED_BYTE_ARRAY(),
+            window_size=to_milliseconds(window_size, "window_size"),
+            **options,
+        )
+        super().__init__(descriptor)
+        self.init(_context(Clock()))

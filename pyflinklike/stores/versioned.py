@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The versioned store: what a key's value was at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pyflinklike.stores.base import LOG, StateStore
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import NOT_PUT, VersionedRecord
+from pyflinklike.stores.stream_time import StreamTime
+from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.table import MISSING, Entry
+
+if TYPE_CHECKING:
+    from pyflinklike.stores.descriptors import VersionedStoreDescriptor
+
+__all__ = ["VersionedStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_Version = tuple[int, Entry]
+
+
+class VersionedStore(StateStore, Generic[K, V]):
+    """Values with the time they are valid from, as Kafka Streams' VersionedKeyValueStore.
+
+    A version is valid until the next one of its key begins.  What was valid before
+    `stream time - history_retention` is forgotten, but never the latest version.  Each
+    write is logged: a cache would lose versions.
+    """
+
+    def __init__(self, descriptor: VersionedStoreDescriptor) -> None:
+        super().__init__(descriptor)
+        self.history_retention: int = descriptor.history_retention
+        """How far back, in stream time, the past can be asked for and changed, in ms."""
+        self.dropped_records = 0
+        """Writes that came too late, of this instance."""
+        self._mode = descriptor.stream_time
+        self._stream_time: StreamTime
+
+    def _open_tables(self, context: StoreContext) -> None:
+        self._stream_time = StreamTime(self._descriptor.spec(), self._mode, context)
+
+    @property
+    def _can_cache(self) -> bool:
+        return False
+
+    @property
+    def observed_stream_time(self) -> int | None:
+        """The stream time in ms that history is judged by; None before the first write."""
+        self._ready()
+        return self._stream_time.observed()
+
+    def put(self, key: K, value: V | None, timestamp: TimeLike) -> int | None:
+        """Store a version; None says that there is no value from then on.
+
+        Returns:
+            Until when it is valid, in ms: None if it is the latest version, and `NOT_PUT`
+            if it is older than the history and was not stored.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        self._ready()
+        encoded, at = self._codec.encode(key), self._instant(timestamp)
+        frozen = None if value is None else self._frozen(value)
+        now = self._stream_time.advance(at)
+        if now is not None and at < now - self.history_retention:
+            self.dropped_records += 1
+            level = LOG.warning if self.dropped_records == 1 else LOG.debug
+            level("store %r: skipped an expired version of time %r", self._name, at)
+            return NOT_PUT
+        version = encoded + encode_int(at)
+        if self._changes is not None:
+            # That there is no value is an entry, too, whatever was there before.
+            self._changes.log(version, MISSING if frozen is None else frozen, at)
+        self._table.put(version, frozen)
+        if now is not None:
+            self._forget(encoded, now - self.history_retention)
+        return self._valid_to(encoded, at)
+
+    def get(self, key: K, as_of: TimeLike | None = None) -> VersionedRecord | None:
+        """The version that is valid, now or at a time; None where none is or it is forgotten.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        self._ready()
+        encoded = self._codec.encode(key)
+        latest = self._last(encoded, None)
+        if latest is None:
+            return None
+        if as_of is None or latest[0] <= (at := self._instant(as_of)):
+            return self._record(latest, None)
+        now = self._stream_time.observed()
+        if now is not None and at < now - self.history_retention:
+            return None
+        version = self._last(encoded, at)
+        return None if version is None else self._record(version, self._valid_to(encoded, at))
+
+    def delete(self, key: K, timestamp: TimeLike) -> VersionedRecord | None:
+        """Say that there is no value from a time on; the version that was valid at that time."""
+        former = self.get(key, timestamp)
+        return None if self.put(key, None, timestamp) == NOT_PUT else former
+
+    def history(
+        self,
+        key: K,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        order: str = "desc",
+    ) -> Cursor[VersionedRecord]:
+        """The versions that were valid at some time from one to another, both included.
+
+        Args:
+            key: Whose.
+            time_from: None for as far back as is known.
+            time_to: None for no end.
+            order: "desc" for the latest first, or "asc".
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+            StoreValueError: `order` is neither.
+        """
+        self._ready()
+        if order not in ("asc", "desc"):
+            raise self._refuse(f"order must be 'asc' or 'desc', got {order!r}; choose one")
+        encoded = self._codec.encode(key)
+        begin = None if time_from is None else self._instant(time_from)
+        end = None if time_to is None else self._instant(time_to)
+        now = self._stream_time.observed()
+        oldest = None if now is None else now - self.history_retention
+        found = []
+        valid_to: int | None = None
+        for at, entry in self._versions(encoded):
+            is_known = valid_to is None or oldest is None or valid_to > oldest
+            is_asked_for = (end is None or at <= end) and (
+                begin is None or valid_to is None or valid_to > begin
+            )
+            if is_known and is_asked_for and entry is not None:
+                found.append((at, entry, valid_to))
+            valid_to = at
+        if order == "asc":
+            found.reverse()
+        return self._cursor(found, lambda raw: VersionedRecord(self._thaw(raw[1]), raw[0], raw[2]))
+
+    def drop_expired(self) -> None:
+        """Delete the forgotten versions of every key of the group."""
+        context = self._ready()
+        for current in self._each_key():
+            with context.under(current):
+                now = self._stream_time.observed()
+                keys = {user_key[:-INT_SIZE] for user_key, _ in self._table.range()}
+                if now is not None:
+                    for key in keys:
+                        self._forget(key, now - self.history_retention)
+
+    # Versions of a key
+
+    def _instant(self, time: TimeLike) -> int:
+        return to_instant(time, f"store {self._name!r}: a time")
+
+    def _versions(
+        self, key: bytes, at: int | None = None, limit: int | None = None
+    ) -> list[_Version]:
+        """The versions of a key that begin by `at`, the latest first; tombstones are None."""
+        end = key + (LAST if at is None else encode_int(at + 1))
+        return [
+            (read_int(user_key, -INT_SIZE), entry)
+            for user_key, entry in self._table.range(key, end, backwards=True, limit=limit)
+        ]
+
+    def _last(self, key: bytes, at: int | None) -> _Version | None:
+        return next(iter(self._versions(key, at, limit=1)), None)
+
+    def _valid_to(self, key: bytes, at: int) -> int | None:
+        """When the first version after `at` begins."""
+        for user_key, _ in self._table.range(key + encode_int(at + 1), key + LAST, limit=1):
+            return read_int(user_key, -INT_SIZE)
+        return None
+
+    def _forget(self, key: bytes, oldest: int) -> None:
+        """Delete what cannot be asked for: all but the last version that begins by `oldest`.
+
+        That one goes as well where it says that there is no value.
+        """
+        versions = self._versions(key, oldest)
+        keeps_first = bool(versions) and versions[0][1] is not None
+        for at, _ in versions[keeps_first:]:
+            self._table.delete(key + encode_int(at))
+
+    def _record(self, version: _Version, valid_to: int | None) -> VersionedRecord | None:
+        at, entry = version
+        return None if entry is None else VersionedRecord(self._thaw(entry), at, valid_to)

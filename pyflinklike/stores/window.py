@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The window store: values under a key and the start of a window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import WindowedKeyValue
+from pyflinklike.stores.segmented import Found, SegmentedStore
+from pyflinklike.stores.times import TimeLike, saturated, to_instant
+from pyflinklike.table import MISSING
+
+if TYPE_CHECKING:
+    from pyflinklike.stores.descriptors import WindowStoreDescriptor
+
+__all__ = ["WindowStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WindowStore(SegmentedStore, Generic[K, V]):
+    """Values of windows of one length, as Kafka Streams' WindowStore.
+
+    Bounds of time are those of a window's *start*, both included; None is an open one
+    (Kafka's `timeTo` is the wall clock's now there, which hides windows of the future).
+    A window whose start is `<= stream time - retention` is expired.  The results of one key
+    come by time; those of several keys by segment, then by key, then by time.
+    """
+
+    _expires_by = "window start"
+
+    def __init__(self, descriptor: WindowStoreDescriptor) -> None:
+        super().__init__(descriptor)
+        self.window_size: int = descriptor.window_size
+        """Length of a window in ms."""
+        self.retain_duplicates: bool = descriptor.retain_duplicates
+        """Whether a key may have several values in one window."""
+        self._numbers = 2 if self.retain_duplicates else 1
+
+    @property
+    def _can_cache(self) -> bool:
+        return not self._descriptor.retain_duplicates  # type: ignore[attr-defined]
+
+    def put(self, key: K, value: V | None, window_start: TimeLike | None = None) -> None:
+        """Store the value of a window; None deletes it, or does nothing with duplicates.
+
+        Args:
+            key: Of the value.
+            value: Of the window.
+            window_start: Its start, which need not be a multiple of the size; where not
+                given, that of the window that the current element falls into.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+            StoreValueError: No start is given, and the current element has no time.
+        """
+        context = self._ready()
+        encoded = self._codec.encode(key)
+        if window_start is None:
+            now = context.timestamp()
+            if now is None:
+                msg = (
+                    "a window needs a start, got none where the element has no time; "
+                    "give window_start="
+                )
+                raise self._refuse(msg)
+            start = now // self.window_size * self.window_size
+        else:
+            start = self._instant(window_start, "window_start")
+        frozen = None if value is None else self._frozen(value)
+        if not self._admit(start):
+            self._drop(key, value, start)
+        elif self.retain_duplicates:
+            if value is not None:
+                self._put_entry(self._next(encoded, start), frozen, frozen)
+        elif value is None:
+            self._delete_entry(self._at(encoded, start))
+        else:
+            self._put_entry(self._at(encoded, start), frozen, frozen)
+
+    def get(self, key: K, window_start: TimeLike, default: Any = None) -> Any:
+        """The value of the window that begins then, or the default.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type; or the
+                store retains duplicates, of which none is *the* value.
+        """
+        self._ready()
+        if self.retain_duplicates:
+            msg = (
+                f"store {self._name!r}: point lookup undefined with retain_duplicates, "
+                f"got one of {key!r}; use fetch()"
+            )
+            raise StateValueError(msg)
+        encoded = self._codec.encode(key)
+        start = self._instant(window_start, "window_start")
+        expired = self._expired()
+        if expired is not None and start <= expired:
+            return default
+        entry = self._table.get(self._at(encoded, start))
+        return default if entry is MISSING else self._thaw(entry)
+
+    def fetch(
+        self,
+        key: K,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[tuple[int, V]]:
+        """The windows of a key that begin from `time_from` to `time_to`: (start in ms, value).
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        self._ready()
+        encoded = self._codec.encode(key)
+        begin, end = self._bounds(time_from, time_to)
+        found = self._of_key(encoded, begin, end, reverse=reverse)
+        return self._cursor(found, self._started)
+
+    def fetch_range(
+        self,
+        key_from: K | None = None,
+        key_to: K | None = None,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The same for all keys from one to another, both included; None is an open end.
+
+        Raises:
+            StateValueError: Something does not fit its type.
+        """
+        self._ready()
+        keys = self._key_bounds(key_from, key_to)
+        begin, end = self._bounds(time_from, time_to)
+        found = [] if keys is None else self._of_keys(keys, begin, end, reverse=reverse)
+        return self._cursor(found, self._windowed)
+
+    def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
+        """All windows of all keys."""
+        return self.fetch_range(reverse=reverse)
+
+    def fetch_all(
+        self,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The windows of all keys that begin from `time_from` to `time_to`."""
+        return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
+
+    # Entries
+
+    def _instant(self, time: TimeLike, what: str) -> int:
+        return to_instant(time, f"store {self._name!r}: {what}")
+
+    def _bounds(
+        self, time_from: TimeLike | None, time_to: TimeLike | None
+    ) -> tuple[int | None, int | None]:
+        begin = None if time_from is None else self._instant(time_from, "time_from")
+        end = None if time_to is None else self._instant(time_to, "time_to")
+        return begin, end
+
+    def _next(self, key: bytes, start: int) -> bytes:
+        """Where the next duplicate goes: behind the others of its window."""
+        window = self._at(key, start)
+        for user_key, _ in self._table.range(window, window + LAST, backwards=True, limit=1):
+            return window + encode_int(read_int(user_key, -INT_SIZE) + 1)
+        return window + encode_int(0)
+
+    def _parts(self, user_key: bytes) -> tuple[Any, ...]:
+        start = self._time_of(user_key)
+        if not self.retain_duplicates:
+            return self._key_of(user_key), start
+        return self._key_of(user_key), start, read_int(user_key, -INT_SIZE)
+
+    def _started(self, found: Found) -> tuple[int, V]:
+        return self._time_of(found[0]), self._thaw(found[1])
+
+    def _windowed(self, found: Found) -> WindowedKeyValue:
+        key, start, *_ = self._parts(found[0])
+        end = saturated(start + self.window_size)
+        return WindowedKeyValue(key, self._thaw(found[1]), start, end)
