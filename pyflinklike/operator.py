@@ -18,8 +18,7 @@ What the function yields is gathered in `outputs` until the host takes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
-from types import GeneratorType
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyflinklike.backends.base import StateBackend
@@ -29,15 +28,15 @@ from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
     PyflinklikeError,
     StateValueError,
-    UserFunctionError,
 )
-from pyflinklike.functions import KeyedProcessFunction, OutputTag
+from pyflinklike.function_calls import FunctionCalls
+from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
 from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics
-from pyflinklike.outputs import Outputs, check_results
+from pyflinklike.outputs import Outputs
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
 from pyflinklike.stores.context import StoreContext
@@ -74,7 +73,6 @@ class KeyedProcessOperator:
         self.key_type = key_type
         self.clock = Clock()
         self.scope = Scope()
-        self.outputs = Outputs()
         self.side_outputs_read: Collection[str] | None = None
         """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
@@ -93,7 +91,19 @@ class KeyedProcessOperator:
         self.runtime_context = OperatorRuntimeContext(
             task, self.backend, self.clock, self._on_table
         )
-        self._context = CallContext(self.clock, self.scope, key_type, self.timer_service)
+        self.metrics = OperatorMetrics()
+        context = CallContext(self.clock, self.scope, key_type, self.timer_service)
+        self._calls = FunctionCalls(
+            function,
+            key_type,
+            self.scope,
+            self.clock,
+            context,
+            self.runtime_context.sweeping_every_record,
+            self.metrics,
+        )
+        self.process = self._calls.process
+        """Process records of the current group: `FunctionCalls.process`."""
         self.runtime_context.stores = self.stores = StoreRegistry(
             StoreContext(
                 self.backend,
@@ -101,14 +111,13 @@ class KeyedProcessOperator:
                 key_type,
                 task.name,
                 self._on_table,
-                lambda tag, value, key: self.outputs.emit_side((tag, value), key),
+                lambda tag, value, key: self._calls.outputs.emit_side((tag, value), key),
                 self._wants,
-                self._context.timestamp,
+                context.timestamp,
                 self._position,
             )
         )
         self.cleanup = StateCleanup(self.runtime_context.assembled, self.stores, self.clock)
-        self.metrics = OperatorMetrics()
         self._user_metrics = MetricIncrements(self.runtime_context.get_metrics_group())
         self._log = KeyGroupLog(
             self.backend,
@@ -126,14 +135,10 @@ class KeyedProcessOperator:
             UserFunctionError: The function raised.
         """
         try:
-            self.function.open(self.runtime_context)
+            self._calls.open(self.runtime_context)
         except PyflinklikeError:
             self.backend.close()
             raise
-        except Exception as error:
-            self.backend.close()
-            msg = f"{self._name()}.open failed: {type(error).__name__}: {error}"
-            raise UserFunctionError(msg) from error
 
     def close(self) -> None:
         """Close the function and let go of the state.
@@ -142,12 +147,7 @@ class KeyedProcessOperator:
             UserFunctionError: The function raised.
         """
         try:
-            self.function.close()
-        except PyflinklikeError:
-            raise
-        except Exception as error:
-            msg = f"{self._name()}.close failed: {type(error).__name__}: {error}"
-            raise UserFunctionError(msg) from error
+            self._calls.close()
         finally:
             self.stores.close()
             self.backend.close()
@@ -274,104 +274,24 @@ class KeyedProcessOperator:
         for changes in self._log.restored(self._group, spec, stamp):
             self.backend.apply(changes)
 
-    # Records
-
-    def process(
-        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
-    ) -> None:
-        """Process records of the current group, in order.
-
-        Args:
-            keys: In their frozen form.
-            values: The elements.
-            timestamps: In ms, None for an element that has none.
-
-        Raises:
-            UserFunctionError: The function raised; what it wrote before stays in
-                the working state, which the host must then not commit.
-        """
-        scope, clock, context = self.scope, self.clock, self._context
-        process_element = self.function.process_element
-        emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
-        emit_key = self.outputs.keys.append
-        sweeping = self.runtime_context.sweeping_every_record
-        context.domain = None
-        value: Any = None
-        try:
-            for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
-                if sweeping:
-                    for ttl in sweeping:
-                        ttl.sweep_some()
-                results = process_element(value, context)
-                if results is None:
-                    continue
-                if results.__class__ is not GeneratorType:
-                    check_results(results)
-                # The same as Outputs.emit, without a call per record.
-                for result in results:
-                    if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                        emit_side(result, scope.key)
-                    else:
-                        emit_main(result)
-                        emit_key(scope.key)
-        except PyflinklikeError as error:
-            _add_note(error, self._described("process_element", value))
-            raise
-        except Exception as error:
-            msg = f"{self._described('process_element', value)}: {_cause(error)}"
-            raise UserFunctionError(msg) from error
-        finally:
-            scope.key = NO_KEY
-            clock.timestamp = None
-
     # Time
 
     def advance_watermark(self, watermark: int) -> None:
         """Set the watermark in ms and fire the event timers that are due."""
         self.clock.watermark = watermark
-        self._fire(self.event_timers, watermark)
+        self._calls.fire(self.event_timers, watermark)
 
     def advance_processing_time(self, processing_time: int) -> None:
         """Set the processing time in ms and fire the processing timers that are due."""
         self.clock.processing_time = processing_time
-        self._fire(self.processing_timers, processing_time)
+        self._calls.fire(self.processing_timers, processing_time)
 
     def fire_due_timers(self) -> None:
         """Fire what is due in both domains, until nothing is."""
-        while self._fire(self.event_timers, self.clock.watermark) + self._fire(
+        while self._calls.fire(self.event_timers, self.clock.watermark) + self._calls.fire(
             self.processing_timers, self.clock.processing_time
         ):
             pass
-
-    def _fire(self, queue: TimerQueue, now: int) -> int:
-        # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
-        context = self._context
-        context.domain = queue.domain
-        timestamp = None
-        fired = 0
-        touched = self.metrics.touched
-        try:
-            while (timestamp := queue.pop_due(now)) is not None:
-                context.fired_at = timestamp
-                fired += 1
-                touched.add(self.scope.key)
-                for ttl in self.runtime_context.sweeping_every_record:
-                    ttl.sweep_some()
-                results = self.function.on_timer(timestamp, context)
-                if results is not None:
-                    self.outputs.emit(results, self.scope.key)
-        except PyflinklikeError as error:
-            _add_note(error, self._described("on_timer", timestamp))
-            raise
-        except Exception as error:
-            raise UserFunctionError(
-                f"{self._described('on_timer', timestamp)}: {_cause(error)}"
-            ) from error
-        finally:
-            self.scope.key = NO_KEY
-            context.domain = context.fired_at = None
-        self.metrics.timers_fired += fired
-        return fired
 
     def earliest_timer(self, queue: TimerQueue) -> int | None:
         """The time of the first timer of the current group in ms, or None."""
@@ -382,8 +302,7 @@ class KeyedProcessOperator:
 
     def take_outputs(self) -> Outputs:
         """What was yielded since the last take."""
-        outputs, self.outputs = self.outputs, Outputs()
-        return outputs
+        return self._calls.take_outputs()
 
     def frozen_key(self, key: Any) -> Any:
         """A key in the form that tables keep.
@@ -393,7 +312,7 @@ class KeyedProcessOperator:
         """
         if key is None:
             msg = (
-                f"{self._name()}: every element needs a key, got None; "
+                f"{self._calls.name()}: every element needs a key, got None; "
                 "filter such elements out, or give them a key of their own"
             )
             raise StateValueError(msg)
@@ -403,27 +322,3 @@ class KeyedProcessOperator:
         refusal = self._refused_timers.get(domain)
         if refusal is not None:
             raise refusal
-
-    def _name(self) -> str:
-        return type(self.function).__qualname__
-
-    def _described(self, method: str, subject: Any) -> str:
-        key = self.scope.key
-        shown = "none" if key is NO_KEY else repr(self.key_type.thaw_key(key))
-        what = "timer" if method == "on_timer" else "element"
-        return (
-            f"{self._name()}.{method} failed for key {shown}, {what} {subject!r}, "
-            f"at time {self._context.timestamp()}"
-        )
-
-
-def _cause(error: Exception) -> str:
-    state = getattr(error, "state_name", None)
-    where = "" if state is None else f"in the function of state {state!r}: "
-    return f"{where}{type(error).__name__}: {error}"
-
-
-def _add_note(error: PyflinklikeError, note: str) -> None:
-    # Our own errors keep their class; Python 3.10 has no notes to add to them.
-    if hasattr(error, "add_note"):
-        error.add_note(note)

@@ -61,6 +61,7 @@ LAYERS = [
             "outputs",
             "call_context",
             "runtime_context",
+            "function_calls",
             "operator",
             "stores",
             "upsert",

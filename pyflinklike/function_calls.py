@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of the user's function: for records, for timers, at the beginning and at the end.
+
+What it yields is gathered in `outputs`.  What it raises becomes an error that names
+the method, the key and the element or timer; our own errors keep their class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import GeneratorType
+from typing import Any, Protocol
+
+from pyflinklike.call_context import CallContext
+from pyflinklike.clock import Clock
+from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.functions import KeyedProcessFunction, OutputTag, RuntimeContext
+from pyflinklike.operator_metrics import OperatorMetrics
+from pyflinklike.outputs import Outputs, check_results
+from pyflinklike.table import NO_KEY, Scope
+from pyflinklike.timers import TimerQueue
+from pyflinklike.types import TypeInformation
+
+__all__ = ["FunctionCalls"]
+
+
+class _Sweeping(Protocol):
+    def sweep_some(self) -> None:
+        """Look at the next few entries."""
+
+
+class FunctionCalls:
+    """Calls one function.
+
+    Args:
+        function: The user's.
+        key_type: Shows keys in messages.
+        scope: Gets the current key.
+        clock: Gets the timestamp of the current element.
+        context: What the function is given as `ctx`.
+        sweeping: What cleans up before every record and timer; it may become more.
+        metrics: Count the timers.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        key_type: TypeInformation,
+        scope: Scope,
+        clock: Clock,
+        context: CallContext,
+        sweeping: Sequence[_Sweeping],
+        metrics: OperatorMetrics,
+    ) -> None:
+        self._function = function
+        self._key_type = key_type
+        self._scope = scope
+        self._clock = clock
+        self._context = context
+        self._sweeping = sweeping
+        self._metrics = metrics
+        self.outputs = Outputs()
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Have the function declare its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._function.open(runtime_context)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self.name()}.open failed: {type(error).__name__}: {error}"
+            raise UserFunctionError(msg) from error
+
+    def close(self) -> None:
+        """Tell the function that it is over.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._function.close()
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self.name()}.close failed: {type(error).__name__}: {error}"
+            raise UserFunctionError(msg) from error
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: The elements.
+            timestamps: In ms, None for an element that has none.
+
+        Raises:
+            UserFunctionError: The function raised; what it wrote before stays in
+                the working state, which the host must then not commit.
+        """
+        scope, clock, context = self._scope, self._clock, self._context
+        process_element = self._function.process_element
+        emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
+        emit_key = self.outputs.keys.append
+        sweeping = self._sweeping
+        context.domain = None
+        value: Any = None
+        try:
+            for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
+                if sweeping:
+                    for ttl in sweeping:
+                        ttl.sweep_some()
+                results = process_element(value, context)
+                if results is None:
+                    continue
+                if results.__class__ is not GeneratorType:
+                    check_results(results)
+                # The same as Outputs.emit, without a call per record.
+                for result in results:
+                    if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                        emit_side(result, scope.key)
+                    else:
+                        emit_main(result)
+                        emit_key(scope.key)
+        except PyflinklikeError as error:
+            _add_note(error, self._described("process_element", value))
+            raise
+        except Exception as error:
+            msg = f"{self._described('process_element', value)}: {_cause(error)}"
+            raise UserFunctionError(msg) from error
+        finally:
+            scope.key = NO_KEY
+            clock.timestamp = None
+
+    def fire(self, queue: TimerQueue, now: int) -> int:
+        """Fire the timers of a queue that are due; how many there were.
+
+        Args:
+            queue: Of the current group.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
+        scope, context = self._scope, self._context
+        context.domain = queue.domain
+        timestamp = None
+        fired = 0
+        touched = self._metrics.touched
+        try:
+            while (timestamp := queue.pop_due(now)) is not None:
+                context.fired_at = timestamp
+                fired += 1
+                touched.add(scope.key)
+                for ttl in self._sweeping:
+                    ttl.sweep_some()
+                results = self._function.on_timer(timestamp, context)
+                if results is not None:
+                    self.outputs.emit(results, scope.key)
+        except PyflinklikeError as error:
+            _add_note(error, self._described("on_timer", timestamp))
+            raise
+        except Exception as error:
+            raise UserFunctionError(
+                f"{self._described('on_timer', timestamp)}: {_cause(error)}"
+            ) from error
+        finally:
+            scope.key = NO_KEY
+            context.domain = context.fired_at = None
+        self._metrics.timers_fired += fired
+        return fired
+
+    def take_outputs(self) -> Outputs:
+        """What was yielded since the last take."""
+        outputs, self.outputs = self.outputs, Outputs()
+        return outputs
+
+    def name(self) -> str:
+        """The function's, for messages."""
+        return type(self._function).__qualname__
+
+    def _described(self, method: str, subject: Any) -> str:
+        key = self._scope.key
+        shown = "none" if key is NO_KEY else repr(self._key_type.thaw_key(key))
+        what = "timer" if method == "on_timer" else "element"
+        return (
+            f"{self.name()}.{method} failed for key {shown}, {what} {subject!r}, "
+            f"at time {self._context.timestamp()}"
+        )
+
+
+def _cause(error: Exception) -> str:
+    state = getattr(error, "state_name", None)
+    where = "" if state is None else f"in the function of state {state!r}: "
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _add_note(error: PyflinklikeError, note: str) -> None:
+    # Our own errors keep their class; Python 3.10 has no notes to add to them.
+    if hasattr(error, "add_note"):
+        error.add_note(note)
