@@ -37,7 +37,7 @@ from pyflinklike.ttl_config import StateTtlConfig
 
 __all__ = ["TtlTable"]
 
-_LARGE_TABLE = 1024
+_LARGE_TABLE = 128
 _UNKNOWN = -1
 _SWEEP_EVERY = 16
 
