@@ -32,6 +32,7 @@ from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
+from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.testing.group_store import InMemoryGroupStore
 
 _GROUP, _GROUPS = 3, 8
@@ -152,6 +153,15 @@ class Player:
         return sum(
             len(each) for each in self.operator.backend.contents() if each.spec.name == wanted
         )
+
+    def times(self) -> set[int]:
+        """The times of a window store's entries, expired ones included."""
+        return {
+            read_int(user_key, -INT_SIZE)
+            for each in self.operator.backend.contents()
+            if each.spec.name == self.descriptor.name
+            for user_key in each.user_keys
+        }
 
     def redeclare(self, descriptor: StoreDescriptor) -> None:
         """Go on in a new process with another declaration of the store."""

@@ -379,17 +379,23 @@ def test_retention_and_segments_may_change(starts, changes, backend):
     for key in ("k", "other"):
         for start in starts:
             player.do(lambda store: store.put("a", start, start), key)
-    stored = sorted(set(starts))
+    stored = set(starts)
+    shortest = 10**7
     for retention, is_compacted in changes:
+        # Its commit may compact the log, and so drop what is expired by the former retention.
         player.redeclare(declared(retention))
-        alive = [start for start in stored if start > max(starts) - retention]
+        stored &= player.times()
+        assert {start for start in starts if start > max(starts) - shortest} <= stored
+        shortest = min(shortest, retention)
+        alive = {start for start in stored if start > max(starts) - retention}
         if is_compacted:
             player.operator.cleanup.drop_expired()
             stored = alive
         # Reading drops nothing.
         for key in ("other", "k"):
-            expected = [(start, start) for start in alive]
+            expected = [(start, start) for start in sorted(alive)]
             assert expected == player.do(lambda store: list(store.fetch("a")), key)
+        assert stored == player.times()
     player.close()
 
 
