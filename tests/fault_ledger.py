@@ -55,19 +55,24 @@ Batch = list[Record]
 
 
 def batches_of(seed: int, count: int, size: int = 60) -> list[Batch]:
-    """Random micro-batches in which every key comes again and again."""
+    """Random micro-batches in which every key comes again and again, at different times.
+
+    Records of one key and time come in the order of arrival, of which nothing is known where
+    Spark reads two files in one micro-batch.
+    """
     random = Random(seed)
-    return [
-        [
-            Record(
-                f"key {random.randrange(12)}",
-                _FIRST_TIMES + number * _WINDOW + random.randrange(-_WINDOW // 2, _WINDOW),
-                random.randrange(100),
-            )
-            for _ in range(size)
-        ]
-        for number in range(count)
-    ]
+    taken: set[tuple[str, int]] = set()
+    batches = []
+    for number in range(count):
+        batch: Batch = []
+        while len(batch) < size:
+            key = f"key {random.randrange(12)}"
+            ts = _FIRST_TIMES + number * _WINDOW + random.randrange(-_WINDOW // 2, _WINDOW)
+            if (key, ts) not in taken:
+                taken.add((key, ts))
+                batch.append(Record(key, ts, random.randrange(100)))
+        batches.append(batch)
+    return batches
 
 
 def with_fault(batch: Batch, fault: str, key: str | None = None) -> Batch:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,27 @@ class Place:
         with contextlib.suppress(FileNotFoundError):
             return sum(name[0].isdigit() for name in os.listdir(directory))
         return 0
+
+    def as_run(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The micro-batches that Spark made of these, as its checkpoint tells.
+
+        A driver that is killed once its source has noted the next file, and before Spark has
+        noted the batch, leaves two files to the next batch.
+        """
+        numbers: dict[str, int] = {}
+        for log in (self.checkpoint / "sources" / "0").glob("[0-9]*"):
+            for line in log.read_text().splitlines()[1:]:
+                entry = json.loads(line)
+                numbers[Path(entry["path"]).stem] = entry["batchId"]
+        ends = {}
+        for log in (self.checkpoint / "offsets").glob("[0-9]*"):
+            ends[int(log.name)] = json.loads(log.read_text().splitlines()[-1])["logOffset"]
+        run, last = [], -1
+        for _, end in sorted(ends.items()):
+            files = [int(name) for name, number in numbers.items() if last < number <= end]
+            run.append([record for file in sorted(files) for record in batches[file]])
+            last = end
+        return run
 
     def keep(self, batch: DataFrame, batch_id: int) -> None:
         """The sink, exactly once: a file per batch number, which is there as a whole or not at all."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from itertools import chain
 from random import Random
 
 import pytest
@@ -50,4 +51,6 @@ def test_a_driver_killed_ten_times_loses_nothing_and_doubles_nothing(tmp_path):
         assert ended is None, f"it ended by itself: {moments}\n{log.read_text()[-3_000:]}"
     run(job(), log)
 
-    assert golden(batches) == place.sunk(), f"seed {SEED}: {moments}"
+    run_batches = place.as_run(batches)
+    assert sorted(chain(*batches)) == sorted(chain(*run_batches))
+    assert golden(run_batches) == place.sunk(), f"seed {SEED}: {moments}"
