@@ -2,7 +2,7 @@
 """The runtime of a `KeyedProcessFunction`.  This file knows no host.
 
 Rule 1: everything that decides *what happens* (the current key, when timers
-fire, what a failure says) lives here; hosts translate and nothing more.
+fire) lives here and in `function_calls`; hosts translate and nothing more.
 Rule 2: nothing here reads a clock, opens a socket or imports Spark.
 
 A host makes one operator per task, opens it, and then, for each key group:
@@ -12,7 +12,7 @@ A host makes one operator per task, opens it, and then, for each key group:
     advance   the watermark or the processing time, which fires timers
     commit    log what changed
 
-What the function yields is gathered in `outputs` until the host takes it.
+What the function yields is gathered until the host takes it.
 """
 
 from __future__ import annotations
