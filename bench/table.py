@@ -20,7 +20,7 @@ from workloads import WORKLOADS
 _HEADER = "| workload | side | records/s: median | min | max | ours, heap, is | given | s/batch |"
 _SETTINGS = (
     "Spark: local[2], 2 shuffle partitions, RocksDB state store with changelog checkpointing; "
-    "ours: max_parallelism 128. Flink: parallelism 2, a checkpoint every 2 s."
+    "ours: max_parallelism 16, the default. Flink: parallelism 2, a checkpoint every 2 s."
 )
 _GIVEN = (
     "Slow sides are given fewer records and, in the same proportion, fewer keys. "

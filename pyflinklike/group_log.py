@@ -314,7 +314,7 @@ class KeyGroupLog:
         return table_id
 
     def _is_outgrown(self, head: Head, group: KeyGroup, segment_bytes: int) -> bool:
-        """Whether a log weighs more than about twice a snapshot of what is alive in it."""
+        """Whether a log weighs more than 2 to 2.5 times a snapshot of what is alive in it."""
         if head.log_bytes <= _FLOOR_BYTES + segment_bytes:
             return False
         if head.snapshot_entries:
@@ -322,7 +322,7 @@ class KeyGroupLog:
         else:
             each = head.log_bytes / max(head.log_entries, 1)
         # Groups fill at one pace; with one limit all would be compacted in the same batch.
-        limit = 2 - (group.index % _STAGGER) / (2 * _STAGGER)
+        limit = 2.5 - (group.index % _STAGGER) / (2 * _STAGGER)
         return head.log_bytes > _FLOOR_BYTES + limit * self._backend.count() * each
 
     def _erase(self, store: GroupStore, group: KeyGroup) -> Head:

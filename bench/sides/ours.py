@@ -18,7 +18,7 @@ BACKENDS = {"heap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
 def measure(
     spark: SparkSession, side: str, workload: Workload, shape: Shape, backend: str
 ) -> Result:
-    """One run on one backend, `max_parallelism` at its default of 128."""
+    """One run on one backend, `max_parallelism` at its default, 16 for two partitions."""
     return run(spark, side, workload, shape, transform(workload, backend))
 
 

@@ -21,8 +21,9 @@ from pyspark import TaskContext
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.spark.batch_time import BATCH_TIME
 from pyflinklike.spark.collection import without_collection
-from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, refuse_null_keys
+from pyflinklike.spark.packing import KEY_GROUP, refuse_null_keys
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["run_batch"]
@@ -80,7 +81,7 @@ class _BatchRunner:
             clock.processing_time = records.column(BATCH_TIME)[0].as_py()
             self.operator.enter(KeyGroup(index))
         refuse_null_keys(records, self._plan.reader.key_columns)
-        elements = records.select(records.schema.names[2:])
+        elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
         self.operator.process(*self._plan.reader.read(elements, in_order=True))
         return results + self._outputs()
 

@@ -26,6 +26,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch import run_batch
+from pyflinklike.spark.batch_time import BATCH_TIME, with_batch_time
 from pyflinklike.spark.checks import (
     check_column,
     check_max_parallelism,
@@ -37,11 +38,16 @@ from pyflinklike.spark.group_ids import group_ids
 from pyflinklike.spark.key_groups import key_group, quoted
 from pyflinklike.spark.observation import observed
 from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
-from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP, PACKED_TYPE, pack
+from pyflinklike.spark.packing import KEY_GROUP, PACKED_TYPE, pack
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.spark.savepoints import initial_state
 from pyflinklike.spark.schema import changelog_schema, key_type_of, output_schema
-from pyflinklike.spark.settings import partitions_of, prepare_session, time_zone_of
+from pyflinklike.spark.settings import (
+    default_max_parallelism,
+    partitions_of,
+    prepare_session,
+    time_zone_of,
+)
 from pyflinklike.spark.timer_use import uses_processing_timers
 from pyflinklike.spark.transform import (
     TRANSFORMED_TYPE,
@@ -108,7 +114,7 @@ class KeyedStream:
         *,
         event_time: str | None = None,
         state_backend: StateBackend | None = None,
-        max_parallelism: int = 128,
+        max_parallelism: int | None = None,
         uid: str | None = None,
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
         job_parameters: Mapping[str, str] | None = None,
@@ -124,7 +130,9 @@ class KeyedStream:
                 timers work.  On a stream without a watermark one is declared on it
                 with no delay, as Flink's `for_monotonous_timestamps`.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
-            max_parallelism: Number of key groups, fixed for the life of a checkpoint.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  Where
+                not given it follows the number of shuffle partitions, as Flink's follows
+                the parallelism: the smallest multiple of it that is at least 16.
             uid: Names the operator in messages and to `get_task_name`.
             side_outputs: The tags whose outputs are wanted, with their types where
                 the tags have none; any other tag's outputs are dropped.
@@ -150,11 +158,13 @@ class KeyedStream:
         if not isinstance(function, KeyedProcessFunction):
             msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
             raise DeclarationTypeError(msg)
-        check_max_parallelism(max_parallelism)
         df = self._df
         if event_time is not None:
             df = _with_event_time(df, event_time)
         spark = df.sparkSession
+        if max_parallelism is None:
+            max_parallelism = default_max_parallelism(spark)
+        check_max_parallelism(max_parallelism)
         name = uid or type(function).__name__
         time_zone = time_zone_of(spark)
         layout = OutputLayout(
@@ -189,14 +199,13 @@ class KeyedStream:
 
     def _keyed(self, df: DataFrame, plan: Plan) -> DataFrame:
         group = key_group(self._columns, plan.task.max_parallelism)
-        batch_time = F.unix_millis(F.current_timestamp())
-        return df.select(group.alias(KEY_GROUP), batch_time.alias(BATCH_TIME), "*")
+        return df.select(group.alias(KEY_GROUP), "*")
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
         packed = self._keyed(df, plan).mapInArrow(
             pack(self._columns, group_ids(plan.task.max_parallelism)), PACKED_TYPE
         )
-        grouped: Any = packed.groupBy(KEY_GROUP)
+        grouped: Any = with_batch_time(packed).groupBy(KEY_GROUP)
         if hasattr(grouped, "transformWithState"):
             transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
         else:
@@ -211,7 +220,9 @@ class KeyedStream:
         return result
 
     def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:
-        keyed = self._keyed(df, plan).withColumn(_ARRIVAL, F.monotonically_increasing_id())
+        keyed = with_batch_time(self._keyed(df, plan)).withColumn(
+            _ARRIVAL, F.monotonically_increasing_id()
+        )
         order = [KEY_GROUP, _ARRIVAL]
         if plan.reader.event_time is not None:
             order.insert(1, quoted(plan.reader.event_time))

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.spark.batch_time import BATCH_TIME
 
 __all__ = [
     "PACKED_TYPE",
@@ -30,14 +31,13 @@ __all__ = [
     "to_payload",
 ]
 
-KEY_GROUP, BATCH_TIME = "__key_group", "__batch_time"
-PACKED_TYPE = f"{KEY_GROUP} int, origin long, {BATCH_TIME} long, payload binary"
+KEY_GROUP = "__key_group"
+PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
 
 _PACKED = pa.schema(
     [
         (KEY_GROUP, pa.int32()),
         ("origin", pa.int64()),
-        (BATCH_TIME, pa.int64()),
         ("payload", pa.binary()),
     ]
 )
@@ -109,7 +109,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _roll_call(group_id: int) -> pa.RecordBatch:
     # One group is called in every batch that has data, to see what the checkpoint was made with:
     # whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
-    values = (group_id, -1, None, b"")
+    values = (group_id, -1, b"")
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
     )
@@ -117,8 +117,7 @@ def _roll_call(group_id: int) -> pa.RecordBatch:
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
     key_groups = chunk.column(KEY_GROUP)
-    batch_time = chunk.column(BATCH_TIME)[0].as_py()
-    records = chunk.select(chunk.schema.names[2:])
+    records = chunk.drop_columns([KEY_GROUP])
     order = pc.sort_indices(key_groups)
     runs = pc.run_end_encode(key_groups.take(order))
     records = records.take(order)
@@ -133,7 +132,6 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
         [
             pa.array([group_ids[group] for group in groups], pa.int32()),
             pa.array(range(sequence, sequence + count), pa.int64()),
-            pa.array([batch_time] * count, pa.int64()),
             pa.array(payloads, pa.binary()),
         ],
         schema=_PACKED,
@@ -151,7 +149,11 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
     keys = chunk.column(key_columns[0])
     if keys.null_count:
         at = keys.is_null().index(True).as_py()
-        record = {name: chunk.column(name)[at].as_py() for name in chunk.schema.names[2:]}
+        record = {
+            name: chunk.column(name)[at].as_py()
+            for name in chunk.schema.names
+            if name not in (KEY_GROUP, BATCH_TIME)
+        }
         msg = (
             f"every record needs a key, got null in column {key_columns[0]!r} of {record!r}; "
             "filter such records out before key_by, or coalesce the column"

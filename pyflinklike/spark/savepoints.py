@@ -21,9 +21,10 @@ from pyflinklike.errors import HostError
 from pyflinklike.group_store import Head
 from pyflinklike.regrouping import regrouped, timer_domains
 from pyflinklike.savepoint import merge, read_log
+from pyflinklike.spark.batch_time import with_batch_time
 from pyflinklike.spark.group_ids import group_ids, index_of
 from pyflinklike.spark.key_groups import KeyGroups
-from pyflinklike.spark.packing import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.packing import KEY_GROUP
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["initial_state", "read_savepoint"]
@@ -160,5 +161,4 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
     # As for records: without a time mode Spark tells the state operator no time.
-    batch_time = F.unix_millis(F.current_timestamp())
-    return frame.withColumn(BATCH_TIME, batch_time).groupBy(KEY_GROUP)
+    return with_batch_time(frame).groupBy(KEY_GROUP)

@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 
 from pyflinklike.errors import HostError
 
-__all__ = ["partitions_of", "prepare_session", "time_zone_of"]
+__all__ = ["default_max_parallelism", "partitions_of", "prepare_session", "time_zone_of"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULT = "HDFSBackedStateStoreProvider"
+_MIN_KEY_GROUPS, _MAX_KEY_GROUPS = 16, 32_768
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -41,6 +42,17 @@ def partitions_of(spark: SparkSession) -> int:
     """The number of tasks a shuffle makes; 1 where Spark is left to choose."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
     return int(partitions) if partitions.isdigit() else 1
+
+
+def default_max_parallelism(spark: SparkSession) -> int:
+    """The number of key groups where the user gives none.
+
+    Each one that has data costs a micro-batch some round trips, and each partition must
+    get as many as the others: so few, and a multiple of the partitions.
+    """
+    partitions = partitions_of(spark)
+    per_partition = -(-_MIN_KEY_GROUPS // partitions)
+    return min(partitions * per_partition, _MAX_KEY_GROUPS)
 
 
 def time_zone_of(spark: SparkSession) -> str:

@@ -36,6 +36,7 @@ from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.spark.batch_time import BATCH_TIME
 from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.group_ids import index_of
 from pyflinklike.spark.group_state import SparkGroupStore
@@ -169,10 +170,10 @@ class KeyGroupProcessor(StatefulProcessor):
         return index_of(int(key[0]), self._plan.task.max_parallelism)
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
-        return [(row["origin"], row["__batch_time"], row["payload"]) for row in rows]
+        return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
     def _initial(self, row: Any) -> tuple[int, bytes]:
-        return row["__batch_time"], row["payload"]
+        return row[BATCH_TIME], row["payload"]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         return iter([_RESULT(*result) for result in results])
@@ -317,11 +318,11 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
         return [
             row
             for frame in rows
-            for row in zip(frame["origin"], frame["__batch_time"], frame["payload"])
+            for row in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
         ]
 
     def _initial(self, row: Any) -> tuple[int, bytes]:
-        return int(row["__batch_time"].iloc[0]), row["payload"].iloc[0]
+        return int(row[BATCH_TIME].iloc[0]), row["payload"].iloc[0]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         import pandas as pd
