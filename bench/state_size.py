@@ -22,6 +22,7 @@ import statistics
 import sys
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark import key_by
+from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
 from pyflinklike.testing.group_store import InMemoryGroupStore
 
 _LOAD = 250_000
@@ -197,20 +199,16 @@ def measure(spark: SparkSession, keys: int, batches: int, touched: int, deleted:
 
 def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     """Bytes of the segments that count, of a snapshot of the same state, and its entries."""
-
-    def state(variable: str, *columns: str) -> list[dict[str, Any]]:
-        reader = spark.read.format("statestore").option("stateVarName", variable)
-        rows: list[dict[str, Any]] = (
-            reader.load(str(checkpoint)).select("key.__key_group", *columns).toArrow().to_pylist()
-        )
-        return rows
-
-    stores = {
-        head.pop("__key_group"): InMemoryGroupStore(Head(**head))
-        for head in state("head", "value.*")
-    }
-    for row in state("segments", "user_map_key.sequence", "user_map_value.segment"):
-        stores[row["__key_group"]].segments[row["sequence"]] = row["segment"]
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    columns = ("key.__key_group", "user_map_key.sequence", "user_map_value.blob")
+    rows = reader.load(str(checkpoint)).select(*columns).toArrow().to_pylist()
+    stores: dict[int, InMemoryGroupStore] = defaultdict(InMemoryGroupStore)
+    for row in rows:
+        store = stores[row["__key_group"]]
+        if row["sequence"] == HEAD_AT:
+            store.head = Head.from_bytes(row["blob"])
+        else:
+            store.segments[row["sequence"]] = row["blob"]
     operator = KeyedProcessOperator(
         RunningCount(),
         HashMapStateBackend(),

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
 
 import attrs
+
+from pyflinklike.errors import CorruptStateError
 
 __all__ = ["GroupStore", "Head"]
 
@@ -42,6 +45,25 @@ class Head:
     compacted_at: int = 0
     wake_at: int | None = None
     sweep_at: int | None = None
+
+    def to_bytes(self) -> bytes:
+        """The head as JSON, for hosts that keep bytes."""
+        fields = attrs.asdict(self) | {"nonce": self.nonce.hex()}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Head:
+        """The head that `to_bytes` wrote.
+
+        Raises:
+            CorruptStateError: It is none.
+        """
+        try:
+            fields = json.loads(blob)
+            return cls(**fields | {"nonce": bytes.fromhex(fields["nonce"])})
+        except (ValueError, TypeError, KeyError) as error:
+            msg = f"the head of a key group must be a JSON object of its fields, got {blob[:200]!r}"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint") from error
 
 
 class GroupStore(Protocol):

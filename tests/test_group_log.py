@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.backends.warm import WARM_GROUPS
@@ -15,6 +17,7 @@ from pyflinklike.descriptors import ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
+from pyflinklike.group_store import Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.operator_metrics import OperatorMetrics
@@ -539,3 +542,27 @@ def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction(store):
 
     assert store.head.first_sequence > 0
     assert [7] == task(2)
+
+
+@given(
+    st.builds(
+        Head,
+        nonce=st.binary(max_size=16),
+        **{
+            field.name: st.integers(-(2**63), 2**63 - 1)
+            for field in attrs.fields(Head)
+            if field.name != "nonce"
+        },
+    )
+)
+def test_a_head_is_read_from_its_bytes_as_it_was(head):
+    """For hosts that keep bytes."""
+    assert head == Head.from_bytes(head.to_bytes())
+    assert Head.from_bytes(attrs.evolve(head, wake_at=None).to_bytes()).wake_at is None
+
+
+@pytest.mark.parametrize("blob", [b"", b"[]", b"{}", b'{"nonce":"xx"}', b'{"nonce":"00","more":1}'])
+def test_damaged_bytes_are_no_head(blob):
+    """They are refused as the damaged state that they are."""
+    with pytest.raises(CorruptStateError, match="head of a key group must be a JSON object"):
+        Head.from_bytes(blob)

@@ -31,7 +31,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.group_store import Head
 from pyflinklike.spark import key_by
+from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)
@@ -51,9 +53,10 @@ def _all(*runs):
 
 def _log(spark, checkpoint):
     """The heads of the key groups: (first, next) sequence of each."""
-    reader = spark.read.format("statestore").option("stateVarName", "head")
-    heads = reader.load(str(checkpoint)).select("value.first_sequence", "value.next_sequence")
-    return [tuple(head) for head in heads.collect()]
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    log = reader.load(str(checkpoint)).where(f"user_map_key.sequence = {HEAD_AT}")
+    heads = [Head.from_bytes(row.blob) for row in log.select("user_map_value.blob").collect()]
+    return [(head.first_sequence, head.next_sequence) for head in heads]
 
 
 def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, tmp_path):

@@ -1,51 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key group's durable form in Spark's own state store."""
+"""A key group's durable form in Spark's own state store: one map of blobs.
+
+Segments are under their sequence numbers and the head is under -1.  A second state
+variable would cost every task and every plan more than it says.
+"""
 
 from __future__ import annotations
 
-import attrs
 from pyspark.sql.streaming import StatefulProcessorHandle
 
 from pyflinklike.group_store import Head
 
-__all__ = ["SparkGroupStore"]
+__all__ = ["HEAD_AT", "LOG_VARIABLE", "SparkGroupStore"]
 
-_HEAD_TYPE = (
-    "nonce binary, next_sequence long, first_sequence long, log_bytes long, log_entries long, "
-    "snapshot_bytes long, snapshot_entries long, max_parallelism int, compacted_at long, "
-    "wake_at long, sweep_at long"
-)
+LOG_VARIABLE = "log"
+"""Name of the state variable."""
+HEAD_AT = -1
+"""Where the head is among the sequence numbers."""
 
 
 class SparkGroupStore:
-    """The state variables of Spark's current grouping key, as a `GroupStore`.
+    """The log of Spark's current grouping key, as a `GroupStore`.
 
     Args:
-        handle: Declares them; at most once per handle.
+        handle: Declares it; at most once per handle.
     """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD_TYPE)
-        self._segments = handle.getMapState("segments", "sequence long", "segment binary")
+        self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
 
     def read_head(self) -> Head | None:
         """The head, or None where there was none yet."""
-        row = self._head.get()
-        return None if row is None else Head(bytes(row[0]), *row[1:])
+        blob = self.read_segment(HEAD_AT)
+        return None if blob is None else Head.from_bytes(blob)
 
     def write_head(self, head: Head) -> None:
         """Replace the head."""
-        self._head.update(attrs.astuple(head))
+        self.write_segment(HEAD_AT, head.to_bytes())
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""
-        row = self._segments.getValue((sequence,))
+        row = self._log.getValue((sequence,))
         return None if row is None else bytes(row[0])
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
         """Add a segment."""
-        self._segments.updateValue((sequence,), (blob,))
+        self._log.updateValue((sequence,), (blob,))
 
     def clear_segments(self) -> None:
-        """Remove every segment."""
-        self._segments.clear()
+        """Remove every segment, and the head with them, which every commit writes last."""
+        self._log.clear()

@@ -23,13 +23,12 @@ from pyflinklike.regrouping import regrouped, timer_domains
 from pyflinklike.savepoint import merge, read_log
 from pyflinklike.spark.batch_time import with_batch_time
 from pyflinklike.spark.group_ids import group_ids, index_of
+from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark.key_groups import KeyGroups
 from pyflinklike.spark.packing import KEY_GROUP
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["initial_state", "read_savepoint"]
-
-_STATE_VARIABLES = ('"head"', '"segments"')
 
 
 def read_savepoint(
@@ -75,37 +74,29 @@ def read_savepoint(
         )
         raise HostError(msg)
     properties = operator["operatorProperties"] or ""
-    if any(name not in properties for name in _STATE_VARIABLES):
+    if f'"{LOG_VARIABLE}"' not in properties:
         msg = (
             f"{place}: the operator must be one that process() made, got {operator['operatorName']}"
             "; look into Spark's state-metadata for its id"
         )
         raise HostError(msg)
-    # Of a running query both reads must be of one batch.
     batch_id = operator["maxBatchId"] if batch_id is None else batch_id
 
-    def state(variable: str, *columns: str) -> list[dict[str, Any]]:
-        reader = spark.read.format("statestore").option("stateVarName", variable)
-        reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
-        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
-        return rows
-
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    columns = (f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob")
     try:
-        heads = state("head", f"key.{KEY_GROUP}", "value.*")
-        blobs = state(
-            "segments", f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.segment"
-        )
+        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
     except PySparkException as error:
         raise _unreadable(f"{place}, batch {batch_id}", error) from error
-    segments: dict[int, dict[int, bytes]] = {}
-    for row in blobs:
-        segments.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["segment"]
+    blobs: dict[int, dict[int, bytes]] = {}
+    for row in rows:
+        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
     logs = {}
-    for row in heads:
-        group_id = row.pop(KEY_GROUP)
-        head = Head(**row)
+    for group_id, segments in blobs.items():
+        head = Head.from_bytes(segments.pop(HEAD_AT))
         where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
-        logs[where] = read_log(head, segments.get(group_id, {}), where)
+        logs[where] = read_log(head, segments, where)
     return merge(logs)
 
 
