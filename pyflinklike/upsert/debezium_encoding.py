@@ -17,6 +17,7 @@ import msgspec
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.upsert import cdc_event as codes
 from pyflinklike.upsert import ops
+from pyflinklike.upsert.source_order import coordinates
 from pyflinklike.upsert.unavailable import DEFAULT_PLACEHOLDER
 
 __all__ = ["to_debezium"]
@@ -71,7 +72,7 @@ def to_debezium(
         msg = f"the op of a change must be one of {list(_CODES)}, got {op!r}"
         raise DeclarationValueError(msg)
     own_key = None if code == codes.TRUNCATE else _json(_named(_field(change, "key"), key))
-    record = {"key": own_key, **_coordinates(_field(change, "order_key", None))}
+    record = {"key": own_key, **_coordinates(change)}
     if _is_tombstone(change, code):
         return [{**record, "value": None}]
     records = [{**record, "value": _json(_envelope(change, code, placeholder))}]
@@ -107,12 +108,11 @@ def _is_tombstone(change: Any, code: str) -> bool:
     return code == codes.REMOVE and decoded
 
 
-def _coordinates(order_key: Any) -> dict[str, Any]:
-    """Partition and offset, if the order is by them."""
+def _coordinates(change: Any) -> dict[str, Any]:
+    """Partition and offset, as far as the order is by them."""
+    order_key, source = _field(change, "order_key", None), _field(change, "source", None)
     place = tuple(order_key) if isinstance(order_key, (tuple, list)) else ()
-    if len(place) == 3 and place[0] == 0:
-        place = place[1:]
-    partition, offset = place if len(place) == 2 else (None, None)
+    partition, offset = coordinates(place, source if isinstance(source, Mapping) else {})
     return {"partition": partition, "offset": offset}
 
 
@@ -127,16 +127,16 @@ def _named(own_key: Any, names: str | Sequence[str] | None) -> Any:
     return dict(zip(columns, values))
 
 
-_ABSENT = object()
+_ABSENT, _REQUIRED = object(), object()
 
 
-def _field(change: Any, name: str, default: Any = _ABSENT) -> Any:
+def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
     """A field of a mapping, a row or an object."""
     if isinstance(change, Mapping):
         found = change.get(name, default)
     else:
         found = getattr(change, name, default)
-    if found is _ABSENT and default is _ABSENT:
+    if found is _REQUIRED:
         msg = f"a change must have an op, a key and rows, got {change!r} without {name!r}"
         raise DeclarationTypeError(msg)
     return found

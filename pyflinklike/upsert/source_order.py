@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-__all__ = ["OrderKey", "is_snapshot", "offset_order", "source_order"]
+__all__ = ["OrderKey", "coordinates", "is_snapshot", "offset_order", "source_order"]
 
 OrderKey: TypeAlias = tuple[int, ...]
 
@@ -56,6 +56,22 @@ def is_snapshot(source: Mapping[str, Any], op: str | None) -> bool:
 def offset_order(partition: int | None, offset: int | None) -> OrderKey | None:
     """The order of a record without a position; None if it has no offset either."""
     return None if offset is None else (_OFFSET, partition or 0, offset)
+
+
+def coordinates(
+    order_key: tuple[Any, ...], source: Mapping[str, Any]
+) -> tuple[int | None, int | None]:
+    """The partition and offset in an order key, None for what it does not have.
+
+    Args:
+        order_key: Of `source_order` or `offset_order`, or just partition and offset.
+        source: What it was made of.
+    """
+    if len(order_key) == 3 and order_key[0] == _OFFSET:
+        order_key = order_key[1:]
+    if len(order_key) == 2:
+        return order_key[0], order_key[1]
+    return None, order_key[-1] if order_key and source.get("ord") is not None else None
 
 
 def source_order(
