@@ -145,11 +145,16 @@ def test_a_tombstone_without_the_columns_asked_for_is_nothing_to_apply():
     assert decode_debezium(record(None, {"id": 1}), key="name") is None
 
 
-def test_a_tombstone_is_not_shown_to_a_function_that_orders():
-    """There is no envelope that it could read."""
-    event = decode_debezium(record(None, {"id": 1}), order=lambda each: each["source"]["lsn"])
+def test_a_tombstone_without_an_offset_is_below_everything():
+    """It still has an order, which an upsert asks for."""
+    tombstone = decode_debezium({"key": "1", "value": None})
 
-    assert ("d", None) == (event.op, event.order_key)
+    assert tombstone.order_key < decode_debezium(record(None, 1, offset=0)).order_key
+
+
+def test_a_tombstone_is_nothing_to_a_function_that_orders():
+    """There is no envelope that it could read, and the delete was applied."""
+    assert decode_debezium(record(None, {"id": 1}), order=lambda each: each["offset"]) is None
 
 
 # Keys
@@ -381,6 +386,14 @@ def test_an_error_inline_keeps_its_place_in_the_order():
 
     assert decoded("c", None, NEW).order_key == event.order_key == event_of_key.order_key
     assert (1, 1_559_033_904_863) == (event_of_key.key, event_of_key.event_time)
+
+
+def test_an_error_whose_place_is_not_known_has_none():
+    """An offset would be below the row it is about, and the error lost as stale."""
+    broken = {"key": "1", "value": "{", "partition": 1, "offset": 6}
+
+    assert decode_debezium(broken, on_error="inline").order_key is None
+    assert (1, 6) == decode_debezium(broken, on_error="inline", order="offset").order_key
 
 
 def test_an_error_of_the_key_is_inline_as_well():

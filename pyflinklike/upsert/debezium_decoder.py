@@ -39,7 +39,13 @@ from pyflinklike.upsert.debezium_envelope import (
     parse_key,
     parse_row,
 )
-from pyflinklike.upsert.source_order import is_snapshot, offset_order, source_order
+from pyflinklike.upsert.source_order import (
+    LOWEST,
+    is_position,
+    is_snapshot,
+    offset_order,
+    source_order,
+)
 from pyflinklike.upsert.unavailable import Placeholder
 
 __all__ = ["DebeziumDecoder"]
@@ -103,7 +109,8 @@ class DebeziumDecoder:
         """What becomes of a record that cannot be decoded: raised, None, or an event.
 
         The event has what could be read, above all its key and its place in the order, so
-        that the error takes the place of the row it is about.
+        that the error takes the place of the row it is about.  A place that could not be
+        read is None, for an offset would be below every position.
         """
         where = f"partition {record.get('partition')}, offset {record.get('offset')}"
         text = f"{error} (record at {where})"
@@ -114,8 +121,9 @@ class DebeziumDecoder:
         try:
             event = self._about(record, parse_envelope(record.get("value")))
         except UpsertError:
-            order = offset_order(record.get("partition"), record.get("offset"))
-            event = CdcEvent(None, None, None, None, order)
+            event = CdcEvent(None, None, None, None, self._order_of_unread(record))
+        if self.order == "source" and event.order_key and not is_position(event.order_key):
+            event = event._replace(order_key=None)
         with suppress(UpsertError):
             event = event._replace(key=self._key(parse_key(record.get("key")), None, None))
         return event._replace(error=f"{type(error).__name__}: {text}")
@@ -156,7 +164,7 @@ class DebeziumDecoder:
         """An event without key and rows."""
         if envelope is None:
             order = None if callable(self.order) else self._order(record, {}, snapshot=False)
-            return CdcEvent(ops.REMOVE, None, None, None, order)
+            return CdcEvent(ops.REMOVE, None, None, None, order or LOWEST)
         op = envelope.op and envelope.op.lower()
         source = envelope.source or {}
         snapshot = is_snapshot(source, op)
@@ -178,6 +186,8 @@ class DebeziumDecoder:
         columns = parse_key(record.get("key"))
         if isinstance(columns, dict) and self.key and not columns.keys() >= set(self.key):
             return None  # the delete before it had the row, and so the key that is asked for
+        if callable(self.order):
+            return None  # there is no envelope whose order it could tell
         return event._replace(key=self._key(columns, None, None))
 
     def _order(
@@ -199,6 +209,10 @@ class DebeziumDecoder:
             )
             raise ValueDecodeError(msg) from error
         return offset_order(partition, offset) if position is None else position
+
+    def _order_of_unread(self, record: Mapping[str, Any]) -> Any:
+        place = (record.get("partition"), record.get("offset"))
+        return place if self.order == "offset" and None not in place else None
 
     def _order_of(
         self, order: Callable[[Mapping[str, Any]], Any], record: Mapping[str, Any]

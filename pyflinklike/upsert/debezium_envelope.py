@@ -124,5 +124,7 @@ def parse_key(key: Any) -> Any:
 
 
 def _shown(value: Any, limit: int = 200) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        value = bytes(value).decode(errors="backslashreplace")
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}..."

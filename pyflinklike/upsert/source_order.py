@@ -29,15 +29,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = ["OrderKey", "coordinates", "is_snapshot", "offset_order", "source_order"]
+__all__ = [
+    "LOWEST",
+    "OrderKey",
+    "coordinates",
+    "is_position",
+    "is_snapshot",
+    "offset_order",
+    "source_order",
+]
 
 OrderKey: TypeAlias = tuple[int, ...]
 
 _POSITION, _OFFSET = 1, 0
+LOWEST: Final[OrderKey] = (_OFFSET,)
+"""The order of a tombstone without an offset."""
 _BINLOG = re.compile(r"\.(\d+)$")
 _HEX_DIGITS_OF_A_BIGINT = 15
 
@@ -51,6 +61,11 @@ def is_snapshot(source: Mapping[str, Any], op: str | None) -> bool:
         op: The envelope's operation, in lower case.
     """
     return op == "r" or source.get("snapshot") not in (None, False, "false")
+
+
+def is_position(order_key: OrderKey) -> bool:
+    """Whether an order key is that of a position in the database's log."""
+    return order_key[0] == _POSITION
 
 
 def offset_order(partition: int | None, offset: int | None) -> OrderKey | None:
