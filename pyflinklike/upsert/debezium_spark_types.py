@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -35,6 +36,7 @@ __all__ = ["RowConverter", "Semantic", "arrow_type", "fields_of", "needs_semanti
 Convert: TypeAlias = Callable[[Any, "Semantic | None"], Any]
 """A JSON value that is not None, and what the schema says of it, as a value of the type."""
 
+_FRACTION = re.compile(r"\.\d+")
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_ZERO = dt.date(1970, 1, 1)
 _UTC = dt.timezone.utc
@@ -202,8 +204,9 @@ def _date(value: Any, _: Semantic | None) -> dt.date:
 def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
     """A time without a zone; one that has a zone is that of UTC."""
     if isinstance(value, str):
-        # Python 3.10 knows no Z.
-        parsed = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+        # Python 3.10 knows no Z, and no fraction of other than 3 or 6 digits.
+        text = _FRACTION.sub(lambda found: f"{found[0]:0<7.7}", value.replace("Z", "+00:00"))
+        parsed = dt.datetime.fromisoformat(text)
         return parsed if parsed.tzinfo is None else parsed.astimezone(_UTC).replace(tzinfo=None)
     unit = _PER_MICROSECOND.get(semantic.name or "") if semantic is not None else None
     if isinstance(value, int) and unit is not None:
