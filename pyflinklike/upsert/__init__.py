@@ -13,6 +13,7 @@
 from pyflinklike.upsert.autospill import AutoSpillBackend
 from pyflinklike.upsert.backend import UpsertBackend
 from pyflinklike.upsert.consolidating import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.function import UpsertFunction
 from pyflinklike.upsert.memory import InMemoryUpsertBackend
 from pyflinklike.upsert.rocksdb import RocksDBUpsertBackend
 from pyflinklike.upsert.state import UpsertState
@@ -44,6 +45,7 @@ __all__ = [
     "StateValue",
     "Tombstone",
     "UpsertBackend",
+    "UpsertFunction",
     "UpsertState",
     "UpsertValueAndSize",
     "ValueMetadata",
