@@ -221,6 +221,16 @@ def test_a_snapshot_in_any_order_is_the_collection(backend):
     )
 
 
+def test_what_is_taken_away_again_leaves_nothing(backend):
+    """No state is held for its key."""
+    state = UpsertState(backend)
+    state.consolidate_chunk([("a", "v", 1), ("b", "v", -1)])
+    state.consolidate_chunk([("a", "v", -1), ("b", "v", 1)])
+
+    assert (0, 0) == (state.num_records, state.size_bytes)
+    assert PutStats() == backend.totals()
+
+
 def test_a_snapshot_is_completed_once(backend):
     """Twice is a RuntimeError that changes nothing; later chunks are what is appended."""
     state = UpsertState(backend)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend that keeps states in a RocksDB on local disk.
 
-    v  key                      a state
-    m  length, key, sequence    a state to be added to it: a merge operand
+    v  key              a state
+    m  key, sequence    a state to be added to it: a merge operand
+
+No key's bytes are the beginning of another one's (`pyflinklike.keycodec`), so the operands of
+a key lie together.
 
 rocksdict has no merge operators, so the merging of operands is done here, and as an
 LSM store would: `multi_merge` only writes, in whatever order the differences come, and the first
@@ -45,7 +48,6 @@ __all__ = ["RocksDBUpsertBackend"]
 _CHUNK: Final = 1024
 _STATE, _STATE_END = b"v", b"w"
 _OPERAND, _OPERAND_END = b"m", b"n"
-_LENGTH = struct.Struct(">I")
 _SEQUENCE = struct.Struct(">Q")
 
 
@@ -139,7 +141,7 @@ class RocksDBUpsertBackend:
 
     def _operand_key(self, key: bytes) -> bytes:
         self._sequence += 1
-        return _operands_of(key) + _SEQUENCE.pack(self._sequence)
+        return _OPERAND + key + _SEQUENCE.pack(self._sequence)
 
     def _fold(self) -> None:
         """Add every operand to the state it is for."""
@@ -156,7 +158,7 @@ class RocksDBUpsertBackend:
         self._sequence = 0
 
     def _fold_slice(self, slice_: list[tuple[bytes, list[bytes]]]) -> None:
-        keys = [prefix[len(_OPERAND) + _LENGTH.size :] for prefix, _ in slice_]
+        keys = [prefix[len(_OPERAND) :] for prefix, _ in slice_]
         writes: list[Write] = []
         for key, held, (_, operands) in zip(keys, self._get_many(keys), slice_):
             states = [] if held is None else [held]
@@ -213,11 +215,6 @@ class RocksDBUpsertBackend:
 
     def __repr__(self) -> str:
         return f"RocksDBUpsertBackend({str(self.path)!r})"
-
-
-def _operands_of(key: bytes) -> bytes:
-    # With its length before it no key is the beginning of another one's operand.
-    return _OPERAND + _LENGTH.pack(len(key)) + key
 
 
 def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
