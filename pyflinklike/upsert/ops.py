@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The four kinds of a change, as Flink's RowKind names them."""
 
 from typing import Final
