@@ -32,6 +32,8 @@ __all__ = [
     "OrderKeyError",
     "OutputError",
     "PyflinklikeError",
+    "QueueOverflowError",
+    "ScanDisabledError",
     "StateAccessError",
     "StateStoreError",
     "StateValueError",
@@ -39,6 +41,7 @@ __all__ = [
     "StoreMigratedError",
     "StoreNotInitializedError",
     "StoreValueError",
+    "UnknownBatchError",
     "UnknownStoreError",
     "UpsertError",
     "UpsertStateError",
@@ -119,6 +122,20 @@ class UnknownStoreError(StateStoreError, KeyError):
     """No store of that name was declared."""
 
     __str__ = Exception.__str__  # a KeyError shows the repr of its message
+
+
+class ScanDisabledError(StateStoreError):
+    """A query of a view would read all of it, which it was not allowed to."""
+
+
+class QueueOverflowError(StateStoreError):
+    """A subscriber to a view fell behind, and had asked to be told of it by an error."""
+
+
+class UnknownBatchError(StateStoreError, KeyError):
+    """A view never applied that batch, or no longer keeps what it was after it."""
+
+    __str__ = Exception.__str__
 
 
 class UpsertError(StateStoreError):

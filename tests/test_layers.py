@@ -28,6 +28,7 @@ LAYERS = [
             "errors",
             "clock",
             "row",
+            "arrow_rows",
             "keycodec",
             "types",
             "table",

@@ -9,7 +9,7 @@
 `UpsertFunction` does so on Spark; `UpsertState` is what a program of its own does it with.
 """
 
-from pyflinklike.upsert import UpsertFunction
+from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
 from pyflinklike.upsert.autospill import AutoSpillBackend
 from pyflinklike.upsert.backend import UpsertBackend
 from pyflinklike.upsert.cdc_event import CdcEvent
@@ -31,29 +31,13 @@ from pyflinklike.upsert.values import (
     UpsertValueAndSize,
     ValueMetadata,
 )
+from pyflinklike.upsert.views import (
+    Change,
+    Changes,
+    Freshness,
+    MaterializedView,
+    ServingView,
+    ViewAt,
+)
 
-__all__ = [
-    "AutoSpillBackend",
-    "CdcEvent",
-    "Consolidating",
-    "FinalizedValue",
-    "GetStats",
-    "InMemoryUpsertBackend",
-    "MergeStats",
-    "MergeValue",
-    "ProvisionalValue",
-    "PutStats",
-    "PutValue",
-    "RocksDBUpsertBackend",
-    "SnapshotStats",
-    "StateValue",
-    "Tombstone",
-    "UpsertBackend",
-    "UpsertFunction",
-    "UpsertState",
-    "UpsertValueAndSize",
-    "ValueMetadata",
-    "consolidating_merge_function",
-    "decode_debezium",
-    "to_debezium",
-]
+__all__ = []
