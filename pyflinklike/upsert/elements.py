@@ -84,7 +84,9 @@ class ElementReader:
         try:
             order = None if self._order_key is None else self._order(element)
         except OrderKeyError as error:
-            return Upsert(error, None)
+            # What could not be decoded need not have a place in the order.
+            reason = _optional_field(element, "error") if isinstance(self._value, str) else None
+            return Upsert(error if reason is None else error_of(reason), None)
         if not isinstance(self._value, str):
             return Upsert(self._called(element), order)
         value = _field(element, self._value)
