@@ -86,9 +86,10 @@ def test_an_envelope_wrapped_in_its_schema_is_the_same_event():
 
 def test_a_column_called_payload_is_a_column():
     """Only an object of exactly schema and payload wraps a key."""
-    event = decode_debezium(record(envelope("c", None, {"payload": 3}), {"payload": 3}))
+    row = {"id": 1, "payload": 3}
+    event = decode_debezium(record(envelope("c", None, row), row))
 
-    assert 3 == event.key
+    assert (1, 3) == event.key
 
 
 def test_a_document_of_mongodb_is_parsed_from_its_text():
@@ -390,10 +391,12 @@ def test_an_error_inline_keeps_its_place_in_the_order():
 
 def test_an_error_whose_place_is_not_known_has_none():
     """An offset would be below the row it is about, and the error lost as stale."""
-    broken = {"key": "1", "value": "{", "partition": 1, "offset": 6}
+    place = {"key": "1", "partition": 1, "offset": 6}
 
-    assert decode_debezium(broken, on_error="inline").order_key is None
-    assert (1, 6) == decode_debezium(broken, on_error="inline", order="offset").order_key
+    for value in ("{", '{"id": 1, "name": "flat"}', '{"op": "c", "source": {"lsn": "x"}}'):
+        broken = {**place, "value": value}
+        assert decode_debezium(broken, on_error="inline").order_key is None
+        assert (1, 6) == decode_debezium(broken, on_error="inline", order="offset").order_key
 
 
 def test_an_error_of_the_key_is_inline_as_well():

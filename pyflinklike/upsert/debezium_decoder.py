@@ -46,7 +46,7 @@ from pyflinklike.upsert.source_order import (
     offset_order,
     source_order,
 )
-from pyflinklike.upsert.unavailable import Placeholder
+from pyflinklike.upsert.unavailable import Placeholder, placeholder_of
 
 __all__ = ["DebeziumDecoder"]
 
@@ -96,7 +96,7 @@ class DebeziumDecoder:
         if not isinstance(placeholder, str) or not placeholder:
             msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
             raise DeclarationTypeError(msg)
-        return cls(columns, order, truncate, unavailable, on_error, Placeholder(placeholder))
+        return cls(columns, order, truncate, unavailable, on_error, placeholder_of(placeholder))
 
     def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
         """The event of a record, as `on_error` says."""

@@ -50,6 +50,7 @@ LOWEST: Final[OrderKey] = (_OFFSET,)
 """The order of a tombstone without an offset."""
 _BINLOG = re.compile(r"\.(\d+)$")
 _HEX_DIGITS_OF_A_BIGINT = 15
+_SEQUENCE = msgspec.json.Decoder(list[int | None], strict=False)  # of numbers as text
 
 
 def is_snapshot(source: Mapping[str, Any], op: str | None) -> bool:
@@ -123,11 +124,7 @@ def source_order(
 def _postgresql(source: Mapping[str, Any], streamed: int) -> OrderKey:
     lsn = int(source["lsn"])
     sequence = source.get("sequence")
-    parts = (
-        [None]
-        if sequence is None
-        else msgspec.json.decode(sequence, type=list[int | None], strict=False)
-    )
+    parts = [None] if sequence is None else _SEQUENCE.decode(sequence)
     last_commit = parts[0] if parts else None
     return (_POSITION, lsn if last_commit is None else max(last_commit, lsn), streamed, lsn)
 

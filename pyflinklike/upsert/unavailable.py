@@ -11,11 +11,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
+from functools import lru_cache
 from typing import Any
 
 import attrs
 
-__all__ = ["DEFAULT_PLACEHOLDER", "Placeholder"]
+__all__ = ["DEFAULT_PLACEHOLDER", "Placeholder", "placeholder_of"]
 
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
@@ -42,6 +43,12 @@ def _lists(placeholder: str) -> tuple[list[Any], ...]:
     return ([placeholder], [base64.b64encode(raw).decode()], [str(named)], list(raw))
 
 
+@lru_cache(maxsize=16)
+def placeholder_of(text: str) -> Placeholder:
+    """The one `Placeholder` of a text, for there are hashes in it that take time."""
+    return Placeholder(text)
+
+
 @attrs.frozen
 class Placeholder:
     """Recognises the placeholder in all its forms.
@@ -58,14 +65,18 @@ class Placeholder:
         init=False, default=attrs.Factory(lambda self: _lists(self.text), takes_self=True)
     )
 
-    def __contains__(self, value: object) -> bool:
-        """Whether a column's value is the placeholder."""
-        if isinstance(value, str):
-            return value in self._texts
+    def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
+        """The columns of a row that have it."""
+        texts = self._texts
+        return tuple(
+            [
+                name
+                for name, value in row.items()
+                if (value in texts if type(value) is str else self._is_nested(value))
+            ]
+        )
+
+    def _is_nested(self, value: Any) -> bool:
         if isinstance(value, list):
             return value in self._lists
         return isinstance(value, dict) and value == {self.text: self.text}
-
-    def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
-        """The columns of a row that have it."""
-        return tuple(name for name, value in row.items() if value in self)
