@@ -25,8 +25,6 @@ import attrs
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    KeyDecodeError,
-    NullKeyError,
     UpsertError,
     ValueDecodeError,
 )
@@ -39,6 +37,7 @@ from pyflinklike.upsert.debezium_envelope import (
     parse_key,
     parse_row,
 )
+from pyflinklike.upsert.debezium_keys import key_of
 from pyflinklike.upsert.source_order import (
     LOWEST,
     is_position,
@@ -231,88 +230,30 @@ class DebeziumDecoder:
         A null in `before` is no knowledge: what the database keeps out of line is not null,
         and PostgreSQL logs the row before with nulls for all that is not its identity.
         """
-        for column in self.placeholder.columns_of(before) if before else ():
-            assert before is not None
+        before = before or {}
+        for column in self.placeholder.columns_of(before):
             del before[column]
-        missing = self.placeholder.columns_of(after) if after else ()
-        for column in missing:
-            assert after is not None
-            if before and before.get(column) is not None:
+        if after is None:
+            return ()
+        unknown = []
+        for column in self.placeholder.columns_of(after):
+            if before.get(column) is not None:
                 after[column] = before[column]
             elif self.unavailable == "null":
                 after[column] = None
             else:
                 del after[column]
-        if not missing or after is None or self.unavailable == "null":
-            return ()
-        missing = tuple(column for column in missing if column not in after)
-        if missing and self.unavailable == "error":
+                unknown.append(column)
+        if unknown and self.unavailable == "error":
             msg = (
-                f"the columns {list(missing)} were not logged by the database; "
+                f"the columns {unknown} were not logged by the database; "
                 "set REPLICA IDENTITY FULL, or decode with unavailable='keep'"
             )
             raise ValueDecodeError(msg)
-        return missing
+        return tuple(unknown)
 
     def _key(self, own: Any, before: dict[str, Any] | None, after: dict[str, Any] | None) -> Any:
-        """The key of an event.
-
-        Args:
-            own: The record's own, parsed.
-            before: The row before, if there is one.
-            after: The row after, if there is one.
-        """
-        if self.key is None:
-            columns = tuple(own) if isinstance(own, dict) else None
-            values = list(own.values()) if isinstance(own, dict) else own
-            if columns is not None and self.own_key not in (None, columns):
-                msg = (
-                    f"the key of a record must have the columns {list(self.own_key or ())}, "
-                    f"got {list(columns)}; name them with key="
-                )
-                raise KeyDecodeError(msg)
-        else:
-            columns = self.key
-            if len(columns) == 1 and own is not None and not isinstance(own, dict):
-                values = own  # a plain key, as ExtractField leaves it
-            else:
-                values = _values(columns, own if isinstance(own, dict) else {}, after, before)
-        if columns and before and after and _changed(columns, before, after):
-            msg = (
-                f"an update must keep its key, got {_pick(columns, before)} before and "
-                f"{_pick(columns, after)} after for {list(columns)}; make these columns the key "
-                "of the connector's records (message.key.columns), so that it writes a delete and a create"
-            )
-            raise KeyDecodeError(msg)
-        if isinstance(values, list):
-            values = values[0] if len(values) == 1 else tuple(values)
-        if values is None or (isinstance(values, tuple) and not any(v is not None for v in values)):
-            msg = f"a record must have a key, got {own!r}; name the key's columns with key="
-            raise NullKeyError(msg)
-        return values
-
-
-def _values(columns: tuple[str, ...], *rows: Mapping[str, Any] | None) -> list[Any]:
-    """The columns of a key, each from the first of the rows that has it."""
-    found = []
-    for column in columns:
-        row = next((row for row in rows if row and column in row), None)
-        if row is None:
-            known = sorted({name for row in rows for name in row or ()})
-            msg = f"the key column {column!r} must be in the record's key or its row, got {known}"
-            raise KeyDecodeError(msg)
-        found.append(row[column])
-    return found
-
-
-def _pick(columns: tuple[str, ...], row: Mapping[str, Any]) -> list[Any]:
-    return [row.get(column) for column in columns]
-
-
-def _changed(columns: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether the key is in both rows, and differs."""
-    known = all(column in row for column in columns for row in (before, after))
-    return known and _pick(columns, before) != _pick(columns, after)
+        return key_of(own, before, after, columns=self.key, own_columns=self.own_key)
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
