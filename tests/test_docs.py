@@ -28,6 +28,7 @@ from pyflinklike import (
     metrics,
     stores,
     testing,
+    upsert,
 )
 from pyflinklike.functions import KeyedStateStore
 from pyflinklike.testing import strategies
@@ -287,6 +288,14 @@ def test_the_reference_maps_all_of_kafka_streams():
     ]
 
     assert numbers == re.findall(r"^\| ([ABD]\d\d) \|", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("function", [upsert.CdcEvent, upsert.decode_debezium, upsert.to_debezium])
+def test_the_reference_describes_the_events_of_debezium(function):
+    """How they are decoded and encoded, and what they have."""
+    fields = getattr(function, "_fields", ())
+
+    assert [] == missing("debezium.md", [signature(function), *fields])
 
 
 def test_the_reference_describes_every_error():
