@@ -155,7 +155,7 @@ class Capture:
             before = reader.row(relation)
             part = reader.character() if kind == "U" else ""
         if part == "N":
-            after = reader.row(relation)
+            after = reader.row(relation, before)
         new = self._key_of(after)
         # The log has the old key only if it is another one, or the whole row before.
         old = new if before is None else self._key_of(before)
@@ -269,7 +269,13 @@ class _Reader:
             self.skip(4)
         return oid, Relation(schema, table, columns, types)
 
-    def row(self, relation: Relation) -> dict[str, Any]:
+    def row(self, relation: Relation, before: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The values of a row.
+
+        Args:
+            relation: Its table.
+            before: The row before, whose large values are those that an update left alone.
+        """
         values: dict[str, Any] = {}
         self.skip(2)
         for name, oid in zip(relation.columns, relation.types):
@@ -278,5 +284,6 @@ class _Reader:
                 text = self.skip(self.int32()).decode()
                 values[name] = _CONVERT.get(oid, str)(text)
             else:
-                values[name] = UNAVAILABLE if kind == "u" else None
+                known = before and before[name]
+                values[name] = (known or UNAVAILABLE) if kind == "u" else None
         return values

@@ -13,26 +13,23 @@ for the stream, and compares the view with the table, row by row.  On the way:
 * Transactions insert, update, delete and change primary keys; some roll back; two overlap,
   so that the log has their changes in another order than that of their commits.
 * `body` is too large for the row, and most updates leave it alone: then it is not in the log,
-  and the upsert takes it from the row it knows.  A changed key has no such row, which is why
-  `move` writes the body anew; with REPLICA IDENTITY FULL it would not have to.
+  and the upsert takes it from the row it knows.
 * Records come twice, as from a connector that restarts.
 
 It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.
 """
 
-import datetime as dt
-import json
 import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from postgres_capture import Capture
-from postgres_server import Server, Session, binaries
+from postgres_items import fill, table, work
+from postgres_server import Server, binaries
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -40,17 +37,6 @@ from pyflinklike import Types
 from pyflinklike.spark import key_by
 from pyflinklike.upsert import MaterializedView, UpsertFunction, decode_debezium
 
-TABLE = """
-    CREATE TABLE items (
-        id bigint PRIMARY KEY,
-        name text NOT NULL,
-        price numeric(10, 2),
-        in_stock boolean NOT NULL DEFAULT true,
-        body text,
-        changed timestamptz NOT NULL DEFAULT clock_timestamp()
-    );
-    ALTER TABLE items ALTER COLUMN body SET STORAGE EXTERNAL
-"""
 RECORD = "key string, value string, partition int, offset bigint"
 ROW = (
     "id bigint, name string, price decimal(10, 2), in_stock boolean, body string, changed timestamp"
@@ -67,73 +53,6 @@ ROW_TYPE = Types.ROW_NAMED(
     ],
 )
 CHANGE = f"key bigint, op string, value struct<{ROW}>, diff int, error string"
-
-# The database
-
-
-def fill(session: Session, rows: int) -> None:
-    session.run(TABLE)
-    session.run(
-        f"INSERT INTO items SELECT n, 'item ' || n, n * 1.25, n % 3 > 0, repeat(md5(n::text), 200) "
-        f"FROM generate_series(1, {rows}) n"
-    )
-
-
-def work(one: Session, other: Session, choice: random.Random, transactions: int) -> None:
-    """Change the table by random transactions, and by two that overlap."""
-    for _ in range(transactions):
-        one.run("BEGIN")
-        for _ in range(choice.randint(1, 6)):
-            one.run(statement(choice))
-        one.run(choice.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))
-    # The first to begin is the last to commit, and goes on with a row that the other one made.
-    one.run("BEGIN")
-    one.run("INSERT INTO items (id, name) VALUES (500, 'from one') ON CONFLICT (id) DO NOTHING")
-    other.run("BEGIN")
-    other.run("DELETE FROM items WHERE id = 501")
-    other.run("INSERT INTO items (id, name, body) VALUES (501, 'from other', repeat('o', 9000))")
-    other.run("COMMIT")
-    one.run("UPDATE items SET name = 'from one again' WHERE id IN (500, 501)")
-    one.run("COMMIT")
-
-
-def statement(choice: random.Random) -> str:
-    """One statement, of a row that may or may not be there."""
-    number, free = choice.randint(1, 60), choice.randint(61, 90)
-    insert = (
-        f"INSERT INTO items (id, name, price, body) VALUES ({number}, 'new', {number}.05, "
-        f"repeat(md5('{choice.random()}'), 150)) ON CONFLICT (id) "
-    )
-    move = (
-        f"UPDATE items SET id = {free}, body = body || '' WHERE id = {number} "
-        f"AND NOT EXISTS (SELECT FROM items WHERE id = {free})"
-    )
-    touch = "changed = clock_timestamp()"
-    return choice.choice(
-        [
-            f"{insert} DO NOTHING",
-            f"{insert} DO UPDATE SET name = items.name || '!', {touch}",
-            f"UPDATE items SET price = price * 1.1, {touch} WHERE id = {number}",
-            f"UPDATE items SET price = NULL, in_stock = NOT in_stock WHERE id % 7 = {number % 7}",
-            f"UPDATE items SET body = repeat('{choice.randrange(10)}', 7000) WHERE id = {number}",
-            f"UPDATE items SET body = NULL WHERE id = {number}",
-            f"DELETE FROM items WHERE id = {number}",
-            f"DELETE FROM items WHERE id = {free}",
-            move,
-        ]
-    )
-
-
-def table(session: Session) -> dict[int, dict[str, Any]]:
-    """The rows of the table by their key, in Python's types."""
-    rows = {}
-    for line in session.run("SELECT row_to_json(items) FROM items ORDER BY id"):
-        row = json.loads(line, parse_float=Decimal)
-        changed = dt.datetime.fromisoformat(row["changed"]).replace(tzinfo=None)
-        price = None if row["price"] is None else Decimal(row["price"])
-        rows[row["id"]] = {**row, "price": price, "changed": changed}
-    return rows
-
 
 # The stream
 

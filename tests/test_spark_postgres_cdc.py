@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,6 @@ def example():
             pytest.skip("PostgreSQL is not installed (apt install postgresql)")
         cloudpickle.register_pickle_by_value(module)
         yield module
-        for name in ("postgres_cdc", "postgres_capture", "postgres_server"):
-            sys.modules.pop(name, None)
 
 
 def test_the_view_of_a_captured_table_is_the_table(spark, example, tmp_path):
