@@ -58,7 +58,7 @@ def good():
 
 
 def bad():
-    """Records that cannot be decoded, the last two only because of the schema."""
+    """Records that cannot be decoded, the last four only because of the DataFrame's types."""
     return [
         {**record(None, {"id": 1}, offset=8), "value": "{"},
         record(envelope("u", None, None), {"id": 3}, offset=9),
@@ -66,6 +66,7 @@ def bad():
         record(envelope("c", None, row(5)), {"nr": 5}, offset=11),
         record(envelope("c", None, row(6, score="much")), offset=12),
         record(envelope("c", None, row(2**63)), offset=13),
+        record(envelope("c", None, row(7), source=source(ts_ms=2**62)), offset=14),
     ]
 
 
@@ -120,14 +121,15 @@ def test_a_dataframe_is_decoded_as_its_records_are(spark):
     decoded = [
         decode_debezium(each, truncate="apply", on_error="inline") for each in good() + bad()
     ]
-    expected = [plain(event) for event in decoded if event is not None]
-    assert expected[:-3] == [shown(each) for each in inline[:-3]]
-    assert [each for each in expected if each[8] is None][:-3] == [shown(each) for each in dropped]
+    expected = [plain(event) for event in decoded[:-4] if event is not None]
+    assert expected == [shown(each) for each in inline[:-4]]
+    assert [each for each in expected if each[8] is None] == [shown(each) for each in dropped]
     assert [
         (None, "KeyDecodeError: the key of a record must have the columns ['id'], got ['nr']"),
         (6, "ValueDecodeError: a record must fit schema= and the order's type"),
         (None, "ValueDecodeError: a record must fit schema= and the order's type"),
-    ] == [(each.key, re.split("; name|, got another", each.error)[0]) for each in inline[-3:]]
+        (None, "ValueDecodeError: the time of a change must be in ms since the epoch"),
+    ] == [(each.key, re.split("; name|, got another", each.error)[0]) for each in inline[-4:]]
     with pytest.raises(PySparkException, match=r"ValueDecodeError.*offset 8"):
         decode_debezium(records, schema=ROW, truncate="apply").collect()
 
@@ -135,7 +137,7 @@ def test_a_dataframe_is_decoded_as_its_records_are(spark):
 def test_a_schema_types_what_json_has_no_types_for(spark):
     """Decimals, bytes, dates and times, told by the schema of the envelope or plain."""
     ddl = """
-        a int, b string, price decimal(10, 2), rate decimal(6, 3), data binary, day date,
+        a int, b string, price decimal(10, 2), rate decimal(38, 18), data binary, day date,
         at timestamp, local timestamp_ntz, micros array<timestamp>
     """
     base64_of = lambda raw: base64.b64encode(raw).decode()  # noqa: E731
@@ -143,7 +145,7 @@ def test_a_schema_types_what_json_has_no_types_for(spark):
         "a": 1,
         "b": "x",
         "price": base64_of((-12345).to_bytes(3, "big", signed=True)),
-        "rate": "1.5",
+        "rate": "12345678901234567890.123456789012345678",
         "data": base64_of(b"\x00\xff"),
         "day": 19_782,
         "at": 1_700_000_000_123,
@@ -196,7 +198,7 @@ def test_a_schema_types_what_json_has_no_types_for(spark):
         "a": 1,
         "b": "x",
         "price": Decimal("-123.45"),
-        "rate": Decimal("1.500"),
+        "rate": Decimal("12345678901234567890.123456789012345678"),
         "data": b"\x00\xff",
         "day": dt.date(2024, 2, 29),
         "at": time,

@@ -44,6 +44,7 @@ __all__ = ["decode_frame"]
 _RECORD = ("key", "value", "partition", "offset")
 _TEXT = (st.StringType, st.BinaryType)
 _ORDER_TYPE = "array<bigint>"
+_MAX_TIME = 253_402_300_799_999  # the last ms of the year 9999, as far as Spark's literals go
 
 
 def decode_frame(
@@ -127,8 +128,8 @@ class _EventConverter:
             return None
         try:
             return self._fields(failed, record)
-        except (KeyDecodeError, ValueDecodeError):  # it is the key or the order that does not fit
-            return self._fields(failed._replace(key=None, order_key=None), record)
+        except (KeyDecodeError, ValueDecodeError):  # what does not fit is one of these
+            return self._fields(failed._replace(key=None, order_key=None, event_time=None), record)
 
     def _fields(self, event: CdcEvent, record: Mapping[str, Any]) -> tuple[Any, ...]:
         sides = semantics_of(schema_of(record["value"])) if self._needs_schema else {}
@@ -148,7 +149,7 @@ class _EventConverter:
             before,
             after,
             order,
-            None if event.event_time is None else event.event_time * 1000,
+            _microseconds(event.event_time),
             event.snapshot,
             None if event.source is None else msgspec.json.encode(event.source).decode(),
             event.error,
@@ -175,6 +176,15 @@ class _EventConverter:
             msg = f"a key must fit schema=, got one that does not: {error}"
             raise KeyDecodeError(msg) from error
         return named if len(values) > 1 else next(iter(named.values()))
+
+
+def _microseconds(event_time: int | None) -> int | None:
+    if event_time is None:
+        return None
+    if abs(event_time) > _MAX_TIME:
+        msg = f"the time of a change must be in ms since the epoch, got {event_time!r}"
+        raise ValueDecodeError(msg)
+    return event_time * 1000
 
 
 def _row_schema(df: DataFrame, schema: Any) -> st.StructType:

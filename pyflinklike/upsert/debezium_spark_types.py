@@ -21,7 +21,7 @@ import base64
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -47,6 +47,7 @@ _PER_MICROSECOND = {
     "io.debezium.time.NanoTimestamp": (1, 1000),
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_WIDE = Context(prec=100)  # of a decimal that Spark has; the default context would round
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -106,7 +107,10 @@ class RowConverter:
     """
 
     def __init__(self, schema: st.StructType) -> None:
-        self._columns = [(each.name, _converter(each.dataType)) for each in schema.fields]
+        self._columns = [
+            (each.name, _AS_THEY_ARE.get(type(each.dataType)), _converter(each.dataType))
+            for each in schema.fields
+        ]
 
     def __call__(self, row: Mapping[str, Any], semantics: Mapping[str, Semantic]) -> dict[str, Any]:
         """The row as Arrow takes it.
@@ -115,9 +119,9 @@ class RowConverter:
             ValueError: A value does not fit its column, which the message names.
         """
         converted = {}
-        for name, convert in self._columns:
+        for name, as_it_is, convert in self._columns:
             value = row.get(name)
-            if value is not None:
+            if value is not None and type(value) is not as_it_is:
                 try:
                     value = convert(value, semantics.get(name))
                 except (TypeError, ValueError, ArithmeticError) as error:
@@ -180,8 +184,9 @@ def _decimal(precision: int, scale: int) -> Convert:
             raise _misfit("a decimal number", value)
         if not number.is_finite():
             raise _misfit("a finite decimal number", value)
-        fitted = number.quantize(quantum) if number.adjusted() < precision - scale else number
-        if fitted != number or number.adjusted() >= precision - scale:
+        fits = number.adjusted() < precision - scale
+        fitted = number.quantize(quantum, context=_WIDE) if fits else number
+        if fitted != number or not fits:
             raise _misfit(f"DECIMAL({precision},{scale})", value)
         return fitted
 
@@ -190,7 +195,7 @@ def _decimal(precision: int, scale: int) -> Convert:
 
 def _unscaled(value: str, scale: int) -> Decimal:
     number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
-    return Decimal(number).scaleb(-scale)
+    return Decimal(number).scaleb(-scale, context=_WIDE)
 
 
 def _date(value: Any, _: Semantic | None) -> dt.date:
@@ -232,6 +237,10 @@ _PLAIN: dict[type[st.DataType], tuple[pa.DataType, Convert]] = {
     st.TimestampType: (pa.timestamp("us", tz="UTC"), _timestamp),
     st.TimestampNTZType: (pa.timestamp("us"), _timestamp),
 }
+
+
+# What need not be looked at, for most columns are these.
+_AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
 
 
 def arrow_type(spark_type: st.DataType) -> pa.DataType:

@@ -18,6 +18,7 @@ import attrs
 
 __all__ = ["DEFAULT_PLACEHOLDER", "Placeholder", "placeholder_of"]
 
+_NESTED = (list, dict)
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
@@ -68,13 +69,12 @@ class Placeholder:
     def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
         """The columns of a row that have it."""
         texts = self._texts
-        return tuple(
-            [
-                name
-                for name, value in row.items()
-                if (value in texts if type(value) is str else self._is_nested(value))
-            ]
-        )
+        found = []
+        for name, value in row.items():
+            kind = type(value)
+            if value in texts if kind is str else kind in _NESTED and self._is_nested(value):
+                found.append(name)
+        return tuple(found)
 
     def _is_nested(self, value: Any) -> bool:
         if isinstance(value, list):
