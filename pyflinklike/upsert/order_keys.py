@@ -47,7 +47,7 @@ def is_newer(order: Any, than: Any) -> bool:
     except TypeError:
         pass  # a None inside, or no order at all
     try:
-        return _comparable(order) > _comparable(than)
+        return bool(_comparable(order) > _comparable(than))
     except TypeError as error:
         msg = (
             f"the order keys of one key must compare with one another, got {order!r} after {than!r}; "
