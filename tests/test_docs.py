@@ -298,6 +298,51 @@ def test_the_reference_describes_the_events_of_debezium(function):
     assert [] == missing("debezium.md", [signature(function), *fields])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AutoSpillBackend",
+        "Consolidating",
+        "FinalizedValue",
+        "GetStats",
+        "InMemoryUpsertBackend",
+        "MergeStats",
+        "MergeValue",
+        "ProvisionalValue",
+        "PutStats",
+        "PutValue",
+        "RocksDBUpsertBackend",
+        "SnapshotStats",
+        "Tombstone",
+        "UpsertFunction",
+        "UpsertState",
+        "UpsertValueAndSize",
+        "ValueMetadata",
+        "consolidating_merge_function",
+    ],
+)
+def test_the_reference_describes_upserts(name):
+    """How each is made or called; its fields, and the members of the three that do something."""
+    public = getattr(upsert, name)
+    expected = []
+    if name.endswith("Stats"):
+        expected = list(inspect.signature(public).parameters)
+    elif name not in ("UpsertState", "RocksDBUpsertBackend"):
+        expected = [signature(public)]
+    if name in ("Consolidating", "UpsertFunction", "UpsertState"):
+        expected += members(public)
+
+    assert [] == missing("upsert.md", expected)
+    assert re.search(rf"`{name}\b", (REFERENCE / "upsert.md").read_text(encoding="utf-8"))
+
+
+def test_the_reference_maps_all_of_materializes_upsert():
+    """Every numbered item of the document that asks for it."""
+    text = (REFERENCE / "upsert.md").read_text(encoding="utf-8")
+
+    assert [f"C{n:02}" for n in range(1, 22)] == re.findall(r"^\| (C\d\d) \|", text, re.MULTILINE)
+
+
 def test_the_reference_describes_every_error():
     """One line each."""
     assert [] == missing("errors.md", errors.__all__)

@@ -118,7 +118,7 @@ class AutoSpillBackend:
         rocks = RocksDBUpsertBackend(self.path, write_ahead_log=False)
         try:
             (self.path / _MARK).touch()
-            rocks.apply(heap.items())
+            rocks.load(heap.items())
         except BaseException:
             rocks.close()
             raise

@@ -2,12 +2,13 @@
 """What upsert state is kept in: a blind map from keys to states, with bulk verbs.
 
 A backend knows neither what a state means nor that there is time.  It puts, gets and, if
-it can, merges many keys at once, cuts what it is given into pieces that suit it, and
-tells what that did to the size (`pyflinklike.upsert.statistics`).
+it can, merges many keys at once, and tells what that did to the size
+(`pyflinklike.upsert.statistics`).
 
 * The keys of one `multi_get` differ; the results are parallel to them.
 * Of several puts of one key in one `multi_put` the last one stays.
-* Whatever cannot be encoded is refused before anything is written.
+* Whatever cannot be encoded is refused before anything is written; a put or merge that fails
+  has written nothing.
 """
 
 from __future__ import annotations

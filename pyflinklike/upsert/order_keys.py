@@ -43,9 +43,11 @@ def is_newer(order: Any, than: Any) -> bool:
         OrderKeyError: The two do not compare.
     """
     try:
-        if type(order) is tuple and type(than) is tuple:
-            return _sortable(order) > _sortable(than)
         return bool(order > than)
+    except TypeError:
+        pass  # a None inside, or no order at all
+    try:
+        return bool(_comparable(order) > _comparable(than))
     except TypeError as error:
         msg = (
             f"the order keys of one key must compare with one another, got {order!r} after {than!r}; "
@@ -70,9 +72,8 @@ def _checked(order: Any) -> Any:
     return order
 
 
-def _sortable(order: tuple[Any, ...]) -> tuple[Any, ...]:
+def _comparable(order: Any) -> Any:
     """The same with None below everything."""
-    return tuple(
-        (False,) if each is None else (True, _sortable(each) if type(each) is tuple else each)
-        for each in order
-    )
+    if type(order) is not tuple:
+        return order
+    return tuple((False,) if each is None else (True, _comparable(each)) for each in order)

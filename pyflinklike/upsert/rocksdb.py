@@ -14,7 +14,8 @@ verb that reads folds all operands, key by key in RocksDB's order, with
 writes and one sorted pass, instead of one random read per record.  A slice of the
 fold is one write batch: a crash leaves an operand either pending or folded in.
 
-Writes go through RocksDB's log, so what a killed process wrote is there when the directory
+A put or merge is one write batch, all of it or nothing, so that a full disk leaves the numbers of
+`UpsertState` right.  Writes go through RocksDB's log, so what a killed process wrote is there when the directory
 is opened again.
 """
 
@@ -109,8 +110,7 @@ class RocksDBUpsertBackend:
             stats.written_merge_operands += 1
             stats.size_written += len(data)
             stats.size_diff += size_of(data)
-        for slice_ in _slices(operands):
-            self._write((self._operand_key(key), data) for key, data in slice_)
+        self._write((self._operand_key(key), data) for key, data in operands)
         self._has_operands = self._has_operands or bool(operands)
         return stats
 
@@ -132,10 +132,16 @@ class RocksDBUpsertBackend:
             except Exception as error:
                 raise self._unusable(error) from error
 
+    # For the backend that moves out of memory
+
     def apply(self, writes: Iterable[Write]) -> None:
-        """Write encoded states."""
-        for slice_ in _slices(writes):
-            self._write((_STATE + key, data) for key, data in slice_)
+        """Write encoded states, all of them or none."""
+        self._write((_STATE + key, data) for key, data in writes)
+
+    def load(self, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write more encoded states than may be in memory twice."""
+        for slice_ in _slices(items):
+            self.apply(slice_)
 
     # Merging
 
