@@ -160,8 +160,10 @@ class MaterializedView:
         """
         feed = Feed(df)
         number = checked_id(self.name, batch_id)
+        # Also of a batch seen before: what is not read of a stateful stream fails its commit.
+        rows = feed.rows()
         self._writer.apply(
-            feed, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
+            rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
         )
 
     # Pull queries
