@@ -124,7 +124,7 @@ def measured(directory: Path, rows: int, count: int, batch: int) -> Iterator[str
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pull queries by key, measured.")
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--pulls", type=int, default=20_000)
+    parser.add_argument("--pulls", type=int, default=50_000)
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--path", type=Path, help="where to put the view; a temporary directory")
     given = parser.parse_args()

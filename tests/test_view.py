@@ -141,6 +141,16 @@ def test_a_query_for_an_unknown_column_is_refused(view):
 
     with pytest.raises(StateValueError, match="'price'"):
         view.query({"id": "a", "price": 1})
+    with pytest.raises(StateValueError, match="'price'"):
+        view.query({"price": 1, "id": lambda key: key > "b"}, allow_scan=True)
+
+
+def test_a_column_that_only_some_rows_have_is_none_in_the_others(view):
+    """As after a column was added."""
+    view.apply([{"id": "a"}, {"id": "b", "n": 1}, {"id": "c", "n": 2}], 0)
+
+    assert [{"id": "c", "n": 2}] == view.query({"n": 2}, allow_scan=True)
+    assert [{"id": "a"}] == view.query({"n": None}, allow_scan=True)
 
 
 def test_a_view_is_not_iterated_over_by_accident(view):
