@@ -32,6 +32,7 @@ from pyflinklike import (
 )
 from pyflinklike.functions import KeyedStateStore
 from pyflinklike.testing import strategies
+from pyflinklike.upsert import views
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -276,6 +277,16 @@ def test_the_reference_describes_the_stores(name):
 
     assert [] == missing("stores.md", [each for each in expected if each not in runtime])
     assert re.search(rf"`{name}\b", (REFERENCE / "stores.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", views.__all__)
+def test_the_reference_describes_the_views(name):
+    """Every public name, its members, and how what users make is made."""
+    public = getattr(views, name)
+    made = [signature(public)] if name in ("MaterializedView", "ServingView") else []
+
+    assert [] == missing("views.md", [*members(public), *made])
+    assert re.search(rf"`{name}\b", (REFERENCE / "views.md").read_text(encoding="utf-8"))
 
 
 def test_the_reference_maps_all_of_kafka_streams():

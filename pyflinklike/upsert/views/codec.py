@@ -106,10 +106,19 @@ def decode_row(data: bytes) -> Any:
     """
     try:
         return _unpack(data)
-    except (msgspec.DecodeError, ValueError, TypeError, KeyError, ArithmeticError) as error:
+    except _DAMAGE as error:
         msg = f"a stored row must be one that a view wrote, got {data[:80]!r}: {error}; restore the file"
         raise CorruptStateError(msg) from error
 
+
+_DAMAGE = (
+    msgspec.DecodeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    ArithmeticError,
+    RecursionError,
+)
 
 # Encoding
 

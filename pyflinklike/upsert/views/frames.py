@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -31,7 +30,7 @@ class Feed:
     def __init__(self, df: Any) -> None:
         self._df = df
 
-    def __iter__(self) -> Iterator[Row]:
+    def rows(self) -> list[Row]:
         """Collect the rows, in the order Spark has them.
 
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
@@ -39,7 +38,7 @@ class Feed:
         """
         table = self._df.toArrow()
         columns = [to_python(each.combine_chunks(), self._time_zone) for each in table.columns]
-        return iter(to_rows(tuple(table.schema.names), columns, table.num_rows))
+        return to_rows(tuple(table.schema.names), columns, table.num_rows)
 
     @cached_property
     def _time_zone(self) -> str:
@@ -65,10 +64,15 @@ class Feed:
 
     @property
     def watermark(self) -> dt.datetime | None:
-        """The stream's watermark in the batch before; None where it has none."""
+        """The stream's watermark in the batch before; None where it has none.
+
+        Nor is one known where the stream runs in another session than the program's first.
+        """
         if not self.source:
             return None
-        query = self._df.sparkSession.streams.get(self.source)
+        # The session of a micro-batch is a clone, which does not know the stream.
+        session = type(self._df.sparkSession).builder.getOrCreate()
+        query = session.streams.get(self.source)
         progress = None if query is None else query.lastProgress
         text = None if progress is None else progress["eventTime"].get("watermark")
         if text is None or text.startswith("1970-01-01T00:00:00.000"):

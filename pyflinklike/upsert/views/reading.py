@@ -13,6 +13,7 @@ from typing import Any
 
 from pyflinklike.errors import (
     ScanDisabledError,
+    StateValueError,
     UnknownBatchError,
 )
 from pyflinklike.upsert.views import tables
@@ -71,15 +72,21 @@ class Reader:
             )
             raise ScanDisabledError(msg)
         found: list[Any] = []
+        read = 0
         with self._database.reading() as connection:
             for key, row in (
                 self._scan(connection) if keys is None else self._some(connection, keys)
             ):
                 if len(found) == limit:
                     break
+                read += 1
                 value = decode_row(row)
                 if condition.is_met(key, value):
                     found.append(self._checked(key, value))
+        if read and condition.unseen:
+            unknown = min(condition.unseen)
+            msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={where!r}"
+            raise StateValueError(f"{msg}; no row has it")
         return found
 
     def has(self, key: Any) -> bool:

@@ -90,7 +90,7 @@ class MaterializedView:
         event_time: The column that tells the event time of a row, a datetime (a naive one in the
             session's time zone, in UTC where there is no session) or ms since the epoch.  By
             default `order_by`, where that is one column of datetimes.
-        clock: Gives the time in ms since the epoch.
+        clock: Gives the time in ms since the epoch; None for the system's.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
@@ -108,19 +108,19 @@ class MaterializedView:
         path: str | Path,
         history: int = 100,
         event_time: str | None = None,
-        clock: Callable[[], int] = wall_clock,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.name = checked_name(name)
         self.key_columns = checked_columns(name, "key", key)
         order_columns = () if order_by is None else checked_columns(name, "order_by", order_by)
         self.history = checked_count(name, "history", history)
-        self._clock = clock
+        self._clock = clock or wall_clock
         incoming = BatchReader(name, self.key_columns, order_columns, event_time)
         self._database = Database(file_of(name, path), name, self.key_columns)
         self.path = self._database.file
         """The view's file."""
         self._now = Reader(self._database, name, self.key_columns)
-        self._writer = Writer(self._database, incoming, self.history, clock)
+        self._writer = Writer(self._database, incoming, self.history, self._clock)
 
     # Feeding
 
@@ -160,8 +160,10 @@ class MaterializedView:
         """
         feed = Feed(df)
         number = checked_id(self.name, batch_id)
+        # Also of a batch seen before: what is not read of a stateful stream fails its commit.
+        rows = feed.rows()
         self._writer.apply(
-            feed, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
+            rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
         )
 
     # Pull queries
@@ -197,7 +199,7 @@ class MaterializedView:
 
         Raises:
             ScanDisabledError: It needs a scan, and may not.
-            StateValueError: A row has no column of that name.
+            StateValueError: None of the rows that were read has a column of that name.
             ValueDecodeError: The feed has an error in the place of a row that is asked for.
         """
         return self._now.query(where, limit, allow_scan=allow_scan)

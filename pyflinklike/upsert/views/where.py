@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.upsert.views.codec import Failure
-from pyflinklike.upsert.views.incoming import column_of
+from pyflinklike.upsert.views.incoming import column_of, names_of
 
 __all__ = ["Condition", "Where"]
 
@@ -45,6 +45,8 @@ class Condition:
         self._key_columns = tuple(key_columns)
         self._of_row = where if callable(where) else None
         self._of_columns = dict(where) if isinstance(where, Mapping) else {}
+        self.unseen = self._of_columns.keys() - set(key_columns)
+        """The columns that no row so far has had."""
 
     def keys(self) -> list[Any] | None:
         """The keys to look up, each once; None where only a scan finds the rows."""
@@ -62,15 +64,15 @@ class Condition:
 
         Args:
             key: Of the row.
-            row: As it was put in; an error in its place meets no condition but None.
-
-        Raises:
-            StateValueError: The row has no column of that name.
+            row: As it was put in; an error in its place meets no condition but None.  A column
+                that it has not is None, as where SQL adds one.
         """
         if isinstance(row, Failure):
             return self._of_row is None and not self._of_columns
         if self._of_row is not None:
             return bool(self._of_row(row))
+        if self.unseen:
+            self.unseen = self.unseen.difference(names_of(row) or ())
         return all(
             _is_met(wanted, self._column(key, row, name))
             for name, wanted in self._of_columns.items()
@@ -81,7 +83,7 @@ class Condition:
             if len(self._key_columns) == 1:
                 return key
             return key[self._key_columns.index(name)]
-        return column_of(row, name)
+        return column_of(row, name) if name in (names_of(row) or ()) else None
 
 
 def _is_met(wanted: Any, value: Any) -> bool:
