@@ -224,6 +224,11 @@ def test_what_a_dataframe_cannot_be_decoded_by_is_refused_at_once(spark):
         (DeclarationValueError, {"schema": ROW, "key": "nr"}, "the key must be columns of schema="),
         (DeclarationTypeError, {"schema": "id interval month"}, "declare it STRING"),
         (DeclarationValueError, {"schema": ROW, "order_type": "string"}, "order_type is of"),
+        (
+            DeclarationValueError,
+            {"schema": ROW, "order": len, "order_type": "what"},
+            "order_type must be DDL",
+        ),
         (DeclarationValueError, {"schema": ROW, "on_error": "side_output"}, "side outputs are"),
     ]:
         with pytest.raises(error, match=message):

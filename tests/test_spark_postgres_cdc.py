@@ -46,6 +46,16 @@ def test_the_view_of_a_captured_table_is_the_table(spark, example, tmp_path):
     assert unchanged
 
 
+def test_without_postgresql_the_example_says_so(example, tmp_path, monkeypatch, capsys):
+    """And does nothing."""
+    monkeypatch.setenv("PATH", "")
+
+    example.main([str(tmp_path / "not made"), "1"])
+
+    assert "apt install postgresql" in capsys.readouterr().out
+    assert not (tmp_path / "not made").exists()
+
+
 def test_a_view_that_is_not_the_table_is_told(example, tmp_path):
     """A row that is missing, one that differs, and one too many."""
     rows = {1: {"id": 1, "name": "a"}, 2: {"id": 2, "name": "b"}}

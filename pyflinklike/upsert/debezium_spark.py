@@ -66,7 +66,7 @@ def decode_frame(
     if order_type != _ORDER_TYPE and not callable(decoder.order):
         msg = f"order_type is of an order that is a function, got {order_type!r} with order={decoder.order!r}"
         raise DeclarationValueError(msg)
-    order = _row_schema(df, f"order {order_type}")[0].dataType
+    order = _row_schema(df, f"order_key {order_type}", "order_type")[0].dataType
     events = _event_schema(row, [row[name] for name in columns], order)
     work = FrameDecoder(decoder, columns, row, events)
     return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, events)
@@ -187,12 +187,13 @@ def _microseconds(event_time: int | None) -> int | None:
     return event_time * 1000
 
 
-def _row_schema(df: DataFrame, schema: Any) -> st.StructType:
+def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructType:
     if isinstance(schema, str):
         try:
             schema = df.sparkSession.createDataFrame([], schema).schema
         except PySparkException as error:
-            msg = f'schema must be DDL such as "id int, name string", got {schema!r}'
+            example = "id int, name string" if what == "schema" else "array<bigint>"
+            msg = f"{what} must be DDL such as {example!r}, got {schema!r}"
             raise DeclarationValueError(msg) from error
     if not isinstance(schema, st.StructType) or not schema.fields:
         msg = f'a DataFrame needs schema=, its table\'s row as DDL such as "id int, name string", got {schema!r}'
