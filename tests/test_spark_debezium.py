@@ -9,13 +9,19 @@ import json
 import re
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from debezium_support import PLACEHOLDER, envelope, record, source, wrapped
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.errors import PySparkException
+from pyspark.sql import types
 from spark_support import at, pickle_by_value
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.upsert import decode_debezium
+from pyflinklike.upsert.debezium_decoder import DebeziumDecoder
+from pyflinklike.upsert.debezium_spark import FrameDecoder, event_schema
 
 pickle_by_value(__name__)
 
@@ -109,6 +115,94 @@ def shown(result):
     values = list(result.asDict(recursive=True).values())
     values[7] = values[7] and json.loads(values[7])
     return values
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=6)
+typed_rows = st.fixed_dictionaries(
+    {"id": st.integers(-(2**63), 2**63 - 1)},
+    optional={
+        "name": st.none() | texts | st.just(PLACEHOLDER),
+        "score": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "active": st.none() | st.booleans(),
+        "tags": st.none() | st.lists(st.none() | texts, max_size=3),
+        "address": st.none()
+        | st.fixed_dictionaries({"city": texts, "no": st.none() | st.integers(0, 2**31 - 1)}),
+        "counts": st.none() | st.dictionaries(texts, st.integers(-(2**31), 0), max_size=3),
+        "unknown": texts,
+    },
+)
+
+
+@st.composite
+def typed_records(draw):
+    """Records whose rows fit `ROW`, and some that are none."""
+    row_, op = draw(typed_rows), draw(st.sampled_from("crudt0x"))
+    place = {"partition": 0, "offset": draw(st.integers(0, 2**40))}
+    if op == "0":
+        return record(None, {"id": row_["id"]}, **place)
+    value = envelope(
+        op,
+        row_ if op == "d" else None,
+        row_ if op in "cru" else None,
+        source=source(lsn=draw(st.integers(0, 2**62)), ts_ms=draw(st.integers(0, 2**45))),
+    )
+    return record(wrapped(value) if draw(st.booleans()) else value, {"id": row_["id"]}, **place)
+
+
+@given(st.lists(typed_records(), max_size=5))
+def test_what_the_executors_do_is_what_is_done_to_a_record(each):
+    """Without Spark around it: any rows that fit, and errors among them."""
+    decoder = DebeziumDecoder.of(
+        key=None,
+        order="source",
+        truncate="apply",
+        unavailable="keep",
+        on_error="inline",
+        placeholder=PLACEHOLDER,
+    )
+    row_type = types.StructType(
+        [
+            types.StructField("id", types.LongType()),
+            types.StructField("name", types.StringType()),
+            types.StructField("score", types.DoubleType()),
+            types.StructField("active", types.BooleanType()),
+            types.StructField("tags", types.ArrayType(types.StringType())),
+            types.StructField(
+                "address",
+                types.StructType().add("city", types.StringType()).add("no", types.IntegerType()),
+            ),
+            types.StructField("counts", types.MapType(types.StringType(), types.IntegerType())),
+        ]
+    )
+    events = event_schema(row_type, [row_type["id"]], types.ArrayType(types.LongType()))
+    work = FrameDecoder(decoder, ("id",), row_type, events)
+    batch = pa.Table.from_pylist(
+        each,
+        pa.schema(
+            [
+                ("key", pa.string()),
+                ("value", pa.string()),
+                ("partition", pa.int32()),
+                ("offset", pa.int64()),
+            ]
+        ),
+    )
+
+    found = [row for part in work.batches(batch.to_batches()) for row in part.to_pylist()]
+
+    expected = [plain(decoder.record(record_)) for record_ in each]
+    assert expected == [of_arrow(row) for row in found]
+
+
+def of_arrow(row_):
+    """A row of Arrow in the same form."""
+    for side in ("before", "after"):
+        if row_[side] is not None and row_[side]["counts"] is not None:
+            row_[side]["counts"] = dict(row_[side]["counts"])
+    time = row_["event_time"]
+    row_["event_time"] = time and time.replace(tzinfo=None)
+    row_["source"] = row_["source"] and json.loads(row_["source"])
+    return list(row_.values())
 
 
 def test_a_dataframe_is_decoded_as_its_records_are(spark):

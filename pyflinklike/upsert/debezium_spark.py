@@ -39,7 +39,7 @@ from pyflinklike.upsert.debezium_spark_types import (
     semantics_of,
 )
 
-__all__ = ["decode_frame"]
+__all__ = ["FrameDecoder", "decode_frame", "event_schema"]
 
 _RECORD = ("key", "value", "partition", "offset")
 _TEXT = (st.StringType, st.BinaryType)
@@ -67,7 +67,7 @@ def decode_frame(
         msg = f"order_type is of an order that is a function, got {order_type!r} with order={decoder.order!r}"
         raise DeclarationValueError(msg)
     order = _row_schema(df, f"order_key {order_type}", "order_type")[0].dataType
-    events = _event_schema(row, [row[name] for name in columns], order)
+    events = event_schema(row, [row[name] for name in columns], order)
     work = FrameDecoder(decoder, columns, row, events)
     return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, events)
 
@@ -212,7 +212,7 @@ def _nullable(data_type: st.DataType) -> st.DataType:
     return data_type
 
 
-def _event_schema(
+def event_schema(
     row: st.StructType, key: Sequence[st.StructField], order: st.DataType
 ) -> st.StructType:
     """The columns of `CdcEvent`."""
