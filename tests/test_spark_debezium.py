@@ -127,7 +127,7 @@ typed_rows = st.fixed_dictionaries(
         "tags": st.none() | st.lists(st.none() | texts, max_size=3),
         "address": st.none()
         | st.fixed_dictionaries({"city": texts, "no": st.none() | st.integers(0, 2**31 - 1)}),
-        "counts": st.none() | st.dictionaries(texts, st.integers(-(2**31), 0), max_size=3),
+        "counts": st.none() | st.dictionaries(texts, st.sampled_from([-1, 0, None]), max_size=3),
         "unknown": texts,
     },
 )
@@ -142,7 +142,7 @@ def typed_records(draw):
         return record(None, {"id": row_["id"]}, **place)
     value = envelope(
         op,
-        row_ if op == "d" else None,
+        {**draw(typed_rows), "id": row_["id"]} if op in "du" else None,
         row_ if op in "cru" else None,
         source=source(lsn=draw(st.integers(0, 2**62)), ts_ms=draw(st.integers(0, 2**45))),
     )
