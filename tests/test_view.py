@@ -325,6 +325,14 @@ def test_a_delete_of_an_unknown_key_does_nothing(tmp_path):
         assert 0 == len(view)
 
 
+def test_changes_may_be_bare_tuples(view):
+    """Of key, op, value and diff, and perhaps an error."""
+    view.apply([("a", "insert", Row(n=1), 1), ("b", "insert", Row(n=2), 1, None)], 0)
+    view.apply([("b", "delete", Row(n=2), -1)], 1)
+
+    assert {"a": Row(n=1)} == view.as_of(1)
+
+
 def test_changes_may_be_flat(view):
     """`op` and `diff` beside the columns are no part of the row."""
     view.apply(
@@ -605,6 +613,36 @@ def test_a_file_of_another_program_is_left_alone(tmp_path):
         MaterializedView("v", key="id", path=other)
 
     assert before == other.read_bytes()
+
+
+def test_a_full_disk_fails_the_batch(view):
+    """Whole, by an error of ours; it can be sent again."""
+    view.apply([{"id": "a"}], 0)
+    pages = view._database._writer.execute("PRAGMA page_count").fetchone()[0]
+    view._database._writer.execute(f"PRAGMA max_page_count = {pages}")
+    rows = [{"id": n, "text": "x" * 1_000} for n in range(100)]
+    with pytest.raises(StateStoreError, match="full"):
+        view.apply(rows, 1)
+    assert (1, 0) == (len(view), view.freshness.batch_id)
+
+    view._database._writer.execute("PRAGMA max_page_count = 1000000")
+    assert view.apply(rows, 1)
+    assert 101 == len(view)
+
+
+def test_a_damaged_file_is_told_when_it_is_read(tmp_path):
+    """By an error of ours."""
+    with MaterializedView("v", key="id", path=tmp_path) as view:
+        view.apply([{"id": n, "text": "x" * 100} for n in range(1_000)], 0)
+    data = bytearray(view.path.read_bytes())
+    data[4_096 * 2 :] = b"\xff" * (len(data) - 4_096 * 2)
+    view.path.write_bytes(data)
+
+    with (
+        pytest.raises(CorruptStateError, match="restore"),
+        MaterializedView("v", key="id", path=tmp_path) as view,
+    ):
+        view.query(allow_scan=True)
 
 
 def test_a_view_of_a_later_format_is_refused(tmp_path):

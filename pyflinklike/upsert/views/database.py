@@ -112,11 +112,8 @@ class Database:
                     about = (self._name, json.dumps(key_columns))
                     connection.execute("INSERT INTO about VALUES (?, ?)", about)
                 self._check_identity(key_columns)
-        except sqlite3.DatabaseError as error:
-            msg = (
-                f"view {self._name!r}: {str(self.file)!r} must be the file of a view, got: {error}"
-            )
-            raise CorruptStateError(f"{msg}; restore it, or choose another path") from error
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
 
     def _is_empty(self) -> bool:
         (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -147,21 +144,32 @@ class Database:
         """The writer's connection in a transaction, committed at the end and rolled back on error.
 
         The caller sees to it that one thread at a time is in here.
+
+        Raises:
+            StateStoreError: SQLite cannot write; a full disk, for one.  Nothing was written.
+            CorruptStateError: The file is damaged.
         """
         if self._closed:
             raise self._closed_error()
-        self._writer.execute("BEGIN IMMEDIATE")
         try:
+            self._writer.execute("BEGIN IMMEDIATE")
             yield self._writer
             self._writer.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._failed(error) from error
             raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A reader's connection in a transaction: all it reads is of one moment."""
+        """A reader's connection in a transaction: all it reads is of one moment.
+
+        Raises:
+            StateStoreError: SQLite cannot read.
+            CorruptStateError: The file is damaged.
+        """
         connection = self._take()
         try:
             connection.execute("BEGIN")
@@ -169,6 +177,8 @@ class Database:
                 yield connection
             finally:
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
         finally:
             self._give_back(connection)
 
@@ -214,6 +224,12 @@ class Database:
         with self._readers:
             self._in_use -= 1
             self._readers.notify_all()
+
+    def _failed(self, error: sqlite3.Error) -> StateStoreError | CorruptStateError:
+        what = f"view {self._name!r}: {str(self.file)!r}"
+        if isinstance(error, sqlite3.OperationalError):
+            return StateStoreError(f"{what} must be read and written, got: {error}; free the disk")
+        return CorruptStateError(f"{what} must be the file of a view, got: {error}; restore it")
 
     def _closed_error(self) -> StoreClosedError:
         return StoreClosedError(

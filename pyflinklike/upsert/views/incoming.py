@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the rows of a batch to what they do to a view.
 
-Rows are mappings, `Row`s (ours, Spark's) or named tuples, of three forms, told apart by the
-names of their fields:
+Rows are mappings, `Row`s (ours, Spark's) or named tuples, of four forms, told apart by
+their fields:
 
 * a change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
   The row of the view is the value.
 * a flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
   the view is all but `op`, `diff` and `error`.
+* a tuple without names that is such a change: `(key, op, value, diff)` or one more, `error`.
 * any other row is plain: it takes the place of the row of its key.
 
 The key is made of the declared columns where the row has them, of its field `key` where it
@@ -31,6 +32,7 @@ from pyflinklike.upsert.views.codec import Failure, encode_row, to_key_bytes
 __all__ = ["Arrival", "BatchReader", "column_of", "final_row", "names_of"]
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
+_CHANGE = ("key", "op", "value", "diff", "error")
 _NULL_KEY = b"\x00"  # as the key codec writes None
 
 
@@ -146,7 +148,7 @@ class BatchReader:
         return tuple(column_of(row, name) for name in self.order_columns)
 
     def _arrival(self, row: Any) -> Arrival:
-        names = names_of(row)
+        names = names_of(row) or self._names_of_change(row)
         if not names:
             msg = (
                 f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {row!r}; "
@@ -160,6 +162,13 @@ class BatchReader:
             if layout.is_change
             else self._plain(row, values, layout)
         )
+
+    @staticmethod
+    def _names_of_change(row: Any) -> tuple[str, ...] | None:
+        """The names that a bare tuple lacks, if it is a change."""
+        if isinstance(row, tuple) and len(row) in (4, 5) and row[1] in OPS:
+            return _CHANGE[: len(row)]
+        return None
 
     def _plain(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
         if layout.key is None:
