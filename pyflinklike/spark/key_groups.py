@@ -12,8 +12,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
+from pyflinklike.arrow_rows import to_python
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.spark.columns import to_arrow, to_python
+from pyflinklike.spark.columns import to_arrow
 from pyflinklike.spark.schema import arrow_type
 from pyflinklike.types import TypeInformation
 

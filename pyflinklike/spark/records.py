@@ -9,8 +9,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.arrow_rows import to_python, to_rows
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.spark.columns import milliseconds, to_python, to_rows
+from pyflinklike.spark.columns import milliseconds
 from pyflinklike.types import TypeInformation
 
 __all__ = ["RecordReader"]

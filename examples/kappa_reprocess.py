@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kappa: correct a streaming job by running it anew over its log, and switch to the result.
+
+    python examples/kappa_reprocess.py /tmp/kappa
+
+1. A stream sums what customers spend into the view `spending-1`, which is served.  It has a
+   fault: refunds are ignored.
+2. The corrected function, an argument is all that differs, runs over the whole log as a batch,
+   into the view `spending-2`.  Both versions are compared.
+3. The new one is served from one moment to the next.
+4. A stream with the corrected function and a checkpoint of its own begins at the first event of
+   the log.  Until it has caught up, its rows are older than those of the batch, and the view
+   drops them (`order_by`); from then on it keeps the view up to date.
+
+At any time `rollback` serves the old version again, as its stream left it.
+
+It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+"""
+
+import datetime as dt
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+from pyflinklike.spark import key_by
+from pyflinklike.upsert import MaterializedView, ServingView
+
+EVENTS = "customer string, amount long, at timestamp"
+SPENDING = "customer string, events long, spent long"
+
+
+class Spending(KeyedProcessFunction):
+    """What each customer has spent so far, after so many events.
+
+    Args:
+        with_refunds: Whether negative amounts count.
+    """
+
+    def __init__(self, with_refunds: bool) -> None:
+        self.with_refunds = with_refunds
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        row = Types.ROW_NAMED(["events", "spent"], [Types.LONG(), Types.LONG()])
+        self.state = runtime_context.get_state(ValueStateDescriptor("spending", row))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        before = self.state.value()
+        events, spent = (0, 0) if before is None else (before.events, before.spent)
+        counts = value.amount > 0 or self.with_refunds
+        after = (events + 1, spent + (value.amount if counts else 0))
+        self.state.update(after)
+        yield (ctx.get_current_key(), *after)
+
+
+def spending(events: DataFrame, *, with_refunds: bool) -> DataFrame:
+    """The function over events, batch or stream."""
+    function = Spending(with_refunds)
+    return key_by(events, "customer").process(
+        function, SPENDING, event_time="at", max_parallelism=4
+    )
+
+
+def write_log(directory: Path, number: int, events: int) -> None:
+    """Append a file to the log: every tenth event is a refund."""
+    choice = random.Random(number)  # noqa: S311 - drawn to a seed
+    begin = dt.datetime(2024, 3, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=number)
+    directory.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps(
+            {
+                "customer": f"c{choice.randrange(30):02}",
+                "amount": choice.randrange(1, 100) * (-1 if n % 10 == 9 else 1),
+                "at": (begin + dt.timedelta(seconds=n)).isoformat(),
+            }
+        )
+        for n in range(events)
+    ]
+    part = directory / f"{number:04}.json"
+    part.write_text("\n".join(lines))
+    os.utime(part, (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
+
+
+def open_version(directory: Path, version: int) -> MaterializedView:
+    """The view of a version of the job; a row that is older than the one there is dropped."""
+    return MaterializedView(
+        f"spending-{version}", key="customer", order_by="events", path=directory / "views"
+    )
+
+
+def stream_into(view: MaterializedView, log: DataFrame, *, with_refunds: bool) -> None:
+    """Have a stream process what is new in the log; its checkpoint lies beside the view."""
+    result = spending(log, with_refunds=with_refunds)
+    writer = result.writeStream.foreachBatch(view.foreach_batch).trigger(availableNow=True)
+    checkpoint = view.path.with_suffix(".checkpoint")
+    writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+
+
+def differences(old: MaterializedView, new: MaterializedView) -> list[tuple[str, int, int]]:
+    """Customers for whom two versions differ, and what each says."""
+    before = {row.customer: row.spent for row in old.query(allow_scan=True)}
+    after = {row.customer: row.spent for row in new.query(allow_scan=True)}
+    return [
+        (customer, before.get(customer, 0), after.get(customer, 0))
+        for customer in sorted(before.keys() | after.keys())
+        if before.get(customer) != after.get(customer)
+    ]
+
+
+def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
+    """All four steps; what is served in the end."""
+    log = directory / "log"
+    write_log(log, 0, events)
+    stream = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).json(str(log))
+
+    first = open_version(directory, 1)
+    stream_into(first, stream, with_refunds=False)
+    serving = ServingView(first, None, merge=lambda _, speed: speed)
+    print("served:   ", serving.get("c00"), first.freshness)
+
+    second = open_version(directory, 2)
+    reprocessed = spending(spark.read.schema(EVENTS).json(str(log)), with_refunds=True)
+    second.foreach_batch(reprocessed, 0)
+    changed = differences(first, second)
+    print(f"different: {len(changed)} of {len(second)}, for example {changed[0]}")
+
+    serving.swap(second, None)
+    print("switched: ", serving.get("c00"))
+
+    write_log(log, 1, events)
+    stream_into(second, stream, with_refunds=True)
+    print("caught up:", serving.get("c00"), second.freshness)
+    return serving
+
+
+def main(arguments: Sequence[str]) -> None:
+    serving = run(session(), Path(arguments[0]), 1_000)
+    serving.layers.batch.close()
+    for layers in serving.forget():
+        layers.batch.close()
+
+
+def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("kappa")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lambda: a batch view up to a cut-off, a speed view since, and both served as one.
+
+    python examples/lambda_merge.py /tmp/lambda
+
+Views of pages are counted.  The log is never changed, only added to.  A run of the batch layer
+at a cut-off T takes the events before T, the speed layer those from T on, one at T exactly
+included: each event is in one layer (`layers`), and what is served is the sum.
+
+1. The batch layer runs for the first day; the speed layer counts the second as it comes.
+2. Views of the first day come late.  No batch knows them, and the speed layer leaves them out:
+   they are not served yet.
+3. The batch layer runs anew with the cut-off a day later, and counts the late ones.  Its view and
+   a speed view from that cut-off on are served from one moment to the next; the former pair is
+   kept for `rollback`.
+
+It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+"""
+
+import datetime as dt
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+from pyflinklike.spark import key_by
+from pyflinklike.upsert import MaterializedView, ServingView
+
+EVENTS = "id long, page string, at timestamp"
+DAY = dt.timedelta(days=1)
+BEGIN = dt.datetime(2024, 3, 1, tzinfo=dt.timezone.utc)
+
+
+class PageViews(KeyedProcessFunction):
+    """Counts the views of each page."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.views = runtime_context.get_state(ValueStateDescriptor("views", Types.LONG()))
+
+    def process_element(self, _: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        views = (self.views.value() or 0) + 1
+        self.views.update(views)
+        yield ctx.get_current_key(), views
+
+
+def page_views(events: DataFrame) -> DataFrame:
+    """The function over events, batch or stream: both layers run the same."""
+    return key_by(events, "page").process(
+        PageViews(), "page string, views long", event_time="at", max_parallelism=4
+    )
+
+
+def layers(events: DataFrame, cut_off: dt.datetime) -> tuple[DataFrame, DataFrame]:
+    """The events of the batch layer and those of the speed layer.
+
+    One without a time is the batch layer's: a null must not fall between the two.
+    """
+    is_recent = F.coalesce(F.col("at") >= F.lit(cut_off), F.lit(False))
+    return events.where(~is_recent), events.where(is_recent)
+
+
+def merged(batch: Any, speed: Any) -> Any:
+    """The row that is served: the views of both layers."""
+    return batch._replace(views=batch.views + speed.views)
+
+
+def open_layers(
+    spark: SparkSession, directory: Path, cut_off: dt.datetime
+) -> tuple[MaterializedView, MaterializedView]:
+    """Run the batch layer for a cut-off, and have the speed layer begin there."""
+    name = f"{cut_off:%Y-%m-%d}"
+    batch, speed = (
+        MaterializedView(f"{layer}-{name}", key="page", path=directory / "views")
+        for layer in ("batch", "speed")
+    )
+    log = spark.read.schema(EVENTS).json(str(directory / "log"))
+    batch.foreach_batch(page_views(layers(log, cut_off)[0]), 0)
+    catch_up(spark, directory, speed, cut_off)
+    return batch, speed
+
+
+def catch_up(
+    spark: SparkSession, directory: Path, speed: MaterializedView, cut_off: dt.datetime
+) -> None:
+    """Have the speed layer process what is new in the log; its checkpoint is its own."""
+    reader = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1)
+    counted = page_views(layers(reader.json(str(directory / "log")), cut_off)[1])
+    writer = counted.writeStream.foreachBatch(speed.foreach_batch).trigger(availableNow=True)
+    checkpoint = speed.path.with_suffix(".checkpoint")
+    writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+
+
+def append(directory: Path, events: Sequence[tuple[int, str, dt.datetime | None]]) -> None:
+    """Add a file of events to the log."""
+    log = directory / "log"
+    log.mkdir(parents=True, exist_ok=True)
+    number = len(list(log.iterdir()))
+    lines = [
+        json.dumps({"id": each, "page": page, "at": at.isoformat() if at else None})
+        for each, page, at in events
+    ]
+    (log / f"{number:04}.json").write_text("\n".join(lines))
+    os.utime(log / f"{number:04}.json", (1_700_000_000 + number,) * 2)
+
+
+def day_of_views(first_id: int, day: int, count: int) -> list[tuple[int, str, dt.datetime | None]]:
+    """Views at uniform times of a day; the first at its very beginning."""
+    choice = random.Random(first_id)  # noqa: S311 - drawn to a seed
+    times = [0.0, *(choice.uniform(0, 86_400) for _ in range(count - 1))]
+    return [
+        (
+            first_id + n,
+            f"/articles/{choice.randrange(12)}",
+            BEGIN + day * DAY + dt.timedelta(seconds=at),
+        )
+        for n, at in enumerate(times)
+    ]
+
+
+def main(arguments: Sequence[str]) -> None:
+    spark, directory = session(), Path(arguments[0])
+    append(directory, day_of_views(0, 0, 1_000))
+    append(directory, day_of_views(10_000, 1, 1_000))
+    batch, speed = open_layers(spark, directory, BEGIN + DAY)
+    serving = ServingView(batch, speed, merge=merged)
+    show("two days", serving)
+
+    append(directory, day_of_views(20_000, 0, 100))  # of the first day: late
+    append(directory, day_of_views(30_000, 2, 1_000))
+    catch_up(spark, directory, speed, BEGIN + DAY)
+    show("a third, and 100 late ones that are missing", serving)
+
+    serving.swap(*open_layers(spark, directory, BEGIN + 2 * DAY))
+    show("after the next run of the batch layer", serving)
+    for view in (*serving.layers, *serving.forget()[0]):
+        view.close()
+
+
+def show(what: str, serving: ServingView) -> None:
+    served = serving.get_many(f"/articles/{n}" for n in range(12))
+    print(f"{what}: {sum(row.views for row in served.values())} views,", served["/articles/0"])
+
+
+def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("lambda")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

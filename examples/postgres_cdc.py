@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table of PostgreSQL, its changes, and a view that a Spark stream keeps equal to it.
+
+    python examples/postgres_cdc.py /tmp/postgres-cdc 3
+
+starts a PostgreSQL of its own on 127.0.0.1 and a stream, and then three times over: changes
+the table `items` by SQL, captures the changes by logical decoding into Debezium's records, waits
+for the stream, and compares the view with the table, row by row.  On the way:
+
+    the table --pgoutput--> JSON files --decode_debezium--> UpsertFunction --> MaterializedView
+
+* The table has 40 rows before anything is captured, which a snapshot reads.
+* Transactions insert, update, delete and change primary keys; some roll back; two overlap,
+  so that the log has their changes in another order than that of their commits.
+* `body` is too large for the row, and most updates leave it alone: then it is not in the log,
+  and the upsert takes it from the row it knows.
+* Records come twice, as from a connector that restarts.
+
+It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.
+"""
+
+import os
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from postgres_capture import Capture
+from postgres_items import fill, table, work
+from postgres_server import Server, binaries
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pyflinklike import Types
+from pyflinklike.spark import key_by
+from pyflinklike.upsert import MaterializedView, UpsertFunction, decode_debezium
+
+RECORD = "key string, value string, partition int, offset bigint"
+ROW = (
+    "id bigint, name string, price decimal(10, 2), in_stock boolean, body string, changed timestamp"
+)
+ROW_TYPE = Types.ROW_NAMED(
+    ["id", "name", "price", "in_stock", "body", "changed"],
+    [
+        Types.LONG(),
+        Types.STRING(),
+        Types.BIG_DEC(),
+        Types.BOOLEAN(),
+        Types.STRING(),
+        Types.SQL_TIMESTAMP(),
+    ],
+)
+CHANGE = f"key bigint, op string, value struct<{ROW}>, diff int, error string"
+
+# The stream
+
+
+def items(records: DataFrame) -> DataFrame:
+    """The changes of the rows of `items`, of records that are a stream or a batch."""
+    events = decode_debezium(records, schema=ROW)
+    upsert = UpsertFunction(value="after", order_key="order_key", value_type=ROW_TYPE)
+    return key_by(events, "key").process(upsert, CHANGE, max_parallelism=4)
+
+
+@contextmanager
+def streaming(
+    spark: SparkSession, directory: Path, view: MaterializedView
+) -> Iterator[StreamingQuery]:
+    """A stream from the captured files to the view, until the block ends."""
+    reader = spark.readStream.schema(RECORD).option("maxFilesPerTrigger", 2)
+    query = (
+        items(reader.json(str(directory / "captured")))
+        .writeStream.foreachBatch(view.foreach_batch)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .start()
+    )
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def differences(view: MaterializedView, expected: dict[int, dict[str, Any]]) -> list[str]:
+    """What is not the same in the view and in the table; nothing, if all is well."""
+    found = view.get_many(expected)
+    wrong = [
+        f"row {key}: {found.get(key)!r} instead of {row!r}"
+        for key, row in expected.items()
+        if key not in found or found[key].as_dict() != row
+    ]
+    extra = [row.id for row in view.query(allow_scan=True) if row.id not in expected]
+    return wrong + [f"row {key} is not in the table" for key in extra]
+
+
+def run(spark: SparkSession, directory: Path, rounds: int, seed: int = 5) -> Iterator[str]:
+    """Run the example; tells what was done, and raises if the view is not the table."""
+    choice = random.Random(seed)  # noqa: S311 - drawn to a seed
+    with (
+        Server() as server,
+        server.session() as one,
+        server.session() as other,
+        MaterializedView("items", key="id", path=directory / "view.db") as view,
+    ):
+        fill(one, rows=40)
+        capture = Capture(server.session(), "items", ["id"], directory / "captured")
+        yield f"snapshot: {capture.snapshot()} records"
+        with capture, streaming(spark, directory, view) as query:
+            for number in range(1, rounds + 1):
+                work(one, other, choice, transactions=12)
+                records = capture.changes()
+                query.processAllAvailable()
+                expected = table(one)
+                wrong = differences(view, expected)
+                if wrong:
+                    raise AssertionError("\n".join(wrong))
+                yield f"round {number}: {records} new records; the view is the table, {len(expected)} rows"
+
+
+def main(arguments: Sequence[str]) -> None:
+    if binaries() is None:
+        print("There is no PostgreSQL here, so there is nothing to capture: apt install postgresql")
+        return
+    directory, rounds = Path(arguments[0]), int(arguments[1])
+    directory.mkdir(parents=True)
+    for line in run(session(), directory, rounds):
+        print(line)
+
+
+def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("PostgreSQL to a view")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table `items`, and random transactions that change it.
+
+`body` is stored out of line.  An update that leaves it alone does not log it, so one that
+changes the key as well leaves a reader with a new key and no row to take the body from.
+Hence `move` writes the body anew, unless the table logs whole rows (REPLICA IDENTITY FULL).
+"""
+
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+from postgres_server import Session
+
+TABLE = """
+    CREATE TABLE items (
+        id bigint PRIMARY KEY,
+        name text NOT NULL,
+        price numeric(10, 2),
+        in_stock boolean NOT NULL DEFAULT true,
+        body text,
+        changed timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+    ALTER TABLE items ALTER COLUMN body SET STORAGE EXTERNAL
+"""
+
+
+def fill(session: Session, rows: int, *, full: bool = False) -> None:
+    """Create the table with some rows.
+
+    Args:
+        session: A connection.
+        rows: How many.
+        full: Whether a change logs the whole row before it, or just its key.
+    """
+    session.run(TABLE)
+    if full:
+        session.run("ALTER TABLE items REPLICA IDENTITY FULL")
+    session.run(
+        f"INSERT INTO items SELECT n, 'item ' || n, n * 1.25, n % 3 > 0, repeat(md5(n::text), 200) "
+        f"FROM generate_series(1, {rows}) n"
+    )
+
+
+def work(
+    one: Session, other: Session, choice: random.Random, transactions: int, *, full: bool = False
+) -> None:
+    """Change the table by random transactions, and by two that overlap."""
+    for _ in range(transactions):
+        one.run("BEGIN")
+        for _ in range(choice.randint(1, 6)):
+            one.run(statement(choice, full=full))
+        one.run(choice.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))
+    # The first to begin is the last to commit, and goes on with a row that the other one made.
+    one.run("BEGIN")
+    one.run("INSERT INTO items (id, name) VALUES (500, 'from one') ON CONFLICT (id) DO NOTHING")
+    other.run("BEGIN")
+    other.run("DELETE FROM items WHERE id = 501")
+    other.run("INSERT INTO items (id, name, body) VALUES (501, 'from other', repeat('o', 9000))")
+    other.run("COMMIT")
+    one.run("UPDATE items SET name = 'from one again' WHERE id IN (500, 501)")
+    one.run("COMMIT")
+
+
+def statement(choice: random.Random, *, full: bool = False) -> str:
+    """One statement, of a row that may or may not be there."""
+    number, free = choice.randint(1, 60), choice.randint(61, 90)
+    insert = (
+        f"INSERT INTO items (id, name, price, body) VALUES ({number}, 'new', {number}.05, "
+        f"repeat(md5('{choice.random()}'), 150)) ON CONFLICT (id) "
+    )
+    anew = "" if full else ", body = body || ''"
+    move = (
+        f"UPDATE items SET id = {free}{anew} WHERE id = {number} "
+        f"AND NOT EXISTS (SELECT FROM items WHERE id = {free})"
+    )
+    touch = "changed = clock_timestamp()"
+    return choice.choice(
+        [
+            f"{insert} DO NOTHING",
+            f"{insert} DO UPDATE SET name = items.name || '!', {touch}",
+            f"UPDATE items SET price = price * 1.1, {touch} WHERE id = {number}",
+            f"UPDATE items SET price = NULL, in_stock = NOT in_stock WHERE id % 7 = {number % 7}",
+            f"UPDATE items SET body = repeat('{choice.randrange(10)}', 7000) WHERE id = {number}",
+            f"UPDATE items SET body = NULL WHERE id = {number}",
+            f"DELETE FROM items WHERE id = {number}",
+            f"DELETE FROM items WHERE id = {free}",
+            move,
+        ]
+    )
+
+
+def table(session: Session) -> dict[int, dict[str, Any]]:
+    """The rows of the table by their key, in Python's types."""
+    rows = {}
+    time = """to_char(changed, 'YYYY-MM-DD"T"HH24:MI:SS.US')"""
+    query = f"SELECT to_jsonb(items) || jsonb_build_object('changed', {time}) FROM items"
+    for line in session.run(query):
+        row = json.loads(line, parse_float=Decimal)
+        price = None if row["price"] is None else Decimal(row["price"])
+        changed = dt.datetime.fromisoformat(row["changed"])
+        rows[row["id"]] = {**row, "price": price, "changed": changed}
+    return rows

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of Debezium's JSON as those of a Spark schema.
+
+JSON has fewer types than a table, so Kafka Connect's converter writes dates as days, times as
+numbers in some unit, decimals and bytes as base64.  What a number or a text means is in the
+schema of a wrapped envelope (`semantics_of`).  Of a bare one only what is plain is taken:
+
+    DATE                     days since the epoch, or ISO 8601 text
+    TIMESTAMP, TIMESTAMP_NTZ ISO 8601 text; a number only where the schema tells its unit
+    DECIMAL                  a number, or its digits as text; base64 only where the schema says
+    BINARY                   base64
+    STRING                   text; an object or an array as its JSON
+
+Nothing is guessed: 1700000000000 is a time in ms and another one in us, and "1234" is a
+number and also base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationTypeError
+
+__all__ = ["RowConverter", "Semantic", "arrow_type", "fields_of", "needs_semantics", "semantics_of"]
+
+Convert: TypeAlias = Callable[[Any, "Semantic | None"], Any]
+"""A JSON value that is not None, and what the schema says of it, as a value of the type."""
+
+_FRACTION = re.compile(r"\.\d+")
+_EPOCH = dt.datetime(1970, 1, 1)
+_DAY_ZERO = dt.date(1970, 1, 1)
+_UTC = dt.timezone.utc
+_PER_MICROSECOND = {
+    "org.apache.kafka.connect.data.Timestamp": (1000, 1),
+    "io.debezium.time.Timestamp": (1000, 1),
+    "io.debezium.time.MicroTimestamp": (1, 1),
+    "io.debezium.time.NanoTimestamp": (1, 1000),
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_WIDE = Context(prec=100)  # of a decimal that Spark has; the default context would round
+_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class Semantic(msgspec.Struct):
+    """What the schema of a wrapped envelope says of a field."""
+
+    field: str = ""
+    name: str | None = None
+    parameters: dict[str, str] = {}
+    fields: list[Semantic] = []
+    items: Semantic | None = None
+    values: Semantic | None = None
+
+
+_SEMANTIC = msgspec.json.Decoder(Semantic)
+
+
+@lru_cache(maxsize=256)
+def fields_of(schema: bytes) -> Mapping[str, Semantic]:
+    """The fields by their names, of a schema of Kafka Connect; none of an empty one.
+
+    Raises:
+        ValueError: It is no such schema.
+    """
+    fields = _SEMANTIC.decode(schema).fields if schema else []
+    return {each.field: each for each in fields}
+
+
+@lru_cache(maxsize=256)
+def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
+    """The same for each struct of an envelope's schema, above all `before` and `after`."""
+    return {
+        name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
+    }
+
+
+def needs_semantics(data_type: st.DataType) -> bool:
+    """Whether a type has parts whose JSON a schema may have to explain."""
+    if isinstance(data_type, st.StructType):
+        return any(needs_semantics(each.dataType) for each in data_type.fields)
+    if isinstance(data_type, st.ArrayType):
+        return needs_semantics(data_type.elementType)
+    if isinstance(data_type, st.MapType):
+        return needs_semantics(data_type.valueType)
+    return isinstance(data_type, (st.DecimalType, st.TimestampType, st.TimestampNTZType))
+
+
+class RowConverter:
+    """Converts the columns of a row.
+
+    Args:
+        schema: The columns that are wanted; a row's others are left out, and those it does
+            not have are None.
+
+    Raises:
+        DeclarationTypeError: A column has a type that JSON has no form for.
+    """
+
+    def __init__(self, schema: st.StructType) -> None:
+        self._columns = [
+            (each.name, _AS_THEY_ARE.get(type(each.dataType)), _converter(each.dataType))
+            for each in schema.fields
+        ]
+
+    def __call__(self, row: Mapping[str, Any], semantics: Mapping[str, Semantic]) -> dict[str, Any]:
+        """The row as Arrow takes it.
+
+        Raises:
+            ValueError: A value does not fit its column, which the message names.
+        """
+        converted = {}
+        for name, as_it_is, convert in self._columns:
+            value = row.get(name)
+            if value is not None and type(value) is not as_it_is:
+                try:
+                    value = convert(value, semantics.get(name))
+                except (TypeError, ValueError, ArithmeticError) as error:
+                    msg = f"column {name!r}: {error}"
+                    raise ValueError(msg) from error
+            converted[name] = value
+        return converted
+
+
+def _boolean(value: Any, _: Semantic | None) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _misfit("BOOLEAN", value)
+
+
+def _integer(bits: int) -> Convert:
+    limit = 1 << (bits - 1)
+
+    def convert(value: Any, _: Semantic | None) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
+            return value
+        raise _misfit(f"an integer of {bits} bits", value)
+
+    return convert
+
+
+def _float(value: Any, _: Semantic | None) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    raise _misfit("a number", value)
+
+
+def _string(value: Any, _: Semantic | None) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list)):
+        return msgspec.json.encode(value).decode()
+    raise _misfit("STRING", value)
+
+
+def _binary(value: Any, _: Semantic | None) -> bytes:
+    if isinstance(value, str):
+        return base64.b64decode(value, validate=True)
+    raise _misfit("BINARY in base64", value)
+
+
+def _decimal(precision: int, scale: int) -> Convert:
+    quantum = Decimal(1).scaleb(-scale)
+
+    def convert(value: Any, semantic: Semantic | None) -> Decimal:
+        if isinstance(value, dict) and value.keys() == {"scale", "value"}:
+            number = _unscaled(value["value"], value["scale"])  # VariableScaleDecimal
+        elif isinstance(value, str) and semantic is not None and semantic.name == _DECIMAL:
+            number = _unscaled(value, int(semantic.parameters.get("scale", 0)))
+        elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+            number = Decimal(str(value))
+        else:
+            raise _misfit("a decimal number", value)
+        if not number.is_finite():
+            raise _misfit("a finite decimal number", value)
+        fits = number.adjusted() < precision - scale
+        fitted = number.quantize(quantum, context=_WIDE) if fits else number
+        if fitted != number or not fits:
+            raise _misfit(f"DECIMAL({precision},{scale})", value)
+        return fitted
+
+    return convert
+
+
+def _unscaled(value: str, scale: int) -> Decimal:
+    number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
+    return Decimal(number).scaleb(-scale, context=_WIDE)
+
+
+def _date(value: Any, _: Semantic | None) -> dt.date:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _DAY_ZERO + dt.timedelta(days=value)
+    if isinstance(value, str):
+        return dt.date.fromisoformat(value.removesuffix("Z"))
+    raise _misfit("DATE as days or ISO 8601", value)
+
+
+def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
+    """A time without a zone; one that has a zone is that of UTC."""
+    if isinstance(value, str):
+        # Python 3.10 knows no Z, and no fraction of other than 3 or 6 digits.
+        text = _FRACTION.sub(lambda found: f"{found[0]:0<7.7}", value.replace("Z", "+00:00"))
+        parsed = dt.datetime.fromisoformat(text)
+        return parsed if parsed.tzinfo is None else parsed.astimezone(_UTC).replace(tzinfo=None)
+    unit = _PER_MICROSECOND.get(semantic.name or "") if semantic is not None else None
+    if isinstance(value, int) and unit is not None:
+        return _EPOCH + dt.timedelta(microseconds=value * unit[0] // unit[1])
+    expected = (
+        "a timestamp as ISO 8601, or as a number whose unit a schema tells "
+        "(let the converter write schemas, or declare the column BIGINT)"
+    )
+    raise _misfit(expected, value)
+
+
+_PLAIN: dict[type[st.DataType], tuple[pa.DataType, Convert]] = {
+    st.BooleanType: (pa.bool_(), _boolean),
+    st.ByteType: (pa.int8(), _integer(8)),
+    st.ShortType: (pa.int16(), _integer(16)),
+    st.IntegerType: (pa.int32(), _integer(32)),
+    st.LongType: (pa.int64(), _integer(64)),
+    st.FloatType: (pa.float32(), _float),
+    st.DoubleType: (pa.float64(), _float),
+    st.StringType: (pa.string(), _string),
+    st.BinaryType: (pa.binary(), _binary),
+    st.DateType: (pa.date32(), _date),
+    st.TimestampType: (pa.timestamp("us", tz="UTC"), _timestamp),
+    st.TimestampNTZType: (pa.timestamp("us"), _timestamp),
+}
+
+
+# What need not be looked at, for most columns are these.
+_AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
+
+
+def arrow_type(spark_type: st.DataType) -> pa.DataType:
+    """The Arrow type that Spark takes for one of its own.
+
+    Raises:
+        DeclarationTypeError: JSON has no form for it.
+    """
+    if isinstance(spark_type, st.DecimalType):
+        return pa.decimal128(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, st.ArrayType):
+        return pa.list_(arrow_type(spark_type.elementType))
+    if isinstance(spark_type, st.MapType):
+        return pa.map_(arrow_type(spark_type.keyType), arrow_type(spark_type.valueType))
+    if isinstance(spark_type, st.StructType):
+        return pa.struct([(each.name, arrow_type(each.dataType)) for each in spark_type.fields])
+    return _plain(spark_type)[0]
+
+
+def _converter(spark_type: st.DataType) -> Convert:
+    if isinstance(spark_type, st.DecimalType):
+        return _decimal(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, st.ArrayType):
+        return _array(_converter(spark_type.elementType))
+    if isinstance(spark_type, st.MapType):
+        if not isinstance(spark_type.keyType, st.StringType):
+            raise _unknown(spark_type)
+        return _map(_converter(spark_type.valueType))
+    if isinstance(spark_type, st.StructType):
+        return _struct(RowConverter(spark_type))
+    return _plain(spark_type)[1]
+
+
+def _plain(spark_type: st.DataType) -> tuple[pa.DataType, Convert]:
+    for known, found in _PLAIN.items():
+        if isinstance(spark_type, known):
+            return found
+    raise _unknown(spark_type)
+
+
+def _unknown(spark_type: st.DataType) -> DeclarationTypeError:
+    return DeclarationTypeError(
+        "a column of schema= must have a type that Debezium's JSON has a form for, got "
+        f"{spark_type.simpleString()}; declare it STRING and cast it"
+    )
+
+
+def _array(element: Convert) -> Convert:
+    def convert(value: Any, semantic: Semantic | None) -> list[Any]:
+        if not isinstance(value, list):
+            raise _misfit("an array", value)
+        items = None if semantic is None else semantic.items
+        return [None if each is None else element(each, items) for each in value]
+
+    return convert
+
+
+def _map(element: Convert) -> Convert:
+    def convert(value: Any, semantic: Semantic | None) -> list[tuple[str, Any]]:
+        if not isinstance(value, dict):
+            raise _misfit("an object", value)
+        values = None if semantic is None else semantic.values
+        return [(k, None if v is None else element(v, values)) for k, v in value.items()]
+
+    return convert
+
+
+def _struct(row: RowConverter) -> Convert:
+    def convert(value: Any, semantic: Semantic | None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _misfit("an object", value)
+        fields = {} if semantic is None else {each.field: each for each in semantic.fields}
+        return row(value, fields)
+
+    return convert
+
+
+def _misfit(expected: str, value: Any) -> ValueError:
+    return ValueError(f"must be {expected}, got {value!r}")

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`UpsertFunction`: keyed optional values in, a differential collection out.
+
+The rules, most of them Materialize's:
+
+1. A value is the record of its key from now on; None deletes it.  Whoever sends it need not
+   know what was there: the function retracts it.
+2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.
+   A row with diff -1 has exactly the value that a row with diff +1 had before.
+3. Of two upserts of a key the one with the higher order key wins, in whatever order and
+   batches they come.  One that is not higher than what is known is stale, and dropped: so is
+   a record that is delivered twice.  Without order keys the later arrival wins.
+4. A deletion leaves a tombstone with its order key, so that an older value that comes late
+   does not bring the record back.  It expires by TTL (Materialize keeps it for good):
+   what comes later than that is taken for new.
+5. Deleting what is not there, and what is stale, yields nothing.  A value that is
+   repeated under a higher order key is yielded as an update.
+6. An error is a value: what cannot be decoded takes the place of the record of its key, and goes
+   when the next value or deletion of that key comes.  An error whose place in the order is
+   not known takes that of what it replaces.
+
+This is one `ValueState` with the record and its order key and, with order keys, one of
+tombstones; hosts, backends, TTL and restoring are the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from pyflinklike.clock import DurationLike
+from pyflinklike.descriptors import ValueStateDescriptor
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    NullKeyError,
+    StateValueError,
+    UpsertError,
+    ValueDecodeError,
+)
+from pyflinklike.functions import KeyedProcessFunction, OutputTag, RuntimeContext
+from pyflinklike.row import Row, row_class
+from pyflinklike.ttl_config import StateTtlConfig
+from pyflinklike.types import RowTypeInfo, TypeInformation, Types
+from pyflinklike.upsert import ops
+from pyflinklike.upsert.codec import decode_value, encode_value
+from pyflinklike.upsert.elements import ElementReader, Upsert, text_of
+from pyflinklike.upsert.order_keys import is_newer
+
+__all__ = ["ON_ERROR", "UpsertFunction"]
+
+ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
+"""What may become of an error."""
+
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_STATE_FIELDS = ("order", "value", "error")
+_STATE_ROW = row_class(_STATE_FIELDS)
+_FIELDS = ("key", "op", "value", "diff")
+_ERROR_FIELDS = ("key", "error", "element")
+_ERROR_ROW = row_class(_ERROR_FIELDS)
+
+_NULL_KEY = (
+    "record with NULL key in UPSERT source; to retract this error, "
+    "produce a record upstream with a NULL key and NULL value"
+)
+
+
+class UpsertFunction(KeyedProcessFunction):
+    """Applies upserts, and yields what they change.
+
+    Yields `Row`s of `key`, `op` ("insert", "update_before", "update_after", "delete"),
+    `value` and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or
+    the text of the error that has the place of a value.  Of "update_before" and "delete"
+    the value is the old one.
+
+    Metrics: `stale_upserts` and `upsert_errors`, two counters.
+
+    Args:
+        value: The name of the field with the value, or a function of the element.  None
+            deletes.  A function may raise or return an `UpsertError`.  See
+            `pyflinklike.upsert.elements` for what else a field's element may say.
+        order_key: The same of the order key (`pyflinklike.upsert.order_keys`); by default
+            arrival counts.
+        value_type: Of the values.
+        tombstone_ttl: How long after a deletion (processing time) an older value is still known
+            to be stale; None for ever.  Not needed without order keys.
+        on_error: "inline" yields the error as a value of its key, "side_output" yields
+            a `Row` of `key`, `error` and `element` (as text) to `error_tag`, "drop" only counts
+            it, and "raise" raises it.  Of the last three the record stays as it was.
+        error_tag: The side output of errors, with `on_error="side_output"`.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument does not do.
+    """
+
+    def __init__(
+        self,
+        *,
+        value: str | Callable[[Any], Any],
+        order_key: str | Callable[[Any], Any] | None = None,
+        value_type: TypeInformation,
+        tombstone_ttl: DurationLike | None = timedelta(days=7),
+        on_error: str = "inline",
+        error_tag: OutputTag | None = None,
+    ) -> None:
+        _check_selector("value", value)
+        if order_key is not None:
+            _check_selector("order_key", order_key)
+        if not isinstance(value_type, TypeInformation):
+            msg = f"value_type must be a TypeInformation, got {value_type!r}; use Types.ROW_NAMED()"
+            raise DeclarationTypeError(msg)
+        _check_errors(on_error, error_tag)
+        self._reader = ElementReader(value, order_key)
+        self._value_type = value_type
+        self._ttl = (
+            None if tombstone_ttl is None else StateTtlConfig.new_builder(tombstone_ttl).build()
+        )
+        self._on_error = on_error
+        self._error_tag = error_tag
+        self._fields = (*_FIELDS, "error") if on_error == "inline" else _FIELDS
+
+    def output_type(self, key_type: TypeInformation) -> RowTypeInfo:
+        """The type of the rows it yields, for `process(..., output_type=...)`.
+
+        Args:
+            key_type: Of the keys.
+        """
+        types = [key_type, Types.STRING(), self._value_type, Types.INT(), Types.STRING()]
+        return Types.ROW_NAMED(self._fields, types[: len(self._fields)])
+
+    @staticmethod
+    def error_type(key_type: TypeInformation) -> RowTypeInfo:
+        """The type of the rows that go to `error_tag`.
+
+        Args:
+            key_type: Of the keys.
+        """
+        return Types.ROW_NAMED(_ERROR_FIELDS, [key_type, Types.STRING(), Types.STRING()])
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Obtain the states."""
+        state_type = Types.ROW_NAMED(_STATE_FIELDS, [_BYTES, self._value_type, Types.STRING()])
+        self._record = runtime_context.get_state(ValueStateDescriptor("upsert", state_type))
+        descriptor = ValueStateDescriptor("upsert-tombstone", _BYTES)
+        descriptor.enable_time_to_live(self._ttl)
+        self._tombstone = runtime_context.get_state(descriptor)
+        self._make = row_class(self._fields)._make
+        metrics = runtime_context.get_metrics_group()
+        self._stale_upserts = metrics.counter("stale_upserts")
+        self._upsert_errors = metrics.counter("upsert_errors")
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        """Apply one upsert."""
+        key = ctx.get_current_key()
+        upsert = self._reader.read(value)
+        record = self._record.value()
+        try:
+            upsert, is_stale = self._placed(key, upsert, record)
+        except UpsertError as error:
+            upsert, is_stale = Upsert(error, None), False
+        if isinstance(upsert.value, UpsertError):
+            self._upsert_errors.inc()
+            if self._on_error != "inline":
+                yield from self._diverted(key, upsert.value, value)
+                return
+        if is_stale:
+            self._stale_upserts.inc()
+            return
+        yield from self._changes(key, upsert, record)
+
+    def _placed(self, key: Any, upsert: Upsert, record: Any) -> tuple[Upsert, bool]:
+        """The upsert with the value it will have, and whether it is stale.
+
+        Raises:
+            UpsertError: It is an error after all.
+        """
+        is_stale = self._is_stale(upsert, record)
+        if upsert.value is None or isinstance(upsert.value, UpsertError):
+            return upsert, is_stale
+        if isinstance(key, tuple) and key and all(part is None for part in key):
+            return upsert._replace(value=NullKeyError(_NULL_KEY)), is_stale
+        if is_stale:
+            return upsert, True
+        try:
+            return upsert._replace(value=self._normalized(upsert, record)), False
+        except ValueDecodeError as error:
+            return upsert._replace(value=error), False
+
+    def _is_stale(self, upsert: Upsert, record: Any) -> bool:
+        if upsert.order is None:
+            return False
+        known = self._known_order(record)
+        return known is not None and not is_newer(upsert.order, decode_value(known))
+
+    def _known_order(self, record: Any) -> bytes | None:
+        """The order key of the record or tombstone, as it is stored."""
+        if not self._reader.is_ordered:
+            return None
+        order: bytes | None = self._tombstone.value() if record is None else record.order
+        return order
+
+    def _normalized(self, upsert: Upsert, record: Any) -> Any:
+        """The value as it will be read back, so that it is retracted as it was yielded.
+
+        Raises:
+            ValueDecodeError: It does not fit the type, or lacks fields that nobody knows.
+        """
+        value = upsert.value
+        if upsert.unavailable:
+            value = _completed(value, upsert.unavailable, None if record is None else record.value)
+        try:
+            return self._value_type.thaw(self._value_type.freeze(value))
+        except StateValueError as error:
+            raise ValueDecodeError(str(error)) from error
+
+    def _diverted(self, key: Any, error: UpsertError, element: Any) -> Iterator[Any]:
+        if self._on_error == "raise":
+            raise error
+        if self._on_error == "side_output":
+            yield self._error_tag, _ERROR_ROW._make((key, text_of(error), repr(element)))
+
+    def _changes(self, key: Any, upsert: Upsert, record: Any) -> Iterator[Row]:
+        value = upsert.value
+        order = self._known_order(record) if upsert.order is None else encode_value(upsert.order)
+        # All state is written before the first row is yielded.
+        if value is None:
+            if record is not None:
+                self._record.clear()
+            if order is not None:
+                self._tombstone.update(order)
+        else:
+            error = text_of(value) if isinstance(value, UpsertError) else None
+            value = None if error is not None else value
+            self._record.update(_STATE_ROW._make((order, value, error)))
+            if record is None and self._reader.is_ordered:
+                self._tombstone.clear()
+        if record is not None:
+            op = ops.DELETE if upsert.value is None else ops.UPDATE_BEFORE
+            yield self._row(key, op, record.value, -1, record.error)
+        if upsert.value is not None:
+            op = ops.INSERT if record is None else ops.UPDATE_AFTER
+            yield self._row(key, op, value, 1, error)
+
+    def _row(self, key: Any, op: str, value: Any, diff: int, error: str | None) -> Row:
+        return self._make((key, op, value, diff, error)[: len(self._fields)])
+
+
+def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
+    """A row with the fields that its record does not have, from the row before."""
+    fields = value.as_dict() if isinstance(value, Row) else value
+    if not isinstance(fields, Mapping):
+        msg = f"only a row can have unavailable columns, got {value!r} without {list(unavailable)}"
+        raise ValueDecodeError(f"{msg}; decode it into a row")
+    known = before.as_dict() if isinstance(before, Row) else before
+    missing = [name for name in unavailable if not isinstance(known, Mapping) or name not in known]
+    if missing:
+        msg = (
+            f"columns that a change leaves alone must be known from the row before, got {missing} "
+            "without one; read the table's snapshot first, or set REPLICA IDENTITY FULL"
+        )
+        raise ValueDecodeError(msg)
+    return {**fields, **{name: known[name] for name in unavailable}}
+
+
+def _check_selector(name: str, given: Any) -> None:
+    if not callable(given) and not (isinstance(given, str) and given):
+        msg = f"{name} must be the name of a field or a function of the element, got {given!r}"
+        raise DeclarationTypeError(f"{msg}; for example {name}='{name}'")
+
+
+def _check_errors(on_error: Any, error_tag: Any) -> None:
+    if on_error not in ON_ERROR:
+        msg = f"on_error must be one of {list(ON_ERROR)}, got {on_error!r}; choose one"
+        raise DeclarationValueError(msg)
+    if error_tag is not None and not isinstance(error_tag, OutputTag):
+        msg = f"error_tag must be an OutputTag, got {error_tag!r}; for example OutputTag('errors')"
+        raise DeclarationTypeError(msg)
+    if on_error == "side_output" and error_tag is None:
+        msg = "on_error='side_output' needs an error_tag, got None; give OutputTag('errors', type)"
+        raise DeclarationValueError(msg)

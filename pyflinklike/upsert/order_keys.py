@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Order keys: which of two upserts of one key is the newer one.
+
+An order key is an int, float, Decimal, str, bytes, bool, date, time, datetime, `Instant`, or a
+tuple, list or `Row` of these, such as (partition, offset).  It compares as in
+Python and as in Spark: tuples and arrays from left to right, a shorter one before
+those it begins, a None inside one before everything else.  Numbers compare by
+value; other kinds do not compare with one another, and that is an error of the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any, Final
+
+from pyflinklike.errors import OrderKeyError
+from pyflinklike.types import Instant
+from pyflinklike.types.base import plain
+
+__all__ = ["checked_order", "is_newer"]
+
+_ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Instant)
+
+
+def checked_order(order: Any) -> Any:
+    """An order key in the form in which it is kept: lists and rows as tuples.
+
+    Raises:
+        OrderKeyError: It is None or NaN, or contains something without an order.
+    """
+    if order is None:
+        msg = "an upsert needs an order key, got None; filter such records out or give them one"
+        raise OrderKeyError(msg)
+    return _checked(order)
+
+
+def is_newer(order: Any, than: Any) -> bool:
+    """Whether an order key comes after another one; both as `checked_order` gave them.
+
+    Raises:
+        OrderKeyError: The two do not compare.
+    """
+    try:
+        return bool(order > than)
+    except TypeError:
+        pass  # a None inside, or no order at all
+    try:
+        return bool(_comparable(order) > _comparable(than))
+    except TypeError as error:
+        msg = (
+            f"the order keys of one key must compare with one another, got {order!r} after {than!r}; "
+            "give all of them one type"
+        )
+        raise OrderKeyError(msg) from error
+
+
+def _checked(order: Any) -> Any:
+    if isinstance(order, (tuple, list)):
+        return tuple(None if each is None else _checked(each) for each in order)
+    order = plain(order)
+    if not isinstance(order, _ORDERED):
+        msg = (
+            "an order key is a number, str, bytes, date or time, or a tuple of these, "
+            f"got {order!r} ({type(order).__name__}); give something that compares"
+        )
+        raise OrderKeyError(msg)
+    if isinstance(order, (float, Decimal)) and math.isnan(order):
+        msg = f"an order key must have a place in the order, got {order!r}; give a number"
+        raise OrderKeyError(msg)
+    return order
+
+
+def _comparable(order: Any) -> Any:
+    """The same with None below everything."""
+    if type(order) is not tuple:
+        return order
+    return tuple((False,) if each is None else (True, _comparable(each)) for each in order)

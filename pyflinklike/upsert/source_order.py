@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of change events by their position in the database's log.
+
+Kafka gives a record at least once, and gives a topic's partitions in any order; the log of
+the database has one order.  An order key is a tuple of integers that compares as the log
+does: Python compares tuples, and Spark arrays of BIGINT, from left to right.
+
+    (1, *commit position, streamed, *position within the commit)   from the source block
+    (0, partition, offset)                                         where it has no position
+
+Rules:
+
+1. Where a connector tells both the commit's position and the change's, the commit's stands
+   first.  A transaction that was open while the snapshot was taken has changes that lie
+   before the snapshot in the log and yet are newer: the log is in the order of commits.
+2. `streamed` is 0 for a row that a snapshot read and 1 for a change from the log: at the same
+   position the snapshot is the older one.
+3. A record without a position (a tombstone has no envelope) is below every record that has
+   one, so the tombstone after a delete never wins over the row's next life.
+4. The same change delivered twice has the same key, whatever its offset, except where the
+   connector's position does not tell changes apart (MongoDB, rule in `_mongodb`).
+
+PostgreSQL has no commit position of its own in the envelope, but `sequence` has that of the
+transaction before: `max(last commit, lsn)` is never decreasing over the stream, and a change
+of a transaction that straddles the snapshot is above it as soon as one commit was streamed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "LOWEST",
+    "OrderKey",
+    "coordinates",
+    "is_position",
+    "is_snapshot",
+    "offset_order",
+    "source_order",
+]
+
+OrderKey: TypeAlias = tuple[int, ...]
+
+_POSITION, _OFFSET = 1, 0
+LOWEST: Final[OrderKey] = (_OFFSET,)
+"""The order of a tombstone without an offset."""
+_BINLOG = re.compile(r"\.(\d+)$")
+_HEX_DIGITS_OF_A_BIGINT = 15
+_SEQUENCE = msgspec.json.Decoder(list[int | None], strict=False)  # of numbers as text
+
+
+def is_snapshot(source: Mapping[str, Any], op: str | None) -> bool:
+    """Whether a record is of a snapshot, initial or incremental.
+
+    Args:
+        source: The envelope's block; `snapshot` in it is a string, or a boolean as
+            connectors before 1.0 wrote it.
+        op: The envelope's operation, in lower case.
+    """
+    return op == "r" or source.get("snapshot") not in (None, False, "false")
+
+
+def is_position(order_key: OrderKey) -> bool:
+    """Whether an order key is that of a position in the database's log."""
+    return order_key[0] == _POSITION
+
+
+def offset_order(partition: int | None, offset: int | None) -> OrderKey | None:
+    """The order of a record without a position; None if it has no offset either."""
+    return None if offset is None else (_OFFSET, partition or 0, offset)
+
+
+def coordinates(
+    order_key: tuple[Any, ...], source: Mapping[str, Any]
+) -> tuple[int | None, int | None]:
+    """The partition and offset in an order key, None for what it does not have.
+
+    Args:
+        order_key: Of `source_order` or `offset_order`, or just partition and offset.
+        source: What it was made of.
+    """
+    if len(order_key) == 3 and order_key[0] == _OFFSET:
+        order_key = order_key[1:]
+    if len(order_key) == 2:
+        return order_key[0], order_key[1]
+    return None, order_key[-1] if order_key and source.get("ord") is not None else None
+
+
+def source_order(
+    source: Mapping[str, Any], *, snapshot: bool, offset: int | None = None
+) -> OrderKey | None:
+    """The order of a record by its source block.
+
+    Args:
+        source: Of PostgreSQL, MySQL and MariaDB, SQL Server, Db2, Informix, Oracle or
+            MongoDB; which one is told by the fields it has.
+        snapshot: Whether a snapshot read the row.
+        offset: The record's, where the position does not tell all changes apart.
+
+    Returns:
+        None if the block has no position that can be compared.
+
+    Raises:
+        ValueError: A position is there but not of the connector's form.
+    """
+    streamed = 0 if snapshot else 1
+    if source.get("lsn") is not None:
+        return _postgresql(source, streamed)
+    if source.get("commit_lsn") is not None:
+        return _sql_server(source, streamed)
+    if source.get("commit_scn") is not None or source.get("scn") is not None:
+        return _oracle(source, streamed)
+    if source.get("pos") is not None:
+        return _mysql(source, streamed)
+    if source.get("ord") is not None:
+        return _mongodb(source, streamed, offset)
+    return None
+
+
+def _postgresql(source: Mapping[str, Any], streamed: int) -> OrderKey:
+    lsn = int(source["lsn"])
+    sequence = source.get("sequence")
+    parts = [None] if sequence is None else _SEQUENCE.decode(sequence)
+    last_commit = parts[0] if parts else None
+    return (_POSITION, lsn if last_commit is None else max(last_commit, lsn), streamed, lsn)
+
+
+def _sql_server(source: Mapping[str, Any], streamed: int) -> OrderKey:
+    change = source.get("change_lsn")  # a row of a snapshot has none
+    return (
+        _POSITION,
+        *_lsn_parts(source["commit_lsn"]),
+        streamed,
+        *(() if change is None else _lsn_parts(change)),
+        int(source.get("event_serial_no") or 0),
+    )
+
+
+def _lsn_parts(lsn: Any) -> OrderKey:
+    """The groups of an LSN such as 00000027:00000758:0003; Informix has one decimal number."""
+    groups = str(lsn).split(":")
+    return (int(groups[0]),) if len(groups) == 1 else tuple(int(each, 16) for each in groups)
+
+
+def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
+    """By commit SCN, SCN, and what tells the changes of one SCN apart.
+
+    LogMiner gives the redo record (`rs_id`, three hexadecimal groups) and the row in it
+    (`ssn`), XStream the position of the logical change record.
+    """
+    scn, position = source.get("scn"), source.get("lcr_position")
+    commit: Any = scn if source.get("commit_scn") is None else source["commit_scn"]
+    redo = str(source.get("rs_id") or "").strip()
+    return (
+        _POSITION,
+        int(commit),
+        streamed,
+        int(commit if scn is None else scn),
+        *([] if position is None else _hex_parts(position)),
+        *(int(each, 16) for each in redo.split(".") if each),
+        int(source.get("ssn") or 0),
+    )
+
+
+def _hex_parts(text: str) -> list[int]:
+    """A hexadecimal text of any length as numbers that compare as the text does."""
+    size = _HEX_DIGITS_OF_A_BIGINT
+    parts = (text[start : start + size] for start in range(0, len(text), size))
+    return [int(part.ljust(size, "0"), 16) for part in parts]
+
+
+def _mysql(source: Mapping[str, Any], streamed: int) -> OrderKey | None:
+    """By binlog file, position, and row of the event.
+
+    The number of the file is compared, for mysql-bin.1000000 follows mysql-bin.999999.
+    A GTID does not help: its number counts the transactions of one server only, and which
+    server came first is not in the envelope.
+    """
+    file = _BINLOG.search(str(source.get("file") or ""))
+    if file is None:
+        return None
+    return (_POSITION, int(file[1]), int(source["pos"]), streamed, int(source.get("row") or 0))
+
+
+def _mongodb(source: Mapping[str, Any], streamed: int, offset: int | None) -> OrderKey:
+    """By the BSON timestamp: seconds and their ordinal.
+
+    All changes of one transaction have the same timestamp, so the offset decides between them.
+    """
+    seconds = int(source.get("ts_ms") or 0) // 1000
+    return (_POSITION, seconds, int(source["ord"]), streamed, offset or 0)

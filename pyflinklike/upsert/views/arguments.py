@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arguments of views must be."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+
+__all__ = [
+    "check_choice",
+    "checked_columns",
+    "checked_count",
+    "checked_id",
+    "checked_limit",
+    "checked_name",
+    "file_of",
+    "to_ms",
+]
+
+_FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
+
+
+def checked_name(name: Any) -> str:
+    """A name that a file can have."""
+    if not isinstance(name, str):
+        msg = f"the name of a view must be a str, got {name!r}; name it"
+        raise DeclarationTypeError(msg)
+    if not name or any(mark in name for mark in "/\\\0"):
+        msg = f"the name of a view must be that of a file, got {name!r}; rename it"
+        raise DeclarationValueError(msg)
+    return name
+
+
+def checked_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
+    """The names of one column or several."""
+    columns = (given,) if isinstance(given, str) else given
+    if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
+        msg = f"view {view!r}: {what} must be the name of a column or several, got {given!r}"
+        raise DeclarationTypeError(f"{msg}; for example {what}='id'")
+    if not columns or len(set(columns)) < len(columns):
+        msg = f"view {view!r}: {what} must name columns that differ, got {given!r}; name each once"
+        raise DeclarationValueError(msg)
+    return tuple(columns)
+
+
+def file_of(name: str, path: str | Path) -> Path:
+    """The file of a view: in a directory under its name, or the path itself if it names a file."""
+    if not isinstance(path, (str, Path)):
+        msg = f"view {name!r}: path must be a str or a Path, got {path!r}; name a directory"
+        raise DeclarationTypeError(msg)
+    file = Path(path)
+    is_file = file.is_file() or (file.suffix in _FILE_SUFFIXES and not file.is_dir())
+    return file if is_file else file / f"{name}.sqlite"
+
+
+def checked_id(view: str, batch_id: Any) -> int:
+    """A batch id as an int; a StateValueError for what is none."""
+    try:
+        number = operator.index(batch_id)
+    except TypeError:
+        number = None
+    if number is None or isinstance(batch_id, bool) or not -(2**63) <= number < 2**63:
+        msg = (
+            f"view {view!r}: a batch id must be an int of 64 bits, got {batch_id!r}; count batches"
+        )
+        raise StateValueError(msg)
+    return number
+
+
+def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
+    """Refuse what is none of the choices."""
+    if given not in choices:
+        msg = f"{name} must be one of {list(choices)}, got {given!r}; choose one"
+        raise DeclarationValueError(msg)
+
+
+def to_ms(value: Any, zone: dt.tzinfo) -> int:
+    """An event time in ms since the epoch."""
+    if isinstance(value, dt.datetime):
+        aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
+        return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(
+            milliseconds=1
+        )
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    msg = f"an event time must be a datetime or an int of ms, got {value!r}; cast the column"
+    raise StateValueError(msg)
+
+
+def checked_count(view: str, what: str, given: Any) -> int:
+    """An int of at least 1."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        msg = f"view {view!r}: {what} must be an int of at least 1, got {given!r}; for example 100"
+        raise DeclarationValueError(msg)
+    return given
+
+
+def checked_limit(limit: Any) -> None:
+    """Refuse what is no limit.
+
+    Raises:
+        DeclarationTypeError: It is neither None nor an int.
+        DeclarationValueError: It is negative.
+    """
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        msg = f"limit must be an int or None, got {limit!r}; None gives all"
+        raise DeclarationTypeError(msg)
+    if limit < 0:
+        msg = f"limit must not be negative, got {limit!r}; None gives all"
+        raise DeclarationValueError(msg)
