@@ -144,7 +144,6 @@ SIDES = {
             ("W1", "W2", "W3", "W4", "W7"),
             _W1_TO_8,
             _scala,
-            batches=4,
         ),
         Side(
             "pyflink_heap",

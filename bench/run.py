@@ -30,7 +30,7 @@ from workloads import WORKLOADS
 
 _QUICK_SCALE = 0.01
 _FEW_KEYS = 10_000
-_SMALL = Shape(100, 9, 100)
+_SMALL = Shape(100, 15, 100)
 _RUNNING_COUNT = ("ours_heap", "spark_pandas", "spark_rows")
 Key = tuple[str, str]
 
@@ -55,9 +55,15 @@ class Suite:
         return self._spark
 
     def stop_spark(self) -> None:
-        """Leave the machine to the next sides."""
+        """Leave the machine to the next side, and it to a JVM of its own.
+
+        A JVM compiles its hot code for dozens of micro-batches, so that whoever came later
+        into a common one would be the faster.
+        """
         if self._spark is not None:
-            self._spark.stop()
+            from spark_run import stop
+
+            stop(self._spark)
             self._spark = None
 
     def measure(self, side: Side, name: str, shape: Shape | None = None) -> None:
@@ -106,6 +112,7 @@ class Suite:
             self.attempt(("empty", "small"), lambda: empty.measure(self.spark(), _SMALL))
         for side in sides:
             if side.name.startswith("ours"):
+                self.stop_spark()
                 self.attempt(
                     (side.name, "small"),
                     lambda side=side: side.measure(
@@ -123,10 +130,8 @@ def main() -> int:
     started = time.monotonic()
     if options.small:
         suite.small(sides)
-    # Spark's sides share a session; the JVMs of Scala and Flink have the machine to themselves.
-    for side in sorted(sides, key=lambda each: not each.spark):
-        if not side.spark:
-            suite.stop_spark()
+    for side in sides:
+        suite.stop_spark()
         for name in options.workloads:
             wanted = side.possible if options.everything else side.default
             if name in wanted:

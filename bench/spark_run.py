@@ -53,6 +53,17 @@ def session() -> SparkSession:
     return spark
 
 
+def stop(spark: SparkSession) -> None:
+    """End the session and its JVM, which PySpark would keep for the next one."""
+    context: Any = type(spark.sparkContext)
+    spark.stop()
+    gateway = context._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    context._gateway = context._jvm = None
+
+
 def ddl(workload: Workload) -> str:
     """Of the input."""
     return ", ".join(_DDL[column] for column in workload.columns)

@@ -175,8 +175,8 @@ class TimerPerRecord(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
-_MANY = Shape(200_000, 6, 100_000)
-_FEW = Shape(200_000, 6, 10_000)
+_MANY = Shape(200_000, 10, 100_000)
+_FEW = Shape(200_000, 10, 10_000)
 _PLAIN = ("user", "amount")
 
 WORKLOADS = {
