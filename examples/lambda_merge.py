@@ -90,8 +90,8 @@ def catch_up(
     spark: SparkSession, directory: Path, speed: MaterializedView, cut_off: dt.datetime
 ) -> None:
     """Have the speed layer process what is new in the log; its checkpoint is its own."""
-    reader = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1)
-    counted = page_views(layers(reader.json(str(directory / "log")), cut_off)[1])
+    stream = spark.readStream.schema(EVENTS).json(str(directory / "log"))
+    counted = page_views(layers(stream, cut_off)[1])
     writer = counted.writeStream.foreachBatch(speed.foreach_batch).trigger(availableNow=True)
     checkpoint = speed.path.with_suffix(".checkpoint")
     writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()

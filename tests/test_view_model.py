@@ -291,7 +291,7 @@ def test_a_killed_writer_loses_and_repeats_nothing(tmp_path):
             acknowledged = max(acknowledged, number)
             if acknowledged >= until:
                 break
-        spin = choice.randrange(40_000)  # somewhere within the next batches
+        spin = choice.randrange(400_000)  # somewhere within the next batches
         for _ in range(spin):
             pass
         os.kill(writer.pid, signal.SIGKILL)
@@ -310,6 +310,8 @@ def test_a_killed_writer_loses_and_repeats_nothing(tmp_path):
             for number in range(last + 1):
                 ops = ops_of(batch_of(seed, number))
                 states.append(applied(states[-1], ops, is_ordered=False))
+            now = {row["key"]: value_of(row) for row in view.query(allow_scan=True)}
+            assert (states[-1], len(states[-1])) == (now, len(view))
             for number in range(max(0, last - 4), last + 1):
                 found = {key: value_of(row) for key, row in view.as_of(number).items()}
                 assert states[number + 1] == found
