@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import gc
-import itertools
 import json
 import statistics
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,7 +43,6 @@ _GROUPS = 128
 _ROUNDS = 6
 _COLD_ENTRIES = 100_000
 _HARNESS_CALLS = 200_000
-_owners = itertools.count()
 Seconds = tuple[float, float]
 
 
@@ -106,7 +105,7 @@ class Groups:
             BACKENDS[self.backend](),
             Types.STRING(),
             TaskInfo("bench", max_parallelism=len(self.stores)),
-            f"bench-{next(_owners)}",
+            f"bench-{uuid.uuid4()}",
         )
         operator.open()
         return operator

@@ -140,7 +140,11 @@ def main() -> int:
                 suite.sparse(side)
     suite.stop_spark()
     if options.micro:
-        suite.micro = _micro(scale)
+        try:
+            suite.micro = _micro(scale)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            suite.failed.append("micro.py")
     print(render(suite.results, suite.missing, suite.micro))
     if scale != 1:
         print(f"\nAt scale {scale}: neither the figures nor the verdicts mean anything.")
