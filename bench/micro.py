@@ -41,6 +41,7 @@ BACKENDS: dict[str, Callable[[], StateBackend]] = {
 }
 _GROUPS = 128
 _ROUNDS = 6
+_BATCHES = 4
 _COLD_ENTRIES = 100_000
 _HARNESS_CALLS = 200_000
 Seconds = tuple[float, float]
@@ -204,7 +205,7 @@ def figures(scale: float) -> Iterator[tuple[str, float]]:
         yield from _rates(f"cold_{backend}", entries, cold(backend, entries))
     for name in ("W1", "W2", "W3", "W4", "W5", "W6", "W7"):
         workload = WORKLOADS[name]
-        shape = workload.shape.scaled(scale)
+        shape = workload.shape.scaled(scale, _BATCHES)
         wall, cpu, _ = in_process(name, shape)
         yield from _rates(f"{name}_floor", shape.records, list(zip(wall, cpu))[1:])
         for backend in BACKENDS:
