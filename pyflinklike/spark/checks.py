@@ -13,6 +13,7 @@ from pyflinklike.errors import DeclarationError, DeclarationTypeError, Declarati
 from pyflinklike.functions import KeyedProcessFunction
 
 __all__ = [
+    "MAX_KEY_GROUPS",
     "check_column",
     "check_max_parallelism",
     "check_pickle",
@@ -20,7 +21,8 @@ __all__ = [
     "checked_backend",
 ]
 
-_MAX_KEY_GROUPS = 32_768
+MAX_KEY_GROUPS = 32_768
+"""As in Flink."""
 _dumps: Any = cloudpickle.dumps
 
 
@@ -47,8 +49,8 @@ def check_max_parallelism(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         msg = f"max_parallelism must be an int, got {value!r}"
         raise DeclarationTypeError(msg)
-    if not 1 <= value <= _MAX_KEY_GROUPS:
-        msg = f"max_parallelism must be in 1..{_MAX_KEY_GROUPS}, got {value!r}"
+    if not 1 <= value <= MAX_KEY_GROUPS:
+        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {value!r}"
         raise DeclarationValueError(msg)
 
 

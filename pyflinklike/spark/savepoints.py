@@ -94,7 +94,7 @@ def read_savepoint(
         blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
     logs = {}
     for group_id, segments in blobs.items():
-        head = Head.from_bytes(segments.pop(HEAD_AT))
+        head = Head.from_bytes(segments.pop(HEAD_AT, b""))
         where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
         logs[where] = read_log(head, segments, where)
     return merge(logs)

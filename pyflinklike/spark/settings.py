@@ -7,13 +7,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyflinklike.errors import HostError
+from pyflinklike.spark.checks import MAX_KEY_GROUPS
 
 __all__ = ["default_max_parallelism", "partitions_of", "prepare_session", "time_zone_of"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULT = "HDFSBackedStateStoreProvider"
-_MIN_KEY_GROUPS, _MAX_KEY_GROUPS = 16, 32_768
+_MIN_KEY_GROUPS = 16
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -52,7 +53,7 @@ def default_max_parallelism(spark: SparkSession) -> int:
     """
     partitions = partitions_of(spark)
     per_partition = -(-_MIN_KEY_GROUPS // partitions)
-    return min(partitions * per_partition, _MAX_KEY_GROUPS)
+    return min(partitions * per_partition, MAX_KEY_GROUPS)
 
 
 def time_zone_of(spark: SparkSession) -> str:
