@@ -3,7 +3,7 @@
 
 import pytest
 
-from pyflinklike.backends.heap_tables import HeapTableData
+from pyflinklike.backends.heap_data import HeapTableData
 from pyflinklike.backends.warm import WarmGroups, estimated_bytes
 from pyflinklike.changelog import Declaration, Section
 from pyflinklike.clock import TimeDomain

@@ -8,8 +8,10 @@ from typing import Any
 import attrs
 
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_many import ManyTable
 from pyflinklike.backends.heap_ordered import new_table
-from pyflinklike.backends.heap_tables import HeapTableData, ManyTable, SingleTable
+from pyflinklike.backends.heap_single import SingleTable
 from pyflinklike.backends.warm import WARM_GROUPS
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup

@@ -11,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from pyflinklike.backends.heap_tables import HeapTableData, ManyTable, SingleTable
+from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_many import ManyTable
+from pyflinklike.backends.heap_single import SingleTable
 from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
 
 __all__ = ["HeapOrderedTable", "new_table"]

@@ -1,160 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables whose entries are Python dicts of one key group.
-
-`HeapTableData` is the working state of one table in one key group: it outlives
-the micro-batch in the worker's warm cache.  `SingleTable` and `ManyTable` are
-the views a function's states hold; pointing them at another key group is one
-assignment per table.
-
-Changes are remembered as the set of entries touched, not as a list of
-operations: an entry updated a thousand times in a batch is logged once.
-"""
+"""Tables of entries under user keys, or under positions, per key: a dict of dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-import attrs
-
+from pyflinklike.backends.heap_data import HeapTableData, missing_for
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
-__all__ = ["HeapTableData", "ManyTable", "SingleTable"]
+__all__ = ["ManyTable"]
 
 _PUT, _DELETED, _REBORN = range(3)
-
-
-@attrs.define
-class HeapTableData:
-    """Entries of one table in one key group, and what changed since the last commit.
-
-    Args:
-        spec: What the table was declared as when the entries were put.
-        entries: Key to entry (`SINGLE`), or key to user key to entry.
-        dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
-            changed user keys and what happened to each: put, deleted, or put again
-            after a deletion.  What is logged keeps the order in which it was written,
-            and a reborn entry is logged as a deletion and a put, so that a rebuilt
-            map or list iterates as the warm one.
-        cleared: Keys cleared as a whole.
-        size: Number of entries of a table with user keys.
-        cursor: Where the running sweep goes on.
-        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
-    """
-
-    spec: TableSpec
-    entries: dict[Any, Any] = attrs.field(factory=dict)
-    dirty: dict[Any, Any] = attrs.field(factory=dict)
-    cleared: dict[Any, None] = attrs.field(factory=dict)
-    size: int = 0
-    cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
-    sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
-
-
-class SingleTable:
-    """One entry per key."""
-
-    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
-
-    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
-        self.spec = spec
-        self._scope = scope
-        self.point_at(HeapTableData(spec))
-
-    def point_at(self, data: HeapTableData) -> None:
-        self._data = data
-        self._entries = data.entries
-        self._dirty = data.dirty
-
-    def get(self, user_key: Hashable) -> Entry:
-        return self._entries.get(self._scope.key, MISSING)
-
-    def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
-        self._entries[key] = entry
-        self._dirty[key] = None
-
-    def delete(self, user_key: Hashable) -> None:
-        key = self._scope.key
-        if key in self._entries:  # an empty dict would pop without hashing NO_KEY
-            del self._entries[key]
-            self._dirty[key] = None
-
-    def append(self, entry: Entry) -> None:
-        self.put(None, entry)
-
-    def items(self) -> list[tuple[Any, Entry]]:
-        entry = self.get(None)
-        return [] if entry is MISSING else [(None, entry)]
-
-    def elements(self) -> list[Entry]:
-        entry = self.get(None)
-        return [] if entry is MISSING else [entry]
-
-    def is_empty(self) -> bool:
-        return self._scope.key not in self._entries
-
-    def clear(self) -> None:
-        self.delete(None)
-
-    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
-        return [self.get(user_key) for user_key in user_keys]
-
-    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
-        for user_key, entry in items:
-            self.put(user_key, entry)
-
-    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        return iter([(key, None, entry) for key, entry in self._entries.items()])
-
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
-        data, entries = self._data, self._entries
-        deleted = 0
-        for _ in range(count):
-            key = next(data.cursor, MISSING)
-            if key is MISSING:
-                data.cursor = iter(tuple(entries))
-                return deleted
-            entry = entries.get(key, MISSING)
-            if entry is not MISSING and is_dead(entry):
-                del entries[key]
-                self._dirty[key] = None
-                deleted += 1
-        return deleted
-
-    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        dead = [key for key, entry in self._entries.items() if is_dead(entry)]
-        for key in dead:
-            del self._entries[key]
-            self._dirty[key] = None
-        return len(dead)
-
-    def count(self) -> int:
-        return len(self._entries)
-
-    def drain(self) -> TableChanges:
-        keys = list(self._dirty)
-        self._dirty.clear()
-        entries = list(map(self._entries.get, keys, _missing_for(keys)))
-        return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
-
-    def contents(self) -> TableChanges:
-        keys = list(self._entries)
-        return TableChanges(
-            self.spec, keys=keys, user_keys=[None] * len(keys), entries=list(self._entries.values())
-        )
-
-    def apply(self, changes: TableChanges) -> None:
-        for key in changes.cleared:
-            self._entries.pop(key, None)
-        if MISSING in changes.entries:
-            for key, entry in zip(changes.keys, changes.entries):
-                if entry is MISSING:
-                    self._entries.pop(key, None)
-                else:
-                    self._entries[key] = entry
-        else:
-            self._entries.update(zip(changes.keys, changes.entries))
 
 
 class ManyTable:
@@ -285,7 +142,7 @@ class ManyTable:
                 changes.entries.extend([MISSING] * len(reborn))
             changes.keys.extend([key] * len(touched))
             changes.user_keys.extend(touched)
-            changes.entries.extend(map(mine.get, touched, _missing_for(touched)))
+            changes.entries.extend(map(mine.get, touched, missing_for(touched)))
         self._dirty.clear()
         self._data.cleared.clear()
         return changes
@@ -315,7 +172,3 @@ class ManyTable:
                 size += user_key not in mine
                 mine[user_key] = entry
         self._data.size = size
-
-
-def _missing_for(keys: Iterable[Any]) -> list[Any]:
-    return [MISSING] * len(keys)  # type: ignore[arg-type]

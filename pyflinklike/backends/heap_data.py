@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a heap table keeps of one key group.
+
+It is the working state of one table: it outlives the micro-batch in the worker's warm
+cache.  `SingleTable` and `ManyTable` are the views that a function's states hold; pointing
+them at another key group is one assignment per table.
+
+Changes are remembered as the set of entries touched, not as a list of
+operations: an entry updated a thousand times in a batch is logged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from pyflinklike.table import MISSING, TableSpec
+
+__all__ = ["HeapTableData", "missing_for"]
+
+
+@attrs.define
+class HeapTableData:
+    """Entries of one table in one key group, and what changed since the last commit.
+
+    Args:
+        spec: What the table was declared as when the entries were put.
+        entries: Key to entry (`SINGLE`), or key to user key to entry.
+        dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
+            changed user keys and what happened to each: put, deleted, or put again
+            after a deletion.  What is logged keeps the order in which it was written,
+            and a reborn entry is logged as a deletion and a put, so that a rebuilt
+            map or list iterates as the warm one.
+        cleared: Keys cleared as a whole.
+        size: Number of entries of a table with user keys.
+        cursor: Where the running sweep goes on.
+        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
+    """
+
+    spec: TableSpec
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    size: int = 0
+    cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+    sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
+
+
+def missing_for(keys: Iterable[Any]) -> list[Any]:
+    """As many `MISSING` as there are keys."""
+    return [MISSING] * len(keys)  # type: ignore[arg-type]
