@@ -114,7 +114,7 @@ SIDES = {
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            ("W1", "W3"),
+            _W1_TO_6,
             _W1_TO_7,
             _python_tws("pandas"),
             share=0.1,
@@ -123,7 +123,7 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            ("W1", "W3", "W4"),
+            _W1_TO_6,
             _W1_TO_7,
             _python_tws("rows"),
             share=0.2,
@@ -141,7 +141,7 @@ SIDES = {
         Side(
             "spark_scala",
             "Spark transformWithState, Scala",
-            ("W1", "W2", "W3", "W4", "W7"),
+            _W1_TO_7,
             _W1_TO_8,
             _scala,
         ),
@@ -156,7 +156,7 @@ SIDES = {
         Side(
             "pyflink_rocksdb",
             "PyFlink, thread mode, RocksDB",
-            ("W1", "W3", "W4"),
+            _W1_TO_6,
             _W1_TO_7,
             _pyflink("rocksdb", "thread"),
             share=0.25,

@@ -21,7 +21,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 def measure(side: str, workload: Workload, shape: Shape) -> Result:
-    """One run in a JVM of its own.
+    """One run in a JVM of its own, after one that warms it.
 
     Raises:
         UnavailableError: It was not compiled.
@@ -37,7 +37,7 @@ def measure(side: str, workload: Workload, shape: Shape) -> Result:
         for name, value in SETTINGS.items():
             command += ["--conf", f"{name}={value}"]
         command += ["--class", "pyflinklike.bench.TwsBench", str(SCALA_JAR)]
-        command += [workload.name, ddl(workload), str(folder / "in"), str(folder / "checkpoint")]
+        command += [workload.name, ddl(workload), str(folder / "in"), str(folder / "checkpoints")]
         command += [str(shape.total), str(_NO_LIMIT if limit is None else limit)]
         command.append(str(folder / "progress"))
         environment = os.environ | {"SPARK_HOME": str(_SPARK_HOME)}
