@@ -29,10 +29,11 @@ class HeapTableData:
         spec: What the table was declared as when the entries were put.
         entries: Key to entry (`SINGLE`), or key to user key to entry.
         dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
-            changed user keys and what happened to each: put, deleted, or put again
-            after a deletion.  What is logged keeps the order in which it was written,
-            and a reborn entry is logged as a deletion and a put, so that a rebuilt
-            map or list iterates as the warm one.
+            changed user keys and what is stored of each now, `MISSING` if nothing.
+        reborn: Key to the user keys that were deleted and then put again, each with
+            `MISSING`.  What is logged keeps the order in which it was written, and these
+            are logged as a deletion and a put, so that a rebuilt map or list
+            iterates as the warm one.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
         cursor: Where the running sweep goes on.
@@ -42,6 +43,7 @@ class HeapTableData:
     spec: TableSpec
     entries: dict[Any, Any] = attrs.field(factory=dict)
     dirty: dict[Any, Any] = attrs.field(factory=dict)
+    reborn: dict[Any, dict[Any, Any]] = attrs.field(factory=dict)
     cleared: dict[Any, None] = attrs.field(factory=dict)
     size: int = 0
     cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
