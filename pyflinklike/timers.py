@@ -107,7 +107,13 @@ class TimerQueue:
         self._times = agenda.times
 
     def register(self, timestamp: int) -> None:
-        """Add a timer for the current key; nothing happens where it exists."""
+        """Add a timer for the current key; nothing happens where it exists.
+
+        Raises:
+            StateValueError: The timestamp is not an int of 64 bits.
+        """
+        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
+            timestamp = _checked(timestamp)
         key = self._scope.key
         keys = self._keys_at.get(timestamp)
         if keys is None:
@@ -120,7 +126,12 @@ class TimerQueue:
         self._put(timestamp, None)
 
     def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; nothing happens where there is none."""
+        """Remove a timer of the current key; nothing happens where there is none.
+
+        Raises:
+            StateValueError: The timestamp is not an int of 64 bits.
+        """
+        timestamp = _checked(timestamp)
         key = self._scope.key
         keys = self._keys_at.get(timestamp, {})
         if key in keys:
@@ -179,7 +190,8 @@ class KeyedTimerService(TimerService):
         self._clock = clock
         self._event_timers = event_timers
         self._processing_timers = processing_timers
-        self._on_register = on_register
+        self._register_event = _registering(event_timers, on_register)
+        self._register_processing = _registering(processing_timers, on_register)
 
     def current_processing_time(self) -> int:
         """The processing time in ms; it stands still during a call."""
@@ -191,26 +203,33 @@ class KeyedTimerService(TimerService):
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called for this key when the watermark reaches `timestamp` ms."""
-        self._register(self._event_timers, timestamp)
+        self._register_event(timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called for this key when the processing time reaches `timestamp` ms."""
-        self._register(self._processing_timers, timestamp)
+        self._register_processing(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Forget an event-time timer of this key; nothing happens where there is none."""
-        self._event_timers.delete(_checked(timestamp))
+        self._event_timers.delete(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Forget a processing-time timer of this key; nothing happens where there is none."""
-        self._processing_timers.delete(_checked(timestamp))
+        self._processing_timers.delete(timestamp)
 
-    def _register(self, queue: TimerQueue, timestamp: int) -> None:
-        if self._on_register is not None:
-            self._on_register(queue.domain)
-        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-            timestamp = _checked(timestamp)
+
+def _registering(
+    queue: TimerQueue, on_register: Callable[[TimeDomain], None] | None
+) -> Callable[[int], None]:
+    """What registers a timer in a queue, if `on_register` lets it."""
+    if on_register is None:
+        return queue.register
+
+    def register(timestamp: int) -> None:
+        on_register(queue.domain)
         queue.register(timestamp)
+
+    return register
 
 
 def _checked(timestamp: Any) -> int:

@@ -129,7 +129,9 @@ def test_clearing_drops_everything(warm):
         pytest.param(group_of({"k": {1: 1}}), group_of({"k": {1: "x" * 9_000}}), id="map"),
         pytest.param(
             KeyGroup(0),
-            KeyGroup(0, timers={TimeDomain.EVENT_TIME: Agenda({at: {"k": None} for at in range(90)})}),
+            KeyGroup(
+                0, timers={TimeDomain.EVENT_TIME: Agenda({at: {"k": None} for at in range(90)})}
+            ),
             id="timers",
         ),
         pytest.param(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of entries under user keys, or under positions, per key: a dict of dicts."""
+"""Tables of entries under user keys, per key: a dict of dicts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpe
 
 __all__ = ["ManyTable"]
 
+
 class ManyTable:
-    """Entries under user keys, or under positions, per key."""
+    """Entries under user keys, per key."""
 
     __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
 
@@ -64,8 +65,7 @@ class ManyTable:
         touched[user_key] = MISSING
 
     def append(self, entry: Entry) -> None:
-        mine = self._entries.get(self._scope.key)
-        self.put(next(reversed(mine)) + 1 if mine else 0, entry)
+        raise NotImplementedError  # a list is a HeapListTable
 
     def items(self) -> list[tuple[Any, Entry]]:
         mine = self._entries.get(self._scope.key)

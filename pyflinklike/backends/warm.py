@@ -92,8 +92,12 @@ def estimated_bytes(group: KeyGroup) -> int:
 
 def _weight(value: Any) -> int:
     if isinstance(value, dict):
-        sample = list(islice(value.items(), _SAMPLE))
-        sampled = sum(_weight(key) + _weight(entry) for key, entry in sample)
+        items = list(islice(value.items(), _SAMPLE))
+        sampled = sum(_weight(key) + _weight(entry) for key, entry in items)
+        return sys.getsizeof(value) + sampled * len(value) // max(len(items), 1)
+    if isinstance(value, list):
+        sample = value[:_SAMPLE]
+        sampled = sum(map(_weight, sample))
         return sys.getsizeof(value) + sampled * len(value) // max(len(sample), 1)
     if isinstance(value, tuple):
         return sys.getsizeof(value) + sum(map(_weight, value))
