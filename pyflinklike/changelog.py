@@ -225,11 +225,10 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
     """
     spec = changes.spec
     keys, user_keys, entries = changes.keys, changes.user_keys, changes.entries
-    deleted = bytes(map(is_, entries, repeat(MISSING)))
     operations = None
-    if changes.cleared or DELETE in deleted:
+    if changes.cleared or MISSING in entries:
         cleared = len(changes.cleared)
-        operations = bytes((CLEAR,)) * cleared + deleted
+        operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
         keys = changes.cleared + keys
         user_keys = [None] * cleared + user_keys
         if spec.value_type is not None or spec.stamped:

@@ -147,16 +147,20 @@ class TimerQueue:
         Returns:
             Its timestamp in ms, or None where nothing is due.
         """
-        timestamp = self.earliest()
-        if timestamp is None or timestamp > now:
-            return None
-        keys = self._keys_at[timestamp]
-        self._scope.key, _ = keys.popitem()
-        if not keys:
-            del self._keys_at[timestamp]
-            heappop(self._times)
-        self._delete(timestamp)
-        return timestamp
+        times, keys_at = self._times, self._keys_at
+        while times and times[0] <= now:
+            timestamp = times[0]
+            keys = keys_at.get(timestamp)
+            if keys is None:
+                heappop(times)
+                continue
+            self._scope.key, _ = keys.popitem()
+            if not keys:
+                del keys_at[timestamp]
+                heappop(times)
+            self._delete(timestamp)
+            return timestamp
+        return None
 
     def earliest(self) -> int | None:
         """The time of the first timer in ms, or None."""
