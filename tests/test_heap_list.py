@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of the heap backend: positions, gaps, and what of them is logged."""
+"""Lists and maps of the heap backend: positions, gaps, and what of them is logged."""
 
 import sys
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.table import Scope, Shape, TableSpec
-from pyflinklike.testing.conformance.instances import Instance, through_bytes
+from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.types import Types
 
 LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())
@@ -73,7 +73,7 @@ def done(table, verb, position, entry):
 def in_all(instance):
     """What each way of reading gives, by key."""
     table, read = instance.tables["list"], {}
-    for key in "ab":
+    for key in "abk":
         instance.at(key)
         if not table.is_empty():
             read[key] = dict(table.items())
@@ -124,17 +124,34 @@ def test_an_element_appended_and_replaced_is_drained_once():
 
 def test_the_room_of_expired_elements_is_given_back():
     """A list that loses its first elements for ever does not grow."""
-    one = opened()
+    one, other = opened(), opened()
     table = appended(one, "x" * 10)
     sizes = []
     for first in range(2_000):
         table.delete(first)
         table.append("x")
-        one.drained()
+        other.apply(one.drained())
         sizes.append(sys.getsizeof(one.groups[0]["list"].entries["k"]))
 
     assert max(sizes) < 500
     assert (list(range(2_000, 2_010)), 10) == ([at for at, _ in table.items()], table.count())
+    assert in_all(one) == in_all(other)
+
+
+@pytest.mark.parametrize("verb", ["clear", "delete"])
+def test_a_list_that_lost_its_first_element_and_then_all_begins_anew(verb):
+    """At position 0, in the log as well."""
+    one, other = opened(), opened()
+    table = appended(one, "abc")
+    table.delete(0)
+    other.apply(one.drained())
+    for position in (1, 2):
+        done(table, verb, position, None)
+    appended(one, "xy")
+    other.apply(one.drained())
+
+    assert {"k": {0: "x", 1: "y"}} == one.contents()["list"] == other.contents()["list"]
+    assert 2 == table.count() == other.tables["list"].count()
 
 
 @pytest.mark.parametrize("position", [0, 3])
@@ -147,3 +164,21 @@ def test_a_list_begins_where_its_first_element_was_put(position):
     table.append("c")
 
     assert [(position, "a"), (position + 1, "b"), (position + 2, "c")] == list(table.items())
+
+
+def test_a_rebuilt_map_has_the_order_of_the_working_one():
+    """An entry that was deleted and put again comes after the others in both."""
+    one, other = HashMapStateBackend(), HashMapStateBackend()
+    tables = []
+    for each in (one, other):
+        scope = Scope("k")
+        tables.append(each.create_keyed_state_backend(scope, "tested").table(MAP))
+    table, rebuilt = tables
+    table.multi_put([(1, "a"), (2, "b"), (3, "c")])
+    rebuilt.apply(table.drain())
+    table.put(3, "C")
+    table.delete(1)
+    table.multi_put([(4, "d"), (1, "A")])
+    rebuilt.apply(table.drain())
+
+    assert [(2, "b"), (3, "C"), (4, "d"), (1, "A")] == table.items() == rebuilt.items()

@@ -127,6 +127,7 @@ def test_clearing_drops_everything(warm):
         pytest.param(group_of({"k": 1}), group_of({"k" * 9_000: 1}), id="key"),
         pytest.param(group_of({"k": (0, 1)}), group_of({"k": (0, "x" * 9_000)}), id="stamped"),
         pytest.param(group_of({"k": {1: 1}}), group_of({"k": {1: "x" * 9_000}}), id="map"),
+        pytest.param(group_of({"k": [1]}), group_of({"k": ["x" * 9_000]}), id="list"),
         pytest.param(
             KeyGroup(0),
             KeyGroup(
