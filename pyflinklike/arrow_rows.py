@@ -26,8 +26,7 @@ def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> lis
     if not columns:
         return [cls._make(()) for _ in range(count)]
     # The rows' own constructor is Python code; the tuple's makes the same object.
-    make = tuple.__new__
-    return [make(cls, values) for values in zip(*columns)]
+    return list(map(tuple.__new__, itertools.repeat(cls), zip(*columns)))
 
 
 def to_python(column: pa.Array, time_zone: str) -> list[Any]:

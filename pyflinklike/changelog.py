@@ -29,6 +29,8 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import attrs
@@ -64,7 +66,7 @@ _COMPRESS_FROM = 16 * 1024
 
 _HAS_STAMPS, _HAS_OPERATIONS = 1, 2
 _PUT, DELETE, CLEAR = 0, 1, 2
-"""What the column `operation` says of a row."""
+"""What the column `operation` says of a row; of an entry, whether it is deleted."""
 
 _LONG = Types.LONG()
 
@@ -222,18 +224,17 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
         IncompatibleStateError: An entry cannot be written as the state's type.
     """
     spec = changes.spec
-    keys: list[Any] = changes.keys
-    user_keys, entries = changes.user_keys, changes.entries
-    operations: list[int] | None = None
+    keys, user_keys, entries = changes.keys, changes.user_keys, changes.entries
+    operations = None
     if changes.cleared or MISSING in entries:
         cleared = len(changes.cleared)
-        operations = [CLEAR] * cleared
-        operations += [DELETE if entry is MISSING else _PUT for entry in entries]
+        operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
         keys = changes.cleared + keys
         user_keys = [None] * cleared + user_keys
-        blank = (None, None) if spec.stamped else None
-        entries = [blank] * cleared
-        entries += [blank if entry is MISSING else entry for entry in changes.entries]
+        if spec.value_type is not None or spec.stamped:
+            blank = (None, None) if spec.stamped else None
+            entries = [blank] * cleared
+            entries += [blank if entry is MISSING else entry for entry in changes.entries]
     flags = _HAS_STAMPS if spec.stamped else 0
     flags |= _HAS_OPERATIONS if operations is not None else 0
     schema = _schema(spec, key_type, flags)
@@ -247,7 +248,8 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
         if spec.stamped:
             columns.append(pa.array([entry[0] for entry in entries], pa.int64()))
         if operations is not None:
-            columns.append(pa.array(operations, pa.int8()))
+            buffers = [None, pa.py_buffer(operations)]
+            columns.append(pa.Array.from_buffers(pa.int8(), len(operations), buffers))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
         msg = (

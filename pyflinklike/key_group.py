@@ -14,7 +14,7 @@ import attrs
 from pyflinklike.changelog import Declaration, Section, Segment
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.timers import Heap
+from pyflinklike.timers import Agenda
 
 __all__ = ["KeyGroup"]
 
@@ -28,7 +28,7 @@ class KeyGroup:
         nonce: Of the commit this is the state after; empty for an empty group.
         next_sequence: The first segment that is not part of it.
         tables: The backend's data, by table name.
-        timers: Order of the timers, by domain.
+        timers: The timers in the order they come up, by domain.
         declared: Ids of the tables in the log since its snapshot.
         declarations: Tables in the log, by id.
         pending: Sections read but not yet applied, by table name.  Those of
@@ -40,7 +40,7 @@ class KeyGroup:
     nonce: bytes = b""
     next_sequence: int = 0
     tables: dict[str, Any] = attrs.field(factory=dict)
-    timers: dict[TimeDomain, Heap] = attrs.field(factory=dict)
+    timers: dict[TimeDomain, Agenda] = attrs.field(factory=dict)
     declared: dict[str, int] = attrs.field(factory=dict)
     declarations: dict[int, Declaration] = attrs.field(factory=dict)
     pending: dict[str, list[Section]] = attrs.field(factory=dict)

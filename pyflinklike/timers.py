@@ -4,10 +4,8 @@
 A timer is the pair of a key and a timestamp in one time domain.  That pair is
 an entry of a table like any other (the user key is the timestamp), so timers
 are snapshotted, logged and restored by the machinery that states use.  Beside
-the table stands a binary heap that answers "what is due first"; it is derived
-from the table, holds no truth of its own, and is rebuilt when a key group is
-loaded.  A heap item whose entry is gone (deleted, or fired already) is skipped
-when it comes up.
+the table stands an `Agenda`, the same pairs by time, which answers "what is due
+first"; it is derived from the table and is made anew when a key group is loaded.
 
 The contract is Flink's `InternalTimerServiceImpl`:
 
@@ -21,8 +19,8 @@ The contract is Flink's `InternalTimerServiceImpl`:
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from heapq import heappop, heappush
 from typing import Any
 
 import attrs
@@ -30,12 +28,12 @@ import attrs
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import TimerService
-from pyflinklike.table import MISSING, RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
+from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
 from pyflinklike.types import Types
 
-__all__ = ["KeyedTimerService", "TimerQueue", "timers_table"]
+__all__ = ["Agenda", "KeyedTimerService", "TimerQueue", "timers_table"]
 
-_TIDY_EVERY = 256
+_IDLE_TIMES = 256
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
 
 
@@ -45,16 +43,29 @@ def timers_table(domain: TimeDomain) -> str:
 
 
 @attrs.define
-class Heap:
-    """The order of the timers of one key group: `(timestamp, tie breaker, key)` items."""
+class Agenda:
+    """The timers of one key group by their time.
 
-    items: list[tuple[int, int, Hashable]] = attrs.field(factory=list)
-    pushed: int = 0
+    Args:
+        keys_at: Time to the keys that have a timer then; never to none.
+        times: A binary heap of these times, and of some at which all timers were deleted.
+    """
 
-    def push(self, timestamp: int, key: Hashable) -> None:
-        """Add a timer; those of equal time come in the order they were added."""
-        self.pushed += 1
-        heapq.heappush(self.items, (timestamp, self.pushed, key))
+    keys_at: dict[int, dict[Hashable, None]] = attrs.field(factory=dict)
+    times: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> Agenda:
+        """The agenda of what a scan of the timers' table gives."""
+        keys_at: dict[int, dict[Hashable, None]] = {}
+        for key, timestamp, _ in timers:
+            keys_at.setdefault(timestamp, {})[key] = None
+        return cls(keys_at, sorted(keys_at))
+
+    def drop_idle_times(self) -> None:
+        """Forget the times without timers where they are most: those far ahead would pile up."""
+        if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
+            self.times[:] = sorted(self.keys_at)
 
 
 class TimerQueue:
@@ -74,42 +85,61 @@ class TimerQueue:
             user_key_type=Types.LONG(),
         )
         self.table = backend.table(spec)
+        self._put = self.table.put
+        self._delete = self.table.delete
         self._scope: Scope = backend.scope
-        self._heap = Heap()
+        self._turn_to(Agenda())
 
-    def enter(self, heaps: dict[TimeDomain, Heap]) -> None:
+    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
         """Turn to another key group.
 
         Args:
-            heaps: Kept with the working state of the group; empty after a load.
+            agendas: Kept with the working state of the group; empty after a load.
         """
-        heap = heaps.get(self.domain)
-        if heap is None:
-            heap = heaps[self.domain] = Heap()
-            for key, timestamp, _ in self.table.scan():
-                heap.push(timestamp, key)
-        self._heap = heap
+        agenda = agendas.get(self.domain)
+        if agenda is None:
+            agenda = agendas[self.domain] = Agenda.of(self.table.scan())
+        self._turn_to(agenda)
+
+    def _turn_to(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._keys_at = agenda.keys_at
+        self._times = agenda.times
 
     def register(self, timestamp: int) -> None:
-        """Add a timer for the current key; nothing happens where it exists."""
-        table = self.table
-        if table.get(timestamp) is MISSING:
-            table.put(timestamp, None)
-            heap = self._heap
-            heap.push(timestamp, self._scope.key)
-            if not heap.pushed % _TIDY_EVERY and len(heap.items) > 2 * table.count():
-                self._tidy(heap)
+        """Add a timer for the current key; nothing happens where it exists.
 
-    def _tidy(self, heap: Heap) -> None:
-        """Drop the items of deleted timers, for those of a far future would pile up."""
-        alive = {(timestamp, key) for key, timestamp, _ in self.table.scan()}
-        kept = {(at, key): (at, tie, key) for at, tie, key in heap.items if (at, key) in alive}
-        heap.items[:] = kept.values()
-        heapq.heapify(heap.items)
+        Raises:
+            StateValueError: The timestamp is not an int of 64 bits.
+        """
+        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
+            timestamp = _checked(timestamp)
+        key = self._scope.key
+        keys = self._keys_at.get(timestamp)
+        if keys is None:
+            self._keys_at[timestamp] = {key: None}
+            heappush(self._times, timestamp)
+        elif key in keys:
+            return
+        else:
+            keys[key] = None
+        self._put(timestamp, None)
 
     def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; nothing happens where there is none."""
-        self.table.delete(timestamp)
+        """Remove a timer of the current key; nothing happens where there is none.
+
+        Raises:
+            StateValueError: The timestamp is not an int of 64 bits.
+        """
+        timestamp = _checked(timestamp)
+        key = self._scope.key
+        keys = self._keys_at.get(timestamp, {})
+        if key in keys:
+            self._delete(timestamp)
+            del keys[key]
+            if not keys:
+                del self._keys_at[timestamp]
+                self._agenda.drop_idle_times()
 
     def pop_due(self, now: int) -> int | None:
         """Remove the first timer that is due and make its key current.
@@ -117,24 +147,27 @@ class TimerQueue:
         Returns:
             Its timestamp in ms, or None where nothing is due.
         """
-        items = self._heap.items
-        while items and items[0][0] <= now:
-            timestamp, _, key = heapq.heappop(items)
-            self._scope.key = key
-            if self.table.get(timestamp) is not MISSING:
-                self.table.delete(timestamp)
-                return timestamp
+        times, keys_at = self._times, self._keys_at
+        while times and times[0] <= now:
+            timestamp = times[0]
+            keys = keys_at.get(timestamp)
+            if keys is None:
+                heappop(times)
+                continue
+            self._scope.key, _ = keys.popitem()
+            if not keys:
+                del keys_at[timestamp]
+                heappop(times)
+            self._delete(timestamp)
+            return timestamp
         return None
 
     def earliest(self) -> int | None:
-        """The time of the first timer in ms, or None; leaves no key current."""
-        items, scope = self._heap.items, self._scope
-        while items:
-            timestamp, _, scope.key = items[0]
-            if self.table.get(timestamp) is not MISSING:
-                return timestamp
-            heapq.heappop(items)
-        return None
+        """The time of the first timer in ms, or None."""
+        times, keys_at = self._times, self._keys_at
+        while times and times[0] not in keys_at:
+            heappop(times)
+        return times[0] if times else None
 
     def count(self) -> int:
         """How many timers the key group has."""
@@ -161,7 +194,8 @@ class KeyedTimerService(TimerService):
         self._clock = clock
         self._event_timers = event_timers
         self._processing_timers = processing_timers
-        self._on_register = on_register
+        self._register_event = _registering(event_timers, on_register)
+        self._register_processing = _registering(processing_timers, on_register)
 
     def current_processing_time(self) -> int:
         """The processing time in ms; it stands still during a call."""
@@ -173,26 +207,33 @@ class KeyedTimerService(TimerService):
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called for this key when the watermark reaches `timestamp` ms."""
-        self._register(self._event_timers, timestamp)
+        self._register_event(timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called for this key when the processing time reaches `timestamp` ms."""
-        self._register(self._processing_timers, timestamp)
+        self._register_processing(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Forget an event-time timer of this key; nothing happens where there is none."""
-        self._event_timers.delete(_checked(timestamp))
+        self._event_timers.delete(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Forget a processing-time timer of this key; nothing happens where there is none."""
-        self._processing_timers.delete(_checked(timestamp))
+        self._processing_timers.delete(timestamp)
 
-    def _register(self, queue: TimerQueue, timestamp: int) -> None:
-        if self._on_register is not None:
-            self._on_register(queue.domain)
-        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-            timestamp = _checked(timestamp)
+
+def _registering(
+    queue: TimerQueue, on_register: Callable[[TimeDomain], None] | None
+) -> Callable[[int], None]:
+    """What registers a timer in a queue, if `on_register` lets it."""
+    if on_register is None:
+        return queue.register
+
+    def register(timestamp: int) -> None:
+        on_register(queue.domain)
         queue.register(timestamp)
+
+    return register
 
 
 def _checked(timestamp: Any) -> int:

@@ -12,7 +12,11 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.clock import Clock
 from pyflinklike.errors import StateAccessError, StateValueError, UserFunctionError
+from pyflinklike.table import Scope
+from pyflinklike.timers import KeyedTimerService, TimerQueue
 
 LONG = ValueStateDescriptor("s", Types.LONG())
 
@@ -494,3 +498,66 @@ def test_the_timers_behind_one_that_failed_are_still_there():
     with pytest.raises(UserFunctionError, match="on_timer failed for key 'k', timer 10"):
         driver.harness.process_watermark(100)
     assert [20] == driver.harness.process_watermark(100)
+
+
+# What is kept beside the table
+
+
+@pytest.fixture
+def queue():
+    """The event timers of a backend, in a key group, under the key "k"."""
+    scope = Scope("k")
+    queue = TimerQueue(
+        TimeDomain.EVENT_TIME, HashMapStateBackend().create_keyed_state_backend(scope, "tested")
+    )
+    queue.enter({})
+    return queue
+
+
+def test_deleted_timers_of_a_far_future_do_not_pile_up(queue):
+    """Each element may move its timer."""
+    agendas = {}
+    queue.enter(agendas)
+    for at in range(10_000):
+        queue.register(at)
+        queue.delete(at - 1)
+    agenda = agendas[TimeDomain.EVENT_TIME]
+    assert len(agenda.times) < 1_000
+    assert ({9_999: {"k": None}}, 9_999) == (agenda.keys_at, queue.earliest())
+
+
+def test_a_deleted_timer_is_not_the_earliest(queue):
+    """A host would be woken for nothing."""
+    queue.register(1)
+    queue.register(2)
+    queue.delete(1)
+    assert 2 == queue.earliest()
+
+
+def test_a_timer_registered_again_is_not_logged_again(queue):
+    """Nothing has changed."""
+    queue.register(1)
+    queue.table.drain()
+    queue.register(1)
+    assert 0 == len(queue.table.drain())
+
+
+def test_timers_that_were_read_fire_in_order(queue):
+    """Whatever the order in which the table gives them."""
+    for at in (5, 1, 4, 2, 3):
+        queue.register(at)
+    queue.enter({})
+    assert [1, 2, 3, 4, 5] == [queue.pop_due(9) for _ in range(5)]
+
+
+def test_the_domain_of_a_timer_is_told_before_it_is_registered(queue):
+    """Whoever is told may refuse it."""
+    told = []
+    other = TimerQueue(
+        TimeDomain.PROCESSING_TIME,
+        HashMapStateBackend().create_keyed_state_backend(Scope("k"), "tested"),
+    )
+    service = KeyedTimerService(Clock(), queue, other, told.append)
+    service.register_processing_time_timer(1)
+    service.register_event_time_timer(1)
+    assert [TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME] == told

@@ -9,7 +9,7 @@ from pyflinklike.changelog import Declaration, Section
 from pyflinklike.clock import TimeDomain
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Shape, TableSpec
-from pyflinklike.timers import Heap
+from pyflinklike.timers import Agenda
 from pyflinklike.types import Types
 
 PLENTY = 10**9
@@ -127,9 +127,12 @@ def test_clearing_drops_everything(warm):
         pytest.param(group_of({"k": 1}), group_of({"k" * 9_000: 1}), id="key"),
         pytest.param(group_of({"k": (0, 1)}), group_of({"k": (0, "x" * 9_000)}), id="stamped"),
         pytest.param(group_of({"k": {1: 1}}), group_of({"k": {1: "x" * 9_000}}), id="map"),
+        pytest.param(group_of({"k": [1]}), group_of({"k": ["x" * 9_000]}), id="list"),
         pytest.param(
             KeyGroup(0),
-            KeyGroup(0, timers={TimeDomain.EVENT_TIME: Heap([(1, 1, "k")] * 90)}),
+            KeyGroup(
+                0, timers={TimeDomain.EVENT_TIME: Agenda({at: {"k": None} for at in range(90)})}
+            ),
             id="timers",
         ),
         pytest.param(

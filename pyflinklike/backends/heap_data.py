@@ -2,7 +2,7 @@
 """What a heap table keeps of one key group.
 
 It is the working state of one table: it outlives the micro-batch in the worker's warm
-cache.  `SingleTable` and `ManyTable` are the views that a function's states hold; pointing
+cache.  `SingleTable`, `ManyTable` and `HeapListTable` are the views that a function's states hold; pointing
 them at another key group is one assignment per table.
 
 Changes are remembered as the set of entries touched, not as a list of
@@ -27,25 +27,34 @@ class HeapTableData:
 
     Args:
         spec: What the table was declared as when the entries were put.
-        entries: Key to entry (`SINGLE`), or key to user key to entry.
-        dirty: Changed keys (`SINGLE`, as a dict without values), or key to the
-            changed user keys and what happened to each: put, deleted, or put again
-            after a deletion.  What is logged keeps the order in which it was written,
-            and a reborn entry is logged as a deletion and a put, so that a rebuilt
-            map or list iterates as the warm one.
+        entries: Key to entry (`SINGLE`), to user key to entry (`MAP`), or to a list.
+        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user
+            keys and what is stored of each now, `MISSING` if nothing (`MAP`), or key to
+            the positions put or deleted (`LIST`, as a dict without values).
+        reborn: Key to the user keys that were deleted and then put again, each with
+            `MISSING`.  What is logged keeps the order in which it was written, and these
+            are logged as a deletion and a put, so that a rebuilt map
+            iterates as the warm one.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
         cursor: Where the running sweep goes on.
         sorted: Key to its user keys in order, where a range was asked for (ordered tables).
+        appended: Key to the position from which on all was put since the last commit (lists).
+        starts: Key to the position of the first entry in its list, 0 if it is not here.
+        gaps: Key to the number of gaps in its list, where there are any.
     """
 
     spec: TableSpec
     entries: dict[Any, Any] = attrs.field(factory=dict)
     dirty: dict[Any, Any] = attrs.field(factory=dict)
+    reborn: dict[Any, dict[Any, Any]] = attrs.field(factory=dict)
     cleared: dict[Any, None] = attrs.field(factory=dict)
     size: int = 0
     cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
     sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
+    appended: dict[Any, int] = attrs.field(factory=dict)
+    starts: dict[Any, int] = attrs.field(factory=dict)
+    gaps: dict[Any, int] = attrs.field(factory=dict)
 
 
 def missing_for(keys: Iterable[Any]) -> list[Any]:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of entries under user keys, or under positions, per key: a dict of dicts."""
+"""Tables of entries under user keys, per key: a dict of dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
-from pyflinklike.backends.heap_data import HeapTableData, missing_for
+from pyflinklike.backends.heap_data import HeapTableData
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["ManyTable"]
 
-_PUT, _DELETED, _REBORN = range(3)
-
 
 class ManyTable:
-    """Entries under user keys, or under positions, per key."""
+    """Entries under user keys, per key."""
 
     __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
 
@@ -43,11 +42,11 @@ class ManyTable:
             touched = self._dirty[key] = {}
         if user_key not in mine:
             self._data.size += 1
-            # Deleted before: it comes after the others now, and must so when rebuilt.
-            touched[user_key] = _REBORN if touched.pop(user_key, _PUT) else _PUT
-        elif user_key not in touched:
-            touched[user_key] = _PUT
-        mine[user_key] = entry
+            if user_key in touched:
+                # Deleted before: it comes after the others now, and must so when rebuilt.
+                del touched[user_key]
+                self._data.reborn.setdefault(key, {})[user_key] = MISSING
+        mine[user_key] = touched[user_key] = entry
 
     def delete(self, user_key: Hashable) -> None:
         self._delete(self._scope.key, user_key)
@@ -60,11 +59,13 @@ class ManyTable:
         self._data.size -= 1
         if not mine:
             del self._entries[key]
-        self._dirty.setdefault(key, {})[user_key] = _DELETED
+        touched = self._dirty.get(key)
+        if touched is None:
+            touched = self._dirty[key] = {}
+        touched[user_key] = MISSING
 
     def append(self, entry: Entry) -> None:
-        mine = self._entries.get(self._scope.key)
-        self.put(next(reversed(mine)) + 1 if mine else 0, entry)
+        raise NotImplementedError  # a list is a HeapListTable
 
     def items(self) -> list[tuple[Any, Entry]]:
         mine = self._entries.get(self._scope.key)
@@ -85,6 +86,7 @@ class ManyTable:
             self._data.size -= len(mine)
             self._data.cleared[key] = None
             self._dirty.pop(key, None)
+            self._data.reborn.pop(key, None)
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
         mine = self._entries.get(self._scope.key, {})
@@ -132,28 +134,15 @@ class ManyTable:
         return self._data.size
 
     def drain(self) -> TableChanges:
-        changes = TableChanges(self.spec, cleared=list(self._data.cleared))
-        for key, touched in self._dirty.items():
-            mine = self._entries.get(key, {})
-            if _REBORN in touched.values():
-                reborn = [user_key for user_key, how in touched.items() if how == _REBORN]
-                changes.keys.extend([key] * len(reborn))
-                changes.user_keys.extend(reborn)
-                changes.entries.extend([MISSING] * len(reborn))
-            changes.keys.extend([key] * len(touched))
-            changes.user_keys.extend(touched)
-            changes.entries.extend(map(mine.get, touched, missing_for(touched)))
-        self._dirty.clear()
-        self._data.cleared.clear()
+        data = self._data
+        changes = TableChanges(self.spec, list(data.cleared), *_unfolded(data.reborn, data.dirty))
+        data.cleared.clear()
+        data.reborn.clear()
+        data.dirty.clear()
         return changes
 
     def contents(self) -> TableChanges:
-        changes = TableChanges(self.spec)
-        for key, mine in self._entries.items():
-            changes.keys.extend([key] * len(mine))
-            changes.user_keys.extend(mine)
-            changes.entries.extend(mine.values())
-        return changes
+        return TableChanges(self.spec, [], *_unfolded(self._entries))
 
     def apply(self, changes: TableChanges) -> None:
         entries, size = self._entries, self._data.size
@@ -172,3 +161,14 @@ class ManyTable:
                 size += user_key not in mine
                 mine[user_key] = entry
         self._data.size = size
+
+
+def _unfolded(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
+    """Keys, user keys and entries, side by side, of dicts of dicts."""
+    keys = chain(*nested)
+    mine = list(chain.from_iterable(map(dict.values, nested)))
+    return (
+        list(chain.from_iterable(map(repeat, keys, map(len, mine)))),
+        list(chain.from_iterable(mine)),
+        list(chain.from_iterable(map(dict.values, mine))),
+    )

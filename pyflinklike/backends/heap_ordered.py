@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from typing import Any
 
 from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_list import HeapListTable
 from pyflinklike.backends.heap_many import ManyTable
 from pyflinklike.backends.heap_single import SingleTable
 from pyflinklike.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
@@ -87,4 +88,11 @@ def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
     key = spec.key_in(scope)
     if spec.ordered:
         return HeapOrderedTable(spec, key)
-    return (SingleTable if spec.shape is Shape.SINGLE else ManyTable)(spec, key)
+    return _TABLES[spec.shape](spec, key)
+
+
+_TABLES: dict[Shape, type[SingleTable] | type[ManyTable]] = {
+    Shape.SINGLE: SingleTable,
+    Shape.MAP: ManyTable,
+    Shape.LIST: HeapListTable,
+}

@@ -21,7 +21,6 @@ from pyflinklike.key_group import KeyGroup
 __all__ = ["WARM_GROUPS", "WarmGroups"]
 
 _SAMPLE = 8
-_ENTRY_OVERHEAD = 100
 
 
 class WarmGroups:
@@ -84,8 +83,8 @@ def estimated_bytes(group: KeyGroup) -> int:
         if sample:
             sampled = sum(_weight(key) + _weight(entry) for key, entry in sample)
             weight += sys.getsizeof(entries) + sampled * len(entries) // len(sample)
-    for heap in group.timers.values():
-        weight += len(heap.items) * _ENTRY_OVERHEAD
+    for agenda in group.timers.values():
+        weight += _weight(agenda.keys_at)
     for sections in group.pending.values():
         weight += sum(len(section.payload) for section in sections)
     return weight
@@ -93,8 +92,12 @@ def estimated_bytes(group: KeyGroup) -> int:
 
 def _weight(value: Any) -> int:
     if isinstance(value, dict):
-        sample = list(islice(value.items(), _SAMPLE))
-        sampled = sum(_weight(key) + _weight(entry) for key, entry in sample)
+        items = list(islice(value.items(), _SAMPLE))
+        sampled = sum(_weight(key) + _weight(entry) for key, entry in items)
+        return sys.getsizeof(value) + sampled * len(value) // max(len(items), 1)
+    if isinstance(value, list):
+        sample = value[:_SAMPLE]
+        sampled = sum(map(_weight, sample))
         return sys.getsizeof(value) + sampled * len(value) // max(len(sample), 1)
     if isinstance(value, tuple):
         return sys.getsizeof(value) + sum(map(_weight, value))

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import MergingState
+from pyflinklike.table import Table
+from pyflinklike.types import TypeInformation
 
 __all__ = ["ListState"]
 
@@ -17,7 +19,11 @@ T = TypeVar("T")
 class ListState(MergingState[T, Iterable[T]]):
     """A list of elements per key, as Flink's ListState."""
 
-    __slots__ = ()
+    __slots__ = ("_append",)
+
+    def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
+        super().__init__(name, table, type_info)
+        self._append = table.append
 
     def get(self) -> Iterable[T]:
         """The elements in the order they were added: never None, iterable again and again.
@@ -36,7 +42,13 @@ class ListState(MergingState[T, Iterable[T]]):
         Raises:
             StateValueError: It is None or does not fit the element type.
         """
-        self._table.append(self._frozen_element(value))
+        if value is None:
+            raise self._refuse_none("an element")
+        try:
+            stored = self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._append(stored)
 
     def add_all(self, values: Iterable[T]) -> None:
         """Append elements, all or (where one is refused) none.
@@ -44,9 +56,8 @@ class ListState(MergingState[T, Iterable[T]]):
         Raises:
             StateValueError: `values`, or one of them, is None or does not fit.
         """
-        append = self._table.append
         for stored in self._frozen_elements(values):
-            append(stored)
+            self._append(stored)
 
     def update(self, values: Iterable[T]) -> None:
         """Replace all elements; an empty list clears the state.
@@ -56,9 +67,8 @@ class ListState(MergingState[T, Iterable[T]]):
         """
         elements = self._frozen_elements(values)
         self._table.clear()
-        append = self._table.append
         for stored in elements:
-            append(stored)
+            self._append(stored)
 
     def _frozen_elements(self, values: Iterable[T]) -> list[Any]:
         if values is None:

@@ -35,7 +35,11 @@ class MapState(State, Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value under a user key, or None."""
-        stored = self._get(self._frozen_key(key))
+        try:
+            user_key = self._freeze_key(key)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        stored = self._get(user_key)
         if stored is MISSING:
             return None
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
@@ -46,7 +50,11 @@ class MapState(State, Generic[K, V]):
         Raises:
             StateValueError: The key is None, or either does not fit its type.
         """
-        self._put(self._frozen_key(key), self._frozen(value))
+        try:
+            user_key, stored = self._freeze_key(key), self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._put(user_key, stored)
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Store every item of a mapping, all or (where one is refused) none.
