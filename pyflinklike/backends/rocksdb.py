@@ -34,6 +34,8 @@ from pyflinklike.table import Scope, TableChanges, TableSpec
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions", "RocksDBKeyedStateBackend"]
 
 _TRANSFER_THREADS = 4
+_LAYOUT = 2
+"""Of the rows; those of another one are not read."""
 _group_prefix = struct.Struct(">cI")
 
 
@@ -259,9 +261,9 @@ class RocksDBKeyedStateBackend:
         index, tables = group.index, group.tables
         current = self._index, self._group
         self.enter(index, tables)
-        puts: list[tuple[bytes, bytes | None]] = []
+        puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
-            puts.extend(table.unsaved())
+            puts.update(table.unsaved())
         sizes = {
             name: (data.size, data.cursor, self._forms.get(name)) for name, data in tables.items()
         }
@@ -269,7 +271,7 @@ class RocksDBKeyedStateBackend:
             *(group.nonce, group.next_sequence, {}, {}),
             *(group.declared, group.declarations, group.pending, group.rewrite),
         )
-        puts.append((_meta_of(index), pickle.dumps((sizes, *fields), 5)))
+        puts[_meta_of(index)] = pickle.dumps((sizes, *fields), 5)
         is_new = not any(data.is_based for data in tables.values())
         self._opened().write(puts, _range_of(index) if is_new else None)
         for name, (size, cursor, _) in sizes.items():
@@ -289,7 +291,7 @@ class RocksDBKeyedStateBackend:
 def _form_of(spec: TableSpec) -> str:
     """What entries on disk must have been written as to be a table's own."""
     types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
-    return repr((spec.kind, spec.shape.value, spec.stamped, *types))
+    return repr((_LAYOUT, spec.kind, spec.shape.value, spec.stamped, *types))
 
 
 def _range_of(index: int) -> tuple[bytes, bytes]:
