@@ -35,7 +35,7 @@ __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions", "RocksDBKeyedStat
 
 _TRANSFER_THREADS = 4
 _LAYOUT = 2
-"""Of the rows; those of another one are not read."""
+"""How rows are written; a group that was written otherwise is read from the log again."""
 _group_prefix = struct.Struct(">cI")
 
 
@@ -245,15 +245,18 @@ class RocksDBKeyedStateBackend:
         if stored is None:
             return None
         self._taken.add(index)
-        sizes, *fields = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
-        for name, (size, _, form) in sizes.items():
+        layout, *rest = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
+        if layout != _LAYOUT:
+            return None
+        bases, *fields = rest
+        for name, (form, size, *_) in bases.items():
             if size and self._forms.get(name) != form:
                 # Not declared yet, or otherwise, such as with stamps that these entries have
                 # not: they must be read from the log, which tells what they are.
                 return None
         group = KeyGroup(index, *fields)
-        for name, (size, cursor, _) in sizes.items():
-            group.tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        for name, (_, *base) in bases.items():
+            group.tables[name] = RocksTableData(True, *base)
         return group
 
     def keep_warm(self, group: KeyGroup) -> None:
@@ -264,18 +267,20 @@ class RocksDBKeyedStateBackend:
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
             puts.update(table.unsaved())
-        sizes = {
-            name: (data.size, data.cursor, self._forms.get(name)) for name, data in tables.items()
+        dense = {name for name, table in self._tables.items() if table.is_dense()}
+        stored = {
+            name: (self._forms.get(name), data.size, data.cursor, name in dense)
+            for name, data in tables.items()
         }
         fields: tuple[Any, ...] = (
             *(group.nonce, group.next_sequence, {}, {}),
             *(group.declared, group.declarations, group.pending, group.rewrite),
         )
-        puts[_meta_of(index)] = pickle.dumps((sizes, *fields), 5)
+        puts[_meta_of(index)] = pickle.dumps((_LAYOUT, stored, *fields), 5)
         is_new = not any(data.is_based for data in tables.values())
         self._opened().write(puts, _range_of(index) if is_new else None)
-        for name, (size, cursor, _) in sizes.items():
-            tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        for name, (_, *base) in stored.items():
+            tables[name] = RocksTableData(True, *base)
         self.enter(*current)
         self._taken.discard(index)
 
@@ -291,7 +296,7 @@ class RocksDBKeyedStateBackend:
 def _form_of(spec: TableSpec) -> str:
     """What entries on disk must have been written as to be a table's own."""
     types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
-    return repr((_LAYOUT, spec.kind, spec.shape.value, spec.stamped, *types))
+    return repr((spec.kind, spec.shape.value, spec.stamped, *types))
 
 
 def _range_of(index: int) -> tuple[bytes, bytes]:

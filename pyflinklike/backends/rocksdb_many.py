@@ -145,7 +145,7 @@ class RocksManyTable(RocksTable):
         if position is None:
             position = self._end_of(key)
         mine = self._entries[key]
-        if mine and next(reversed(mine)) > position and position not in mine:
+        if position not in mine and mine and next(reversed(mine)) > position:
             data.ordered.discard(key)  # what lay behind it is deleted, but not yet on disk
         mine[position] = entry
         data.size += 1
@@ -157,6 +157,8 @@ class RocksManyTable(RocksTable):
 
     def _end_of(self, key: Any) -> int:
         mine = self._mine(key)
+        if key in self._ends:
+            return self._ends[key]
         end = max((at + 1 for at, entry in mine.items() if entry is not MISSING), default=0)
         if key in self._partial:
             begin = self._at(key)
@@ -337,6 +339,9 @@ class RocksManyTable(RocksTable):
                 unsaved.setdefault(key, {})[user_key] = None
         data.size = size
         self._ends.clear()
+
+    def _known(self) -> int:
+        return sum(map(len, self._entries.values()))
 
     def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
         """What must be written to disk; None deletes."""

@@ -28,6 +28,10 @@ __all__ = ["UNKNOWN", "RocksSingleTable", "RocksTable", "RocksTableData", "dump"
 UNKNOWN: Any = object()
 """The overlay does not say."""
 
+_MOST_AHEAD = 16 * 1024 * 1024
+_ROW_OVERHEAD = 100
+_CHUNK = 1024
+
 
 def dump(stored: Any) -> bytes:
     """What is in a row, as it lies on this worker's disk."""
@@ -47,6 +51,7 @@ class RocksTableData:
         is_based: Whether there may be entries on disk that are not in here.
         size: Number of entries, on disk and in here.
         cursor: The row on disk at which the running sweep goes on.
+        is_dense: Whether the batch before used most of what is on disk.
         entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where
             there is none, whatever the disk says.
         unsaved: What is logged and not on disk yet: keys, or key to user keys, without
@@ -64,6 +69,7 @@ class RocksTableData:
     is_based: bool = False
     size: int = 0
     cursor: bytes = b""
+    is_dense: bool = False
     entries: dict[Any, Any] = attrs.field(factory=dict)
     unsaved: dict[Any, Any] = attrs.field(factory=dict)
     dirty: dict[Any, Any] = attrs.field(factory=dict)
@@ -94,6 +100,8 @@ class RocksTable:
         self._dirty = data.dirty
         self._prefix = prefix
         self._row: Callable[[bytes], bytes | None] = self._opened().get if data.is_based else _none
+        if data.is_based and data.is_dense:
+            self._row = self._first_row
 
     def _at(self, key: Any) -> bytes:
         """Where the rows of a key begin on disk."""
@@ -104,6 +112,26 @@ class RocksTable:
         if not self._data.is_based:
             return iter(())
         return self._opened().items(self._prefix, self._prefix + b"\xff")
+
+    def _first_row(self, raw: bytes) -> bytes | None:
+        """A row, once all are read as far as they fit: in order that takes a third of the time."""
+        rows: dict[bytes, bytes] = {}
+        read, room = self._rows(), _MOST_AHEAD
+        while room > 0 and (chunk := dict(islice(read, _CHUNK))):
+            rows.update(chunk)
+            weights = map(len, (*chunk, *chunk.values()))
+            room -= sum(weights) + _ROW_OVERHEAD * len(chunk)
+        found, get = rows.get, self._opened().get
+        self._row = found if room > 0 else lambda raw: found(raw) or get(raw)
+        return self._row(raw)
+
+    def is_dense(self) -> bool:
+        """Whether this batch used most of what is on disk; the next one is likely to."""
+        return self._data.is_based and 2 * self._known() >= self._data.size
+
+    def _known(self) -> int:
+        """How many entries the overlay holds, about."""
+        return len(self._entries)
 
     def _lookup(self, key: Any, user_key: Any) -> Entry:
         """The entry of a key that need not be the current one."""
