@@ -8,7 +8,8 @@ committed state to this one, nonce included.  A group whose batch failed is
 therefore what it was, and its nonce says so.
 
 In memory is what a batch touches of one key group, and the times of the group's
-timers.  A group that has to be rebuilt from its log is in memory as a whole
+timers; where the batch before touched most of the group, also up to 16 MiB of each
+of its tables.  A group that has to be rebuilt from its log is in memory as a whole
 while that happens: take enough key groups.
 """
 
@@ -25,8 +26,9 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.rocksdb_many import RocksManyTable
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
 from pyflinklike.backends.rocksdb_ordered import new_table
-from pyflinklike.backends.rocksdb_single import RocksSingleTable, RocksTableData
+from pyflinklike.backends.rocksdb_single import RocksSingleTable
 from pyflinklike.backends.rocksdb_store import LocalStore, require_rocksdict
+from pyflinklike.backends.rocksdb_table import RocksTableData
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Scope, TableChanges, TableSpec

@@ -16,8 +16,9 @@ from operator import itemgetter
 from typing import Any
 
 from pyflinklike.backends.rocksdb_many import RocksManyTable
-from pyflinklike.backends.rocksdb_single import RocksSingleTable, load
+from pyflinklike.backends.rocksdb_single import RocksSingleTable
 from pyflinklike.backends.rocksdb_store import LocalStore
+from pyflinklike.backends.rocksdb_table import load
 from pyflinklike.table import MISSING, Entry, Scope, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "new_table"]
