@@ -55,7 +55,7 @@ from pyflinklike.errors import (  # noqa: E402
     StateValueError,
 )
 from pyflinklike.key_group import KeyGroup  # noqa: E402
-from pyflinklike.table import MISSING, Scope, Shape, TableSpec  # noqa: E402
+from pyflinklike.table import MISSING, Scope, Shape, TableChanges, TableSpec  # noqa: E402
 from pyflinklike.testing import KeyedProcessHarness  # noqa: E402
 from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
 from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
@@ -393,6 +393,24 @@ def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
 
     assert (NONCE, bytes(16)) == (stale.nonce, group.nonce)
     assert {"value": [("z", None, "only")]} == contents(backend)
+    backend.close()
+
+
+def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
+    """Although it does not count as changed: puts, deletions and a clear of another worker."""
+    leave(tmp_path)
+    backend, _, group = found(tmp_path)
+    backend.apply(TableChanges(VALUE, [], ["a", "z"], [None, None], [MISSING, "new"]))
+    for spec in (MAP, LIST):
+        changes = TableChanges(spec, ["c"], ["a", "a", "z"], [0, 9, 1], [MISSING, "new", "new"])
+        backend.apply(changes)
+    before, size = contents(backend), backend.count()
+    kept(backend, group)
+    backend.close()
+    backend, _, _ = found(tmp_path)
+
+    assert (3 + 2 * (10 + 1), before, size) == (size, contents(backend), backend.count())
+    assert size == sum(map(len, before.values()))
     backend.close()
 
 
