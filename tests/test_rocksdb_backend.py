@@ -399,18 +399,21 @@ def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
 def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
     """Although it does not count as changed: puts, deletions and a clear of another worker."""
     leave(tmp_path)
-    backend, _, group = found(tmp_path)
+    backend, tables, group = found(tmp_path)
     backend.apply(TableChanges(VALUE, [], ["a", "z"], [None, None], [MISSING, "new"]))
     for spec in (MAP, LIST):
         changes = TableChanges(spec, ["c"], ["a", "a", "z"], [0, 9, 1], [MISSING, "new", "new"])
         backend.apply(changes)
+    backend.scope.key = "a"
+    tables["list"].append("last")
     before, size = contents(backend), backend.count()
     kept(backend, group)
     backend.close()
     backend, _, _ = found(tmp_path)
 
-    assert (3 + 2 * (10 + 1), before, size) == (size, contents(backend), backend.count())
+    assert (3 + 2 * (10 + 1) + 1, before, size) == (size, contents(backend), backend.count())
     assert size == sum(map(len, before.values()))
+    assert ("a", 10, "last") in before["list"]
     backend.close()
 
 
