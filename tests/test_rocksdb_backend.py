@@ -44,7 +44,7 @@ from pyflinklike import (  # noqa: E402
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.backends import rocksdb_store  # noqa: E402
+from pyflinklike.backends import rocksdb, rocksdb_store  # noqa: E402
 from pyflinklike.backends.rocksdb import RocksDBKeyedStateBackend  # noqa: E402
 from pyflinklike.backends.rocksdb_keys import decode, encode  # noqa: E402
 from pyflinklike.errors import (  # noqa: E402
@@ -55,7 +55,7 @@ from pyflinklike.errors import (  # noqa: E402
     StateValueError,
 )
 from pyflinklike.key_group import KeyGroup  # noqa: E402
-from pyflinklike.table import MISSING, Scope, Shape, TableSpec  # noqa: E402
+from pyflinklike.table import MISSING, Scope, Shape, TableChanges, TableSpec  # noqa: E402
 from pyflinklike.testing import KeyedProcessHarness  # noqa: E402
 from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
 from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
@@ -81,9 +81,16 @@ def in_directory(path) -> EmbeddedRocksDBStateBackend:
 class RestlessKeyedStateBackend(RocksDBKeyedStateBackend):
     """Writes to the disk whenever nothing is left to log, each group to a range of its own."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, most_packed):
         super().__init__(*arguments)
         self._seen = []
+        self._most_packed = most_packed
+
+    def table(self, spec):
+        table = super().table(spec)
+        if spec.shape is not Shape.SINGLE:
+            table.most_packed = self._most_packed
+        return table
 
     def enter(self, index, tables):
         where = next((at for at, seen in enumerate(self._seen) if seen is tables), None)
@@ -116,9 +123,16 @@ class Restless(StateBackend):
     """Makes these."""
 
     path: str
+    most_packed: int = 128
 
     def create_keyed_state_backend(self, scope, owner):
-        return RestlessKeyedStateBackend(scope, owner, (self.path,), PredefinedOptions.DEFAULT)
+        return RestlessKeyedStateBackend(
+            scope,
+            owner,
+            (self.path,),
+            PredefinedOptions.DEFAULT,
+            most_packed=self.most_packed,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +162,14 @@ class TestRestless(TestEmbeddedRocksDBStateBackend):
         return Restless(self._scratch)
 
 
+class TestSpread(TestEmbeddedRocksDBStateBackend):
+    """With a row on the disk for each entry of a key that has more than one."""
+
+    def state_backend(self) -> StateBackend:
+        """In a directory of the module."""
+        return Restless(self._scratch, most_packed=1)
+
+
 _MACHINES = tempfile.mkdtemp(prefix="pyflinklike-tests-")
 HISTORIES = settings(max_examples=max(8, settings().max_examples // 5), stateful_step_count=30)
 
@@ -160,6 +182,11 @@ def _without_machines():
 
 TestAgreement = agreement_machine(HashMapStateBackend(), Restless(_MACHINES)).TestCase
 TestAgreement.settings = HISTORIES
+
+TestSpreadAgreement = agreement_machine(
+    HashMapStateBackend(), Restless(_MACHINES, most_packed=1)
+).TestCase
+TestSpreadAgreement.settings = HISTORIES
 
 TestBackgroundAgreement = agreement_machine(Restless(_MACHINES), background=True).TestCase
 TestBackgroundAgreement.settings = HISTORIES
@@ -369,6 +396,27 @@ def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
     backend.close()
 
 
+def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
+    """Although it does not count as changed: puts, deletions and a clear of another worker."""
+    leave(tmp_path)
+    backend, tables, group = found(tmp_path)
+    backend.apply(TableChanges(VALUE, [], ["a", "z"], [None, None], [MISSING, "new"]))
+    for spec in (MAP, LIST):
+        changes = TableChanges(spec, ["c"], ["a", "a", "z"], [0, 9, 1], [MISSING, "new", "new"])
+        backend.apply(changes)
+    backend.scope.key = "a"
+    tables["list"].append("last")
+    before, size = contents(backend), backend.count()
+    kept(backend, group)
+    backend.close()
+    backend, _, _ = found(tmp_path)
+
+    assert (3 + 2 * (10 + 1) + 1, before, size) == (size, contents(backend), backend.count())
+    assert size == sum(map(len, before.values()))
+    assert ("a", 10, "last") in before["list"]
+    backend.close()
+
+
 def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
     """Its group is rebuilt from the log, which has it."""
     leave(tmp_path)
@@ -379,11 +427,100 @@ def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
     backend.close()
 
 
+def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
+    """It is what it was through all tasks: in a row, a row for each entry, again without any."""
+    group, sizes = None, []
+    for begin, end in [(0, 5), (5, 300), (300, 303), (0, 0)]:
+        backend, tables, group = found(tmp_path)
+        group = group or KeyGroup(3, NONCE, tables=backend.groups[3])
+        backend.enter(3, group.tables)
+        for backend.scope.key in "ab":
+            tables["map"].multi_put([(at, f"m{at}") for at in range(begin, end)])
+            for at in range(begin, end):
+                tables["list"].append(f"l{at}")
+            if not end:
+                for at in range(303):
+                    tables["map"].delete(at)
+                tables["list"].clear()
+        kept(backend, group)
+        backend.close()
+        backend, tables, group = found(tmp_path)
+        backend.scope.key = "b"
+        sizes.append(backend.count())
+
+        assert [(at, f"m{at}") for at in range(end)] == tables["map"].items()
+        assert [f"l{at}" for at in range(end)] == tables["list"].elements()
+        backend.close()
+
+    assert [20, 1200, 1212, 0] == sizes
+    backend, _, group = found(tmp_path)
+    begin, end = (rocksdb._range_of(at)[0] for at in (3, 4))
+    assert [] == list(backend._opened().items(begin, end))
+    backend.close()
+
+
+@pytest.mark.parametrize("user_key", [nan, (nan, 1), Pickled(b"x"), Row(a=nan), date(2024, 1, 1)])
+def test_a_user_key_of_any_type_is_found_again_in_the_next_task(tmp_path, user_key):
+    """A dict finds a NaN only as the very object that was put in."""
+    spec = TableSpec("any", Shape.MAP, "map", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+    backend = in_directory(tmp_path).create_keyed_state_backend(Scope(), "query/0")
+    table = backend.table(spec)
+    group = KeyGroup(3, NONCE)
+    for number in range(3):
+        backend.enter(3, group.tables)
+        backend.scope.key = "a"
+        assert (number - 1 if number else MISSING) == table.get(user_key)
+        table.put(user_key, number)
+        kept(backend, group)
+        group = backend.take_warm(3)
+
+    assert 1 == group.tables["any"].size
+    backend.close()
+
+
+@pytest.mark.parametrize("most_ahead", [1, 2**24])
+def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
+    """Whether or not all rows of the group fit into memory."""
+    count = 2500
+    backend, tables = opened(in_directory(tmp_path), 3)
+    group = KeyGroup(3, NONCE, tables=backend.groups[3])
+    for number in range(4):
+        backend.enter(3, group.tables)
+        for key in range(0, 2 * count, 2):
+            backend.scope.key = key
+            value, mapped = tables["value"].get(None), tables["map"].get(key)
+            assert (value, mapped) == ((str(number),) * 2 if number else (MISSING,) * 2)
+            backend.scope.key = key + 1
+            assert MISSING is tables["value"].get(None)
+            backend.scope.key = key
+            tables["value"].put(None, str(number + 1))
+            tables["map"].put(key, str(number + 1))
+        assert 2 * count == backend.count()
+        kept(backend, group)
+        backend.enter(3, group.tables)
+        group = backend.take_warm(3)
+        for table in tables.values():
+            table.most_ahead = most_ahead
+
+    assert [False, True, True] == [group.tables[name].is_dense for name in ("list", "map", "value")]
+    backend.close()
+
+
+def test_a_group_in_another_layout_is_read_from_the_log(tmp_path, monkeypatch):
+    """What an older version has left on the disk is not taken for ours."""
+    leave(tmp_path)
+    monkeypatch.setattr(rocksdb, "_LAYOUT", 3)
+    backend, _, group = found(tmp_path)
+
+    assert None is group
+    backend.close()
+
+
 def test_a_sweep_goes_on_in_the_next_task(tmp_path):
-    """It comes by every entry although no task sweeps them all."""
+    """It comes by every entry although no task sweeps more than one key's."""
     leave(tmp_path)
     seen = []
-    for _ in range(5):
+    for _ in range(3):
         backend, tables, group = found(tmp_path)
         tables["map"].sweep(3, lambda entry: bool(seen.append(entry)))
         kept(backend, group)

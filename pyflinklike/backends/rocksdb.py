@@ -8,7 +8,8 @@ committed state to this one, nonce included.  A group whose batch failed is
 therefore what it was, and its nonce says so.
 
 In memory is what a batch touches of one key group, and the times of the group's
-timers.  A group that has to be rebuilt from its log is in memory as a whole
+timers; where the batch before touched most of the group, also up to 16 MiB of each
+of its tables.  A group that has to be rebuilt from its log is in memory as a whole
 while that happens: take enough key groups.
 """
 
@@ -25,8 +26,9 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.rocksdb_many import RocksManyTable
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
 from pyflinklike.backends.rocksdb_ordered import new_table
-from pyflinklike.backends.rocksdb_single import RocksSingleTable, RocksTableData
+from pyflinklike.backends.rocksdb_single import RocksSingleTable
 from pyflinklike.backends.rocksdb_store import LocalStore, require_rocksdict
+from pyflinklike.backends.rocksdb_table import RocksTableData
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Scope, TableChanges, TableSpec
@@ -34,6 +36,8 @@ from pyflinklike.table import Scope, TableChanges, TableSpec
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions", "RocksDBKeyedStateBackend"]
 
 _TRANSFER_THREADS = 4
+_LAYOUT = 2
+"""How rows are written; a group that was written otherwise is read from the log again."""
 _group_prefix = struct.Struct(">cI")
 
 
@@ -243,15 +247,18 @@ class RocksDBKeyedStateBackend:
         if stored is None:
             return None
         self._taken.add(index)
-        sizes, *fields = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
-        for name, (size, _, form) in sizes.items():
+        layout, *rest = pickle.loads(stored)  # noqa: S301 - see rocksdb_store
+        if layout != _LAYOUT:
+            return None
+        bases, *fields = rest
+        for name, (form, size, *_) in bases.items():
             if size and self._forms.get(name) != form:
                 # Not declared yet, or otherwise, such as with stamps that these entries have
                 # not: they must be read from the log, which tells what they are.
                 return None
         group = KeyGroup(index, *fields)
-        for name, (size, cursor, _) in sizes.items():
-            group.tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        for name, (_, *base) in bases.items():
+            group.tables[name] = RocksTableData(True, *base)
         return group
 
     def keep_warm(self, group: KeyGroup) -> None:
@@ -259,21 +266,23 @@ class RocksDBKeyedStateBackend:
         index, tables = group.index, group.tables
         current = self._index, self._group
         self.enter(index, tables)
-        puts: list[tuple[bytes, bytes | None]] = []
+        puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
-            puts.extend(table.unsaved())
-        sizes = {
-            name: (data.size, data.cursor, self._forms.get(name)) for name, data in tables.items()
+            puts.update(table.unsaved())
+        dense = {name for name, table in self._tables.items() if table.is_dense()}
+        stored = {
+            name: (self._forms.get(name), data.size, data.cursor, name in dense)
+            for name, data in tables.items()
         }
         fields: tuple[Any, ...] = (
             *(group.nonce, group.next_sequence, {}, {}),
             *(group.declared, group.declarations, group.pending, group.rewrite),
         )
-        puts.append((_meta_of(index), pickle.dumps((sizes, *fields), 5)))
+        puts[_meta_of(index)] = pickle.dumps((_LAYOUT, stored, *fields), 5)
         is_new = not any(data.is_based for data in tables.values())
         self._opened().write(puts, _range_of(index) if is_new else None)
-        for name, (size, cursor, _) in sizes.items():
-            tables[name] = RocksTableData(is_based=True, size=size, cursor=cursor)
+        for name, (_, *base) in stored.items():
+            tables[name] = RocksTableData(True, *base)
         self.enter(*current)
         self._taken.discard(index)
 

@@ -49,7 +49,10 @@ def encode(value: Any) -> bytes:
     """
     kind = type(value)
     if kind is str:
-        text: bytes = value.encode("utf-8", "surrogatepass")
+        try:
+            text: bytes = value.encode()
+        except UnicodeEncodeError:
+            text = value.encode("utf-8", "surrogatepass")
         if b"\x00" not in text:
             return b"\x02" + text + b"\x00"
         return _terminated(_STR, text)

@@ -16,8 +16,9 @@ from operator import itemgetter
 from typing import Any
 
 from pyflinklike.backends.rocksdb_many import RocksManyTable
-from pyflinklike.backends.rocksdb_single import RocksSingleTable, load
+from pyflinklike.backends.rocksdb_single import RocksSingleTable
 from pyflinklike.backends.rocksdb_store import LocalStore
+from pyflinklike.backends.rocksdb_table import load
 from pyflinklike.table import MISSING, Entry, Scope, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "new_table"]
@@ -37,10 +38,9 @@ class RocksOrderedTable(RocksManyTable):
         limit: int | None = None,
     ) -> list[tuple[bytes, Entry]]:
         key = self._scope.key
-        hash(key)
         over = self._over(key, begin, end, backwards=backwards)
         found = over
-        if self._data.is_based and key not in self._data.whole:
+        if key in self._partial:
             below = self._below(key, begin, end, backwards=backwards)
             found = heapq.merge(over, below, key=_first, reverse=backwards)
         return list(islice((item for item in found if item[1] is not MISSING), limit))
@@ -49,9 +49,7 @@ class RocksOrderedTable(RocksManyTable):
         self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
     ) -> Iterator[tuple[bytes, Any]]:
         """What the batch knows of the range."""
-        mine = self._data.entries.get(key)
-        if not mine:
-            return iter(())
+        mine = self._mine(key)
         order = self._order(key, mine)
         start = 0 if begin is None else bisect_left(order, begin)
         stop = len(order) if end is None else bisect_left(order, end)
@@ -75,16 +73,16 @@ class RocksOrderedTable(RocksManyTable):
     ) -> Iterator[tuple[bytes, Entry]]:
         """What is on disk of the range and nowhere else."""
         at = self._at(key)
-        mine = self._data.entries.get(key, {})
-        first = at if begin is None else at + self._encode(begin)
+        mine = self._entries[key]
+        first = at + (b"\x00" if begin is None else self._encode(begin))
         stop = at + (b"\xff" if end is None else self._encode(end))
         if first >= stop:
             return
         read = self._opened().items_backwards if backwards else self._opened().items
-        for raw, value in read(first, stop):
+        for raw, row in read(first, stop):
             user_key = self._user_key(raw, len(at))
             if user_key not in mine:
-                yield user_key, load(value)
+                yield user_key, load(row)
 
 
 def new_table(

@@ -30,7 +30,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ class LocalStore:
 
     def write(
         self,
-        puts: Iterable[tuple[bytes, bytes | None]],
+        puts: Mapping[bytes, bytes | None],
         dropped: tuple[bytes, bytes] | None = None,
     ) -> None:
         """Change many entries at once, all or none.
@@ -173,7 +173,9 @@ class LocalStore:
             if dropped is not None:
                 batch.delete_range(*dropped)
             put, delete = batch.put, batch.delete
-            for key, value in puts:
+            # In the order of their keys RocksDB takes them in several times faster.
+            for key in sorted(puts):
+                value = puts[key]
                 if value is None:
                     delete(key)
                 else:
