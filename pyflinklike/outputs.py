@@ -34,6 +34,16 @@ class Outputs:
     keys: list[Any] = attrs.field(factory=list)
     side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
 
+    def take(self) -> Outputs:
+        """What was gathered so far; there is nothing here afterwards."""
+        taken = Outputs(self.main, self.keys, self.side)
+        self.forget()
+        return taken
+
+    def forget(self) -> None:
+        """Gather anew, in other lists: the ones so far are those of whoever took them."""
+        self.main, self.keys, self.side = [], [], {}
+
     def __len__(self) -> int:
         return len(self.main) + sum(len(values) for _, values in self.side.values())
 

@@ -135,7 +135,7 @@ class KeyedProcessHarness:
         operator = self._running()
         if timestamp is not None:
             timestamp = _checked_time(timestamp, "the timestamp of an element")
-        return self._collected(operator.process, (self._key_of(value),), (value,), (timestamp,))
+        return self._collected(operator.process_one, self._key_of(value), value, timestamp)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times, in the order given; the main outputs."""
@@ -267,15 +267,18 @@ class KeyedProcessHarness:
     def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
             drive(*arguments)
-            self._operator.stores.flush()
+            if self._operator.stores:
+                self._operator.stores.flush()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
-            outputs = self._operator.take_outputs()
-            self.output += outputs.main
+            outputs = self._operator.outputs
+            main = outputs.main
+            self.output += main
             if outputs.side:
                 for tag_id, (_, values) in outputs.side.items():
                     self._side_output.setdefault(tag_id, []).extend(values)
-        return outputs.main
+            outputs.forget()
+        return main
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
