@@ -338,6 +338,21 @@ def test_none_is_refused_elsewhere(type_info):
         type_info.freeze_key(None)
 
 
+@pytest.mark.parametrize("count", range(1, 6))
+def test_every_field_is_frozen_by_its_own_type(count):
+    """However many there are: each may be None, is checked and is named where it does not fit."""
+    types = [LONG, STRING, Types.LIST(LONG), Types.BOOLEAN(), Types.DOUBLE()][:count]
+    fields, frozen = (1, "a", [2], True, 4)[:count], (1, "a", (2,), True, 4.0)[:count]
+    type_info = Types.TUPLE(types)
+    assert frozen == type_info.freeze(fields) == type_info.freeze_key(list(fields))
+    for i in range(count):
+        without = (*frozen[:i], None, *frozen[i + 1 :])
+        assert without == type_info.freeze((*fields[:i], None, *fields[i + 1 :]))
+        assert without == Types.ROW(types).freeze([*fields[:i], None, *fields[i + 1 :]])
+        with pytest.raises(StateValueError, match=f"field {i} of .* got <object"):
+            type_info.freeze((*fields[:i], object(), *fields[i + 1 :]))
+
+
 def test_none_inside_follows_the_container():
     """None is a field of any row or tuple, an element only where its type takes it."""
     assert Row(f0=None) == Types.ROW([LONG]).freeze((None,))

@@ -139,6 +139,7 @@ class KeyedProcessHarness:
         key = self._key_of(value)
         try:
             operator.process_one(key, value, timestamp)
+            # The stores are there if there are any, and this is asked for every element.
             if operator.runtime_context.sweeping_every_record:
                 operator.stores.flush()
         finally:
