@@ -60,6 +60,7 @@ class FunctionCalls:
         self._sweeping = sweeping
         self._metrics = metrics
         self.outputs = Outputs()
+        """What was yielded since it was taken."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Have the function declare its states.
@@ -108,7 +109,6 @@ class FunctionCalls:
         emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
         emit_key = self.outputs.keys.append
         sweeping = self._sweeping
-        context.domain = None
         value: Any = None
         try:
             for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
@@ -127,12 +127,30 @@ class FunctionCalls:
                     else:
                         emit_main(result)
                         emit_key(scope.key)
-        except PyflinklikeError as error:
-            _add_note(error, self._described("process_element", value))
-            raise
         except Exception as error:
-            msg = f"{self._described('process_element', value)}: {_cause(error)}"
-            raise UserFunctionError(msg) from error
+            self._explain(error, "process_element", value)
+            raise
+        finally:
+            scope.key = NO_KEY
+            clock.timestamp = None
+
+    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """Process a single record of the current group, as `process` does many.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        scope, clock = self._scope, self._clock
+        scope.key, clock.timestamp = key, timestamp
+        try:
+            for ttl in self._sweeping:
+                ttl.sweep_some()
+            results = self._function.process_element(value, self._context)
+            if results is not None:
+                self.outputs.emit(results, key)
+        except Exception as error:
+            self._explain(error, "process_element", value)
+            raise
         finally:
             scope.key = NO_KEY
             clock.timestamp = None
@@ -163,45 +181,39 @@ class FunctionCalls:
                 results = self._function.on_timer(timestamp, context)
                 if results is not None:
                     self.outputs.emit(results, scope.key)
-        except PyflinklikeError as error:
-            _add_note(error, self._described("on_timer", timestamp))
-            raise
         except Exception as error:
-            raise UserFunctionError(
-                f"{self._described('on_timer', timestamp)}: {_cause(error)}"
-            ) from error
+            self._explain(error, "on_timer", timestamp)
+            raise
         finally:
             scope.key = NO_KEY
             context.domain = context.fired_at = None
         self._metrics.timers_fired += fired
         return fired
 
-    def take_outputs(self) -> Outputs:
-        """What was yielded since the last take."""
-        outputs, self.outputs = self.outputs, Outputs()
-        return outputs
-
     def name(self) -> str:
         """The function's, for messages."""
         return type(self._function).__qualname__
 
-    def _described(self, method: str, subject: Any) -> str:
+    def _explain(self, error: Exception, method: str, subject: Any) -> None:
+        """Name the call that raised: in a note of our own error, in one of its own for others.
+
+        Raises:
+            UserFunctionError: It is not our own.
+        """
         key = self._scope.key
         shown = "none" if key is NO_KEY else repr(self._key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
-        return (
+        call = (
             f"{self.name()}.{method} failed for key {shown}, {what} {subject!r}, "
             f"at time {self._context.timestamp()}"
         )
+        if not isinstance(error, PyflinklikeError):
+            raise UserFunctionError(f"{call}: {_cause(error)}") from error
+        if hasattr(error, "add_note"):  # Python 3.10 has no notes
+            error.add_note(call)
 
 
 def _cause(error: Exception) -> str:
     state = getattr(error, "state_name", None)
     where = "" if state is None else f"in the function of state {state!r}: "
     return f"{where}{type(error).__name__}: {error}"
-
-
-def _add_note(error: PyflinklikeError, note: str) -> None:
-    # Our own errors keep their class; Python 3.10 has no notes to add to them.
-    if hasattr(error, "add_note"):
-        error.add_note(note)

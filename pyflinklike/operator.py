@@ -104,6 +104,10 @@ class KeyedProcessOperator:
         )
         self.process = self._calls.process
         """Process records of the current group: `FunctionCalls.process`."""
+        self.process_one = self._calls.process_one
+        """Process one: `FunctionCalls.process_one`."""
+        self.outputs = self._calls.outputs
+        """What was yielded since it was taken."""
         self.runtime_context.stores = self.stores = StoreRegistry(
             StoreContext(
                 self.backend,
@@ -111,7 +115,7 @@ class KeyedProcessOperator:
                 key_type,
                 task.name,
                 self._on_table,
-                lambda tag, value, key: self._calls.outputs.emit_side((tag, value), key),
+                lambda tag, value, key: self.outputs.emit_side((tag, value), key),
                 self._wants,
                 context.timestamp,
                 self._position,
@@ -302,7 +306,7 @@ class KeyedProcessOperator:
 
     def take_outputs(self) -> Outputs:
         """What was yielded since the last take."""
-        return self._calls.take_outputs()
+        return self.outputs.take()
 
     def frozen_key(self, key: Any) -> Any:
         """A key in the form that tables keep.

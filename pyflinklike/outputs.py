@@ -34,6 +34,28 @@ class Outputs:
     keys: list[Any] = attrs.field(factory=list)
     side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
 
+    def take(self) -> Outputs:
+        """What was gathered so far; there is nothing here afterwards."""
+        taken = Outputs(self.main, self.keys, self.side)
+        self.main, self.keys, self.side = [], [], {}
+        return taken
+
+    def move_to(self, main: list[Any], side: dict[str, list[Any]]) -> list[Any]:
+        """Add what was gathered to lists that the host keeps; which main outputs it was.
+
+        Args:
+            main: Gets the main outputs.
+            side: Gets the side outputs, by tag id.
+        """
+        moved = self.main
+        main += moved
+        self.main, self.keys = [], []
+        if self.side:
+            for tag_id, (_, values) in self.side.items():
+                side.setdefault(tag_id, []).extend(values)
+            self.side = {}
+        return moved
+
     def __len__(self) -> int:
         return len(self.main) + sum(len(values) for _, values in self.side.values())
 

@@ -131,18 +131,17 @@ class TtlTable:
     def get(self, user_key: Hashable) -> Any:
         if self._sweep_left:
             self.sweep_some()
-        return self._judge(user_key, self._get(user_key))
+        entry = self._get(user_key)
+        return MISSING if entry is MISSING else self._judge(user_key, entry)
 
     def _judge(self, user_key: Hashable, entry: Entry) -> Any:
-        if entry is MISSING:
-            return MISSING
         stamp, value = entry
         if stamp <= self._horizon:
             self._table.delete(user_key)
             self.expired += 1
             return value if self._return_expired else MISSING
         if self._refresh:
-            now = self.stamp()
+            now = self.stamp() if self._event_time else self._now
             if stamp != now:
                 self._put(user_key, (now, value))
         return value
@@ -151,7 +150,7 @@ class TtlTable:
         if self._sweep_left:
             self.sweep_some()
         return [
-            self._judge(user_key, entry)
+            MISSING if entry is MISSING else self._judge(user_key, entry)
             for user_key, entry in zip(user_keys, self._table.multi_get(user_keys))
         ]
 
@@ -215,7 +214,7 @@ class TtlTable:
     def put(self, user_key: Hashable, value: Any) -> None:
         if self._sweep_left:
             self.sweep_some()
-        self._table.put(user_key, (self.stamp(), value))
+        self._put(user_key, (self.stamp() if self._event_time else self._now, value))
 
     def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
         if self._sweep_left:

@@ -4,6 +4,7 @@ from probe import harness
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row, Types
 from pyflinklike.errors import OutputError
+from pyflinklike.outputs import Outputs
 
 LATE, ODD = OutputTag("late", Types.LONG()), OutputTag("odd")
 
@@ -59,6 +60,23 @@ def test_a_tagged_pair_stays_a_side_output_if_nobody_reads_it():
     """PyFlink puts the pair into the main output then [2.7]."""
     _, main = emitted([(LATE, 1)])
     assert [] == main
+
+
+def test_outputs_that_a_host_moved_are_gone():
+    """They are in its own lists, and those of the next call are not mixed with them."""
+    outputs, main, side = Outputs(), [0], {"late": [1]}
+    outputs.emit([1, (LATE, 2)], "k")
+    assert [1] == outputs.move_to(main, side)
+    assert ([0, 1], {"late": [1, 2]}) == (main, side)
+    assert Outputs() == outputs
+
+
+def test_outputs_that_a_host_took_are_gone():
+    """It has them with their keys."""
+    outputs = Outputs()
+    outputs.emit([1, (LATE, 2)], "k")
+    assert Outputs([1], ["k"], {"late": (["k"], [2])}) == outputs.take()
+    assert Outputs() == outputs
 
 
 def test_a_side_output_takes_any_value():

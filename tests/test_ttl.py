@@ -680,12 +680,12 @@ def test_a_relaxed_event_time_ttl_gives_what_expired_once():
 
 @pytest.mark.parametrize(("register", "time"), [("processing", 10**6), ("event", 5)])
 def test_a_timer_stamps_an_event_time_entry_with_the_watermark(register, time):
-    """The time of a processing timer is no event time."""
+    """The time of a processing timer is no event time, and that of the last element is over."""
     descriptor = value()
     descriptor.enable_time_to_live(builder().use_event_time().build())
     state = drive(descriptor, on_timer=lambda state, _time, _ctx: state.update(1))
     name = f"register_{register}_time_timer"
-    state.run(lambda _, ctx: getattr(ctx.timer_service(), name)(time))
+    state.stamped(50).run(lambda _, ctx: getattr(ctx.timer_service(), name)(time))
     state.at_watermark(10).at(10**9)
     state.at_watermark(109)
     assert 1 == state.value()

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.row import Row, row_class
 from pyflinklike.types import Instant, Pickled, Types
+from pyflinklike.types.keys import AnyKeyTypeInfo
 
 LONG, STRING, DOUBLE, PICKLED = (
     Types.LONG(),
@@ -53,6 +54,7 @@ NOT_NULLABLE = [
     Types.PRIMITIVE_ARRAY(LONG),
     Types.PRIMITIVE_ARRAY(Types.BYTE()),
     Types.BASIC_ARRAY(LONG),
+    AnyKeyTypeInfo(),
     Types.OBJECT_ARRAY(LONG),
 ]
 
@@ -336,6 +338,30 @@ def test_none_is_refused_elsewhere(type_info):
         type_info.freeze(None)
     with pytest.raises(StateValueError):
         type_info.freeze_key(None)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_every_field_is_frozen_by_its_own_type(count):
+    """However many there are: each may be None, is checked and is named where it does not fit."""
+    types = [LONG, Types.DOUBLE(), Types.LIST(LONG), Types.BOOLEAN(), STRING][:count]
+    fields, frozen = (1, 4, [2], True, "a")[:count], (1, 4.0, (2,), True, "a")[:count]
+    type_info = Types.TUPLE(types)
+    assert frozen == type_info.freeze(fields) == type_info.freeze_key(list(fields))
+    for i in range(count):
+        without = (*frozen[:i], None, *frozen[i + 1 :])
+        assert without == type_info.freeze((*fields[:i], None, *fields[i + 1 :]))
+        assert without == Types.ROW(types).freeze([*fields[:i], None, *fields[i + 1 :]])
+        with pytest.raises(StateValueError, match=f"field {i} of .* got <object"):
+            type_info.freeze((*fields[:i], object(), *fields[i + 1 :]))
+
+
+def test_a_zero_loses_its_sign_in_a_key_of_fields_only():
+    """A tuple as a value keeps -0.0."""
+    type_info = Types.TUPLE([DOUBLE, LONG])
+    assert ("(-0.0, 1)", "(0.0, 1)") == (
+        repr(type_info.freeze((-0.0, 1))),
+        repr(type_info.freeze_key((-0.0, 1))),
+    )
 
 
 def test_none_inside_follows_the_container():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from pyflinklike.backends.heap_data import HeapTableData, missing_for
@@ -70,25 +71,20 @@ class SingleTable:
 
     def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
         data, entries = self._data, self._entries
-        deleted = 0
-        for _ in range(count):
-            key = next(data.cursor, MISSING)
-            if key is MISSING:
-                data.cursor = iter(tuple(entries))
-                return deleted
-            entry = entries.get(key, MISSING)
-            if entry is not MISSING and is_dead(entry):
-                del entries[key]
-                self._dirty[key] = None
-                deleted += 1
+        keys = list(islice(data.cursor, count))
+        deleted = self._delete([key for key in keys if key in entries and is_dead(entries[key])])
+        if len(keys) < count:
+            data.cursor = iter(tuple(entries))
         return deleted
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        dead = [key for key, entry in self._entries.items() if is_dead(entry)]
-        for key in dead:
+        return self._delete([key for key, entry in self._entries.items() if is_dead(entry)])
+
+    def _delete(self, keys: list[Hashable]) -> int:
+        for key in keys:
             del self._entries[key]
             self._dirty[key] = None
-        return len(dead)
+        return len(keys)
 
     def count(self) -> int:
         return len(self._entries)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.state.base import MergingState, State
 from pyflinklike.table import MISSING, Table
@@ -44,22 +45,26 @@ class ReducingState(MergingState[T, T]):
         """
         if value is None:
             raise self._refuse_none("an element")
-        frozen = self._frozen(value)
+        try:
+            frozen = self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
         stored = self._get(None)
         if stored is not MISSING:
-            reduced = self._fold(stored if self._thaw is None else self._thaw(stored), value)
+            current = stored if self._thaw is None else self._thaw(stored)
+            try:
+                reduced = self._reduce(current, value)
+            except Exception as error:
+                _blame(self, error)
+                raise
             if reduced is None:
                 self._table.delete(None)
                 return
-            frozen = self._frozen(reduced)
+            try:
+                frozen = self._freeze(reduced)
+            except StateValueError as error:
+                raise self._refuse(error) from None
         self._put(None, frozen)
-
-    def _fold(self, current: T, value: T) -> T:
-        try:
-            return self._reduce(current, value)
-        except Exception as error:
-            _blame(self, error)
-            raise
 
 
 class AggregatingState(MergingState[IN, OUT]):
@@ -110,7 +115,11 @@ class AggregatingState(MergingState[IN, OUT]):
         if accumulator is None:
             self._table.delete(None)
             return
-        self._put(None, self._frozen(accumulator))
+        try:
+            frozen = self._freeze(accumulator)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._put(None, frozen)
 
 
 def _blame(state: State, error: Exception) -> None:

@@ -93,6 +93,7 @@ class KeyedProcessHarness:
             task,
             f"harness-{uuid.uuid4()}",
         )
+        self._freeze_key = key_type.freeze_key
         self._group = KeyGroup(0)
         if restore is not None:
             snapshot = with_keys_of(read_segment(restore, "snapshot"), key_type, "snapshot")
@@ -135,7 +136,15 @@ class KeyedProcessHarness:
         operator = self._running()
         if timestamp is not None:
             timestamp = _checked_time(timestamp, "the timestamp of an element")
-        return self._collected(operator.process, (self._key_of(value),), (value,), (timestamp,))
+        key = self._key_of(value)
+        try:
+            operator.process_one(key, value, timestamp)
+            # The stores are there if there are any, and this is asked for every element.
+            if operator.runtime_context.sweeping_every_record:
+                operator.stores.flush()
+        finally:
+            main = operator.outputs.move_to(self.output, self._side_output)
+        return main
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times, in the order given; the main outputs."""
@@ -262,7 +271,7 @@ class KeyedProcessHarness:
         except Exception as error:
             msg = f"key_selector failed for element {value!r}: {type(error).__name__}: {error}"
             raise UserFunctionError(msg) from error
-        return self._operator.frozen_key(key)
+        return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
     def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
@@ -270,12 +279,8 @@ class KeyedProcessHarness:
             self._operator.stores.flush()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
-            outputs = self._operator.take_outputs()
-            self.output += outputs.main
-            if outputs.side:
-                for tag_id, (_, values) in outputs.side.items():
-                    self._side_output.setdefault(tag_id, []).extend(values)
-        return outputs.main
+            main = self._operator.outputs.move_to(self.output, self._side_output)
+        return main
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:

@@ -50,9 +50,13 @@ class AnyKeyTypeInfo(TypeInformation):
             return value
         # What is not plain already is told apart, and checked, by its encoding:
         # an enum of str is the key its value is, a lone surrogate is refused.
+        if value is None:
+            raise self._misfit(value, "a key is never None")
         encoded = encode_key(value)
         plain = decode_key(encoded)
         return plain if type(plain) in _PLAIN else EncodedKey(encoded)
+
+    freeze_key = freeze
 
     def thaw(self, stored: Any) -> Any:
         """The key."""

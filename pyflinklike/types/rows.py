@@ -20,6 +20,7 @@ from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
 
 _new_tuple = tuple.__new__
+_FreezeFields = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 def _tuple_of(names: Any) -> Any:
@@ -41,13 +42,23 @@ class TupleTypeInfo(TypeInformation):
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
     arrow_type: Any = attrs.field(init=False, eq=False)
     _is_identity: bool = attrs.field(init=False, eq=False)
+    _freeze_fields: _FreezeFields = attrs.field(init=False, eq=False)
+    _freeze_key_fields: _FreezeFields = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        """Derive the Arrow type."""
+        """Derive the Arrow type, and how the fields are frozen."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
         object.__setattr__(self, "arrow_type", pa.struct(fields))
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)
+        freezes = [part.freeze for part in self.field_types]
+        object.__setattr__(self, "_freeze_fields", _freezing(freezes))
+        key_freezes = [part.freeze_key for part in self.field_types]
+        object.__setattr__(self, "_freeze_key_fields", _freezing(key_freezes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of; what was derived is derived again."""
+        return type(self), (self.field_types,)
 
     @property
     def is_identity(self) -> bool:
@@ -65,11 +76,10 @@ class TupleTypeInfo(TypeInformation):
 
     def freeze(self, value: Any) -> Any:
         """A tuple of frozen fields."""
-        values = self._values(value)
+        fits = type(value) is tuple and len(value) == len(self.field_types)
+        values = value if fits else self._values(value)
         try:
-            return self._make(
-                [None if v is None else t.freeze(v) for t, v in zip(self.field_types, values)]
-            )
+            return self._freeze_fields(values)
         except StateValueError:
             raise self._culprit(values) from None
 
@@ -77,9 +87,7 @@ class TupleTypeInfo(TypeInformation):
         """A tuple of fields frozen as keys."""
         values = self._values(value)
         try:
-            return self._make(
-                [None if v is None else t.freeze_key(v) for t, v in zip(self.field_types, values)]
-            )
+            return self._make(self._freeze_key_fields(values))
         except StateValueError:
             raise self._culprit(values) from None
 
@@ -118,7 +126,7 @@ class TupleTypeInfo(TypeInformation):
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         return list(rows)
 
-    def _make(self, values: list[Any]) -> Any:
+    def _make(self, values: Iterable[Any]) -> Any:
         return tuple(values)
 
     def _values(self, value: Any) -> Sequence[Any]:
@@ -143,6 +151,35 @@ class TupleTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"TupleTypeInfo({', '.join(map(repr, self.field_types))})"
+
+
+def _freezing(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
+    """How so many fields are frozen, any of them None; for few of them without a loop."""
+    if len(freezes) == 2:
+        first, second = freezes
+
+        def freeze_two(values: Sequence[Any]) -> tuple[Any, ...]:
+            a, b = values
+            return None if a is None else first(a), None if b is None else second(b)
+
+        return freeze_two
+    if len(freezes) == 3:
+        first, second, third = freezes
+
+        def freeze_three(values: Sequence[Any]) -> tuple[Any, ...]:
+            a, b, c = values
+            return (
+                None if a is None else first(a),
+                None if b is None else second(b),
+                None if c is None else third(c),
+            )
+
+        return freeze_three
+
+    def freeze_all(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([None if v is None else freeze(v) for freeze, v in zip(freezes, values)])
+
+    return freeze_all
 
 
 def _error_of(freeze: Callable[[Any], Any], value: Any) -> StateValueError | None:
@@ -205,17 +242,14 @@ class RowTypeInfo(TupleTypeInfo):
         row_type = self._class
         values = value if type(value) is row_type else self._values(value)
         try:
-            return _new_tuple(
-                row_type,
-                [None if v is None else t.freeze(v) for t, v in zip(self.field_types, values)],
-            )
+            return _new_tuple(row_type, self._freeze_fields(values))
         except StateValueError:
             raise self._culprit(values) from None
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         return list(map(_new_tuple, repeat(self._class), rows))
 
-    def _make(self, values: list[Any]) -> Any:
+    def _make(self, values: Iterable[Any]) -> Any:
         return _new_tuple(self._class, values)
 
     def _values(self, value: Any) -> Sequence[Any]:
