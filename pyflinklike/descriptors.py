@@ -227,7 +227,10 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def state(self, table: Table) -> ReducingState[Any]:
         """The state over a table made for `spec`."""
-        return ReducingState(self.name, table, self.type_info, self._reduce_function.reduce)
+        declared = self._declared_function
+        # A callable is called itself: its wrapper would be one more call for each element.
+        reduce = declared.reduce if isinstance(declared, ReduceFunction) else declared
+        return ReducingState(self.name, table, self.type_info, reduce)
 
 
 class AggregatingStateDescriptor(StateDescriptor):

@@ -170,17 +170,18 @@ class FunctionCalls:
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        touched = self._metrics.touched
+        pop_due, on_timer, emit = queue.pop_due, self._function.on_timer, self.outputs.emit
+        touch, sweeping = self._metrics.touched.add, self._sweeping
         try:
-            while (timestamp := queue.pop_due(now)) is not None:
+            while (timestamp := pop_due(now)) is not None:
                 context.fired_at = timestamp
                 fired += 1
-                touched.add(scope.key)
-                for ttl in self._sweeping:
+                touch(scope.key)
+                for ttl in sweeping:
                     ttl.sweep_some()
-                results = self._function.on_timer(timestamp, context)
+                results = on_timer(timestamp, context)
                 if results is not None:
-                    self.outputs.emit(results, scope.key)
+                    emit(results, scope.key)
         except Exception as error:
             self._explain(error, "on_timer", timestamp)
             raise

@@ -81,12 +81,11 @@ class KeyedProcessOperator:
         self.event_timers = TimerQueue(TimeDomain.EVENT_TIME, self.backend)
         self.processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, self.backend)
         self._specs += [self.event_timers.table.spec, self.processing_timers.table.spec]
-        self._refused_timers = refused_timers or {}
         self.timer_service = KeyedTimerService(
             self.clock,
             self.event_timers,
             self.processing_timers,
-            self._check_timer if refused_timers else None,
+            refused_timers or {},
         )
         self.runtime_context = OperatorRuntimeContext(
             task, self.backend, self.clock, self._on_table
@@ -321,8 +320,3 @@ class KeyedProcessOperator:
             )
             raise StateValueError(msg)
         return self.key_type.freeze_key(key)
-
-    def _check_timer(self, domain: TimeDomain) -> None:
-        refusal = self._refused_timers.get(domain)
-        if refusal is not None:
-            raise refusal

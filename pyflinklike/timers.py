@@ -19,14 +19,14 @@ The contract is Flink's `InternalTimerServiceImpl`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
 import attrs
 
 from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import PyflinklikeError, StateValueError
 from pyflinklike.functions import TimerService
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
 from pyflinklike.types import Types
@@ -181,7 +181,7 @@ class KeyedTimerService(TimerService):
         clock: Of the operator.
         event_timers: Fired by the watermark.
         processing_timers: Fired by the processing time.
-        on_register: Called with the domain before a timer is registered; it may refuse.
+        refused: Domains whose timers the host cannot fire, with what a registration raises.
     """
 
     def __init__(
@@ -189,13 +189,13 @@ class KeyedTimerService(TimerService):
         clock: Clock,
         event_timers: TimerQueue,
         processing_timers: TimerQueue,
-        on_register: Callable[[TimeDomain], None] | None = None,
+        refused: Mapping[TimeDomain, PyflinklikeError],
     ) -> None:
         self._clock = clock
         self._event_timers = event_timers
         self._processing_timers = processing_timers
-        self._register_event = _registering(event_timers, on_register)
-        self._register_processing = _registering(processing_timers, on_register)
+        self._register_event = _registering(event_timers, refused)
+        self._register_processing = _registering(processing_timers, refused)
 
     def current_processing_time(self) -> int:
         """The processing time in ms; it stands still during a call."""
@@ -223,17 +223,17 @@ class KeyedTimerService(TimerService):
 
 
 def _registering(
-    queue: TimerQueue, on_register: Callable[[TimeDomain], None] | None
+    queue: TimerQueue, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Callable[[int], None]:
-    """What registers a timer in a queue, if `on_register` lets it."""
-    if on_register is None:
+    """What registers a timer in a queue, or refuses to."""
+    refusal = refused.get(queue.domain)
+    if refusal is None:
         return queue.register
 
-    def register(timestamp: int) -> None:
-        on_register(queue.domain)
-        queue.register(timestamp)
+    def refuse(_: int) -> None:
+        raise refusal
 
-    return register
+    return refuse
 
 
 def _checked(timestamp: Any) -> int:

@@ -14,7 +14,7 @@ from pyflinklike import (
 )
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.clock import Clock
-from pyflinklike.errors import StateAccessError, StateValueError, UserFunctionError
+from pyflinklike.errors import HostError, StateAccessError, StateValueError, UserFunctionError
 from pyflinklike.table import Scope
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 
@@ -550,14 +550,15 @@ def test_timers_that_were_read_fire_in_order(queue):
     assert [1, 2, 3, 4, 5] == [queue.pop_due(9) for _ in range(5)]
 
 
-def test_the_domain_of_a_timer_is_told_before_it_is_registered(queue):
-    """Whoever is told may refuse it."""
-    told = []
+def test_a_domain_whose_timers_the_host_cannot_fire_refuses_them(queue):
+    """With the host's error; the other domain's are registered."""
     other = TimerQueue(
         TimeDomain.PROCESSING_TIME,
         HashMapStateBackend().create_keyed_state_backend(Scope("k"), "tested"),
     )
-    service = KeyedTimerService(Clock(), queue, other, told.append)
-    service.register_processing_time_timer(1)
+    refused = {TimeDomain.PROCESSING_TIME: HostError("use event time")}
+    service = KeyedTimerService(Clock(), queue, other, refused)
     service.register_event_time_timer(1)
-    assert [TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME] == told
+    with pytest.raises(HostError, match="use event time"):
+        service.register_processing_time_timer(1)
+    assert (1, 0) == (queue.count(), other.count())
