@@ -141,7 +141,7 @@ SIDES = {
         Side(
             "spark_scala",
             "Spark transformWithState, Scala",
-            _W1_TO_7,
+            _W1_TO_6,
             _W1_TO_8,
             _scala,
         ),

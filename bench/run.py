@@ -37,10 +37,16 @@ Key = tuple[str, str]
 
 
 class Suite:
-    """What has been measured so far."""
+    """What has been measured so far.
 
-    def __init__(self, scale: float) -> None:
+    Args:
+        scale: Of the records and the keys.
+        raw: Where to keep the figures, after each of them; None for nowhere.
+    """
+
+    def __init__(self, scale: float, raw: Path | None) -> None:
         self.scale = scale
+        self._raw = raw
         self.results: dict[Key, Result] = {}
         self.missing: dict[Key, str] = {}
         self.failed: list[str] = []
@@ -105,8 +111,22 @@ class Suite:
             ]
             outcome = self.missing[key] = f"FAILED: {type(error).__name__}: {first[:160]}"
             self.failed.append(f"{key[0]} {key[1]}")
+        self.keep()
         took = time.monotonic() - started
         print(f"  {key[1]:<7} {key[0]:<16} {outcome} ({took:.0f} s)", file=sys.stderr, flush=True)
+
+    def keep(self) -> None:
+        """Write the raw figures."""
+        if self._raw is None:
+            return
+        raw = {
+            "results": [
+                result.to_json() | {"workload": key[1]} for key, result in self.results.items()
+            ],
+            "missing": [[*key, why] for key, why in self.missing.items()],
+            "micro": self.micro,
+        }
+        self._raw.write_text(json.dumps(raw, indent=1))
 
     def sparse(self, side: Side) -> None:
         """W8's other half: the same number of records, fewer keys in state."""
@@ -135,7 +155,7 @@ def main() -> int:
     """Run the sides asked for, print the table, keep the raw figures."""
     options = _options()
     scale = _QUICK_SCALE if options.quick else options.scale
-    suite = Suite(scale)
+    suite = Suite(scale, Path(options.json) if options.json else None)
     sides = [SIDES[name] for name in options.sides]
     started = time.monotonic()
     if options.small:
@@ -159,8 +179,7 @@ def main() -> int:
     if scale != 1:
         print(f"\nAt scale {scale}: neither the figures nor the verdicts mean anything.")
     print(f"\n{time.monotonic() - started:.0f} s in all.")
-    if options.json:
-        _keep(suite, Path(options.json))
+    suite.keep()
     if suite.failed:
         print(f"failed: {', '.join(suite.failed)}", file=sys.stderr)
     return 1 if suite.failed else 0
@@ -173,17 +192,6 @@ def _micro(scale: float) -> dict[str, float]:
         raise RuntimeError(ended.stderr)
     rates: dict[str, float] = json.loads(ended.stdout)
     return rates
-
-
-def _keep(suite: Suite, path: Path) -> None:
-    raw = {
-        "results": [
-            result.to_json() | {"workload": key[1]} for key, result in suite.results.items()
-        ],
-        "missing": [[*key, why] for key, why in suite.missing.items()],
-        "micro": suite.micro,
-    }
-    path.write_text(json.dumps(raw, indent=1))
 
 
 def _options() -> argparse.Namespace:
