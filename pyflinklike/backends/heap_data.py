@@ -2,8 +2,8 @@
 """What a heap table keeps of one key group.
 
 It is the working state of one table: it outlives the micro-batch in the worker's warm
-cache.  `SingleTable`, `ManyTable` and `HeapListTable` are the views that a function's states hold; pointing
-them at another key group is one assignment per table.
+cache.  `SingleTable`, `ManyTable` and `HeapListTable` are the views that a function's states
+hold; pointing them at another key group is one assignment per table.
 
 Changes are remembered as the set of entries touched, not as a list of
 operations: an entry updated a thousand times in a batch is logged once.

@@ -2,9 +2,10 @@
 """Tables of lists, over a dict of Python's lists.
 
 An entry's position is its index, as long as nothing was deleted.  A deleted entry leaves
-a gap, which is `MISSING`; a list never ends with one, and the gaps it begins with are cut off
-when its changes are drained: from then on it starts at a later position than 0.  Only
-TTL deletes entries one by one, and what expires is as a rule what came first.
+a gap, which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps
+it begins with are cut off: from then on it starts at a later position than 0.  Only TTL deletes
+entries one by one, and what expires is as a rule what came first.  Where an entry outlives what
+came after it, gaps would pile up behind it; a list of gaps for the most part is written anew.
 """
 
 from __future__ import annotations
@@ -150,6 +151,8 @@ class HeapListTable(ManyTable):
 
     def drain(self) -> TableChanges:
         data, starts = self._data, self._starts
+        for key in [key for key in self._dirty if self._is_sparse(key)]:
+            self._close_gaps(key)
         changes = TableChanges(self.spec, list(data.cleared))
         for key, touched in self._dirty.items():
             self._drain_touched(changes, key, sorted(touched))
@@ -171,6 +174,18 @@ class HeapListTable(ManyTable):
         changes.keys.extend(repeat(key, len(positions)))
         changes.user_keys.extend(positions)
         changes.entries.extend(map(self._get, repeat(key), positions))
+
+    def _is_sparse(self, key: Any) -> bool:
+        mine = self._entries.get(key, (MISSING,))
+        return mine[0] is not MISSING and 2 * self._gaps.get(key, 0) > len(mine)
+
+    def _close_gaps(self, key: Any) -> None:
+        """Have a list logged as one that was cleared and filled again."""
+        self._entries[key] = [entry for entry in self._entries[key] if entry is not MISSING]
+        for each in (self._starts, self._gaps, self._dirty):
+            each.pop(key, None)
+        self._appended[key] = 0
+        self._data.cleared[key] = None
 
     def _trim(self, key: Any) -> None:
         """Cut off the gaps that a list begins with."""
