@@ -137,7 +137,7 @@ class Groups:
             operator.process(*self.reader.read(batch))
             operator.fire_due_timers()
             operator.commit(store, head, None)
-            outputs = operator.take_outputs().main
+            outputs = operator.outputs.take().main
             users, totals = zip(*outputs) if outputs else ((), ())
             results.append(
                 pa.RecordBatch.from_arrays(

@@ -36,7 +36,6 @@ from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics
-from pyflinklike.outputs import Outputs
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
 from pyflinklike.stores.context import StoreContext
@@ -302,10 +301,6 @@ class KeyedProcessOperator:
             return queue.earliest()
         finally:
             self.scope.key = NO_KEY
-
-    def take_outputs(self) -> Outputs:
-        """What was yielded since the last take."""
-        return self.outputs.take()
 
     def frozen_key(self, key: Any) -> Any:
         """A key in the form that tables keep.

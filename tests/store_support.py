@@ -120,7 +120,7 @@ class Player:
     def commit(self) -> None:
         """End the micro-batch."""
         self.operator.commit(self.durable, self.durable.head, None)
-        outputs = self.operator.take_outputs()
+        outputs = self.operator.outputs.take()
         _, records = outputs.side.get(self.descriptor.changelog_tag.tag_id, ([], []))
         self.records += records
 

@@ -80,7 +80,7 @@ class Task:
         operator.fire_due_timers()
         sweep_at = operator.cleanup.sweep(self._domain, head.sweep_at if head else None)
         operator.commit(self.store, head, sweep_at=sweep_at)
-        outputs = operator.take_outputs()
+        outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
         numbers, self.user_counts = operator.take_metrics()
         self.counts = dict(zip(OperatorMetrics.names(), numbers))

@@ -532,7 +532,7 @@ def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction(store):
         operator.process(["k"] * len(values), values, [None] * len(values))
         operator.commit(store, store.head, None)
         operator.keep_warm()
-        return operator.take_outputs().main
+        return operator.outputs.take().main
 
     task(5)
     for _ in range(9):

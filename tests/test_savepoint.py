@@ -111,7 +111,7 @@ class Stream:
             advance()
             operator.commit(store, store.head, None)
             operator.keep_warm()
-            results += operator.take_outputs().main
+            results += operator.outputs.take().main
         return results
 
     def savepoint(self) -> bytes:
@@ -488,7 +488,7 @@ def test_warm_state_is_not_read_under_another_ttl(backend, before, after, tmp_pa
         operator.process(["k"], [Record("k", script)], [None])
         operator.commit(store, store.head, None)
         operator.keep_warm()
-        (found,) = operator.take_outputs().main
+        (found,) = operator.outputs.take().main
         operator.close()
         return found[-1]
 

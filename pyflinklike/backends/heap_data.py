@@ -11,14 +11,14 @@ operations: an entry updated a thousand times in a batch is logged once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
-from pyflinklike.table import MISSING, TableSpec
+from pyflinklike.table import TableSpec
 
-__all__ = ["HeapTableData", "missing_for"]
+__all__ = ["HeapTableData"]
 
 
 @attrs.define
@@ -55,8 +55,3 @@ class HeapTableData:
     appended: dict[Any, int] = attrs.field(factory=dict)
     starts: dict[Any, int] = attrs.field(factory=dict)
     gaps: dict[Any, int] = attrs.field(factory=dict)
-
-
-def missing_for(keys: Iterable[Any]) -> list[Any]:
-    """As many `MISSING` as there are keys."""
-    return [MISSING] * len(keys)  # type: ignore[arg-type]

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap_data import HeapTableData, missing_for
+from pyflinklike.backends.heap_data import HeapTableData
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["SingleTable"]
@@ -92,7 +92,7 @@ class SingleTable:
     def drain(self) -> TableChanges:
         keys = list(self._dirty)
         self._dirty.clear()
-        entries = list(map(self._entries.get, keys, missing_for(keys)))
+        entries = list(map(self._entries.get, keys, repeat(MISSING)))
         return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
 
     def contents(self) -> TableChanges:

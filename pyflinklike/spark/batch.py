@@ -93,7 +93,7 @@ class _BatchRunner:
         return self._outputs()
 
     def _outputs(self) -> list[pa.RecordBatch]:
-        outputs = self.operator.take_outputs()
+        outputs = self.operator.outputs.take()
         return [self._arrange(number, batch) for number, batch in self._encode(outputs)]
 
 

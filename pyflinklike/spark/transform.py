@@ -272,7 +272,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._wake(_wake_of(head), _wake_of(committed), expired_timer)
 
     def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
-        outputs = operator.take_outputs()
+        outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
         results: list[_Result] = [
             (number, to_payload(batch), None, None) for number, batch in self._encode(outputs)
