@@ -28,7 +28,10 @@ from typing import Any
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 
-__all__ = ["decode_first", "decode_key", "encode_key"]
+__all__ = ["MAX_INT", "decode_first", "decode_key", "encode_key"]
+
+MAX_INT = (1 << 8 * 255) - 1
+"""The largest int that can be a key, and minus the smallest."""
 
 _NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
 _INT_ZERO = 0x14

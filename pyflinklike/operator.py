@@ -34,6 +34,7 @@ from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
 from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.log_chain import joined
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
@@ -164,13 +165,22 @@ class KeyedProcessOperator:
 
     # Key groups
 
-    def check_store(self, store: GroupStore) -> None:
+    def where(self, index: int) -> str:
+        """What messages call a key group."""
+        return self._log.where(index)
+
+    def check_store(self, store: GroupStore, index: int) -> None:
         """See that a key group was written under these settings, and note them if it is new.
 
+        Args:
+            store: The host's, of that group.
+            index: Of the group.
+
         Raises:
+            CorruptStateError: Its head is damaged.
             IncompatibleStateError: It was written under another `max_parallelism`.
         """
-        self._log.check(store)
+        self._log.check(store, self.where(index))
 
     def load(self, store: GroupStore, head: Head | None, index: int) -> None:
         """Make a key group the current one, brought up to its head.
@@ -188,13 +198,22 @@ class KeyedProcessOperator:
         self.enter(group)
         return group
 
-    def begin(self, snapshot: Segment, index: int) -> None:
-        """Make what a savepoint holds of a key group the current one; the commit writes it anew.
+    def begin(self, store: GroupStore, head: Head | None, snapshot: Segment, index: int) -> None:
+        """Add what a savepoint holds of a key group, and make it the current one.
+
+        A savepoint may hold a group in several snapshots, of which no entry is in two.  The
+        commit writes the group anew.
+
+        Args:
+            store: The host's, of that group.
+            head: Read from the store; None but where another snapshot of the group was before.
+            snapshot: One of them.
+            index: Of the group.
 
         Raises:
             IncompatibleStateError: A state was written under another declaration.
         """
-        group = KeyGroup(index)
+        group = self._log.load(store, head, self.backend.take_warm(index) or KeyGroup(index))
         group.read(snapshot, f"savepoint, key group {index}")
         group.rewrite = True
         self.enter(group)
@@ -255,7 +274,8 @@ class KeyedProcessOperator:
         assert self._group is not None
         contents = [self.cleanup.without_expired(each) for each in self.backend.contents()]
         copy = KeyGroup(self._group.index, pending=self._group.pending)
-        return self._log.snapshot(copy, [each for each in contents if len(each)]).to_bytes()
+        segments = self._log.snapshot(copy, [each for each in contents if len(each)])
+        return joined(segments).to_bytes()
 
     def _wants(self, tag_id: str) -> bool:
         return self.side_outputs_read is None or tag_id in self.side_outputs_read

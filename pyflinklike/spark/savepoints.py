@@ -9,6 +9,7 @@ of a new query, which Spark hands to `handleInitialState` in its first batch.
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -94,7 +95,7 @@ def read_savepoint(
         blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
     logs = {}
     for group_id, segments in blobs.items():
-        head = Head.from_bytes(segments.pop(HEAD_AT, b""))
+        head = Head.from_bytes(segments.pop(HEAD_AT, b""), f"{place}, Spark key {group_id}")
         where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
         logs[where] = read_log(head, segments, where)
     return merge(logs)
@@ -138,16 +139,17 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     max_parallelism = plan.task.max_parallelism
     groups = regrouped(snapshot, plan.key_type, group_of, max_parallelism, "savepoint")
     refused = plan.time_mode.refused_timers()
-    for domain in timer_domains(groups.values()) & refused.keys():
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
     if not groups:
         return None
     ids = group_ids(plan.task.max_parallelism)
+    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     table = pa.table(
         {
-            KEY_GROUP: pa.array([ids[group] for group in groups], pa.int32()),
-            "payload": pa.array([each.to_bytes() for each in groups.values()], pa.binary()),
+            KEY_GROUP: pa.array([group_id for group_id, _ in rows], pa.int32()),
+            "payload": pa.array([payload for _, payload in rows], pa.binary()),
         }
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")

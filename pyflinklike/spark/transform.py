@@ -132,7 +132,7 @@ class KeyGroupProcessor(StatefulProcessor):
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
         if not packed[0][2]:
-            self._opened().check_store(self._store)
+            self._opened().check_store(self._store, self._index_of(key))
             packed = packed[1:]
         if not packed:
             return self._results([])
@@ -238,7 +238,7 @@ class KeyGroupProcessor(StatefulProcessor):
         expired_timer: int | None,
     ) -> list[_Result]:
         plan = self._plan
-        head = self._store.read_head()
+        head = self._store.read_head(operator.where(index))
         operator.load(self._store, head, index)
         operator.fire_due_timers()
         if records is not None:
@@ -253,10 +253,9 @@ class KeyGroupProcessor(StatefulProcessor):
 
     @without_collection
     def _begin(self, operator: KeyedProcessOperator, index: int, snapshot: Segment) -> None:
-        if self._store.read_head() is not None:
-            return  # what the checkpoint holds is newer than any savepoint
-        operator.begin(snapshot, index)
-        self._commit(operator, None, None)
+        head = self._store.read_head(operator.where(index))
+        operator.begin(self._store, head, snapshot, index)
+        self._commit(operator, head, None)
         operator.metrics.take()  # the first batch tells of its own work
         operator.keep_warm()
 

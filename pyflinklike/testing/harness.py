@@ -19,8 +19,9 @@ from typing import Any
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.changelog import encode_entries, read_segment
+from pyflinklike.changelog import read_segment
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.entries import encode_entries
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -210,7 +211,8 @@ class KeyedProcessHarness:
             StateAccessError: The function has not declared such a state.
         """
         key_type = self._operator.key_type
-        return sum(len(encode_entries(each, key_type)) for each in self._contents(name))
+        contents = self._contents(name)
+        return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
         operator = self._running()

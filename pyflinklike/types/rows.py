@@ -66,6 +66,11 @@ class TupleTypeInfo(TypeInformation):
         return self._is_identity
 
     @property
+    def is_pickled(self) -> bool:
+        """Whether a field is."""
+        return any(part.is_pickled for part in self.field_types)
+
+    @property
     def signature(self) -> str:
         """The signatures of the fields."""
         return f"TupleTypeInfo({', '.join(part.signature for part in self.field_types)})"
