@@ -26,6 +26,7 @@ from pyflinklike.call_context import CallContext
 from pyflinklike.changelog import Segment
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
+    DeclarationValueError,
     PyflinklikeError,
     StateValueError,
 )
@@ -37,6 +38,7 @@ from pyflinklike.key_group import KeyGroup
 from pyflinklike.log_chain import joined
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics
+from pyflinklike.pickle_switch import ALLOW_PICKLE, check_pickled
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
 from pyflinklike.stores.context import StoreContext
@@ -58,6 +60,10 @@ class KeyedProcessOperator:
         task: Which task this is.
         owner: Names this operator of this query, whose working state is its own.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationValueError: It may not, and keys or the backend's files would have to be.
     """
 
     def __init__(
@@ -68,7 +74,12 @@ class KeyedProcessOperator:
         task: TaskInfo,
         owner: str,
         refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+        *,
+        allow_pickle: bool = True,
     ) -> None:
+        self._allow_pickle = allow_pickle
+        if not allow_pickle:
+            check_pickled(f"operator {task.name!r}, keys", key_type)
         self.function = function
         self.key_type = key_type
         self.clock = Clock()
@@ -76,6 +87,14 @@ class KeyedProcessOperator:
         self.side_outputs_read: Collection[str] | None = None
         """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
+        if not allow_pickle and self.backend.is_persistent:
+            self.backend.close()
+            msg = (
+                f"operator {task.name!r}: nothing is unpickled where allow_pickle is False or "
+                f"{ALLOW_PICKLE} is 0, got {state_backend!r}, whose local files hold pickles; use "
+                "HashMapStateBackend()"
+            )
+            raise DeclarationValueError(msg)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
         self.event_timers = TimerQueue(TimeDomain.EVENT_TIME, self.backend)
@@ -284,6 +303,8 @@ class KeyedProcessOperator:
         return {} if self._group is None else {self._group.index: self._group.next_sequence}
 
     def _on_table(self, spec: TableSpec) -> None:
+        if not self._allow_pickle:
+            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
         self._specs.append(spec)
         if self._group is not None:
             self._restore(spec)

@@ -18,8 +18,9 @@ from pyflinklike.changelog import MAX_BYTES, Declaration, Section, Segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.group_store import Head
 from pyflinklike.log_chain import chained
+from pyflinklike.types.signature import type_of
 
-__all__ = ["merge", "read_log", "refuse_shared", "sections_of"]
+__all__ = ["merge", "read_log", "refuse_pickles", "refuse_shared", "sections_of"]
 
 
 def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segment]:
@@ -78,6 +79,29 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
             merged.declarations.setdefault(table_id, declaration).check(declaration)
             merged.sections.append((table_id, section.payload))
     return merged.to_bytes(limit)
+
+
+def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
+    """Refuse logs in which a state is, or could be, pickled.
+
+    Args:
+        logs: Of each group, by what messages call the group.
+
+    Raises:
+        IncompatibleStateError: One is, or has a type that is none of `Types`.
+    """
+    for where, log in logs.items():
+        for section in sections_of(log, where):
+            declaration = section.declaration
+            types = (declaration.key, declaration.user_key, declaration.value)
+            pickled = [each for each in types if each and type_of(each).is_pickled]
+            if pickled:
+                msg = (
+                    f"{where}: a savepoint without pickles is asked for, got state "
+                    f"{declaration.name!r} of {pickled[0]}; pass allow_pickle=True if whoever "
+                    "wrote the checkpoint may run code where the savepoint is restored"
+                )
+                raise IncompatibleStateError(msg)
 
 
 def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:

@@ -61,6 +61,7 @@ LAYERS = [
             "state_cleanup",
             "group_store",
             "log_chain",
+            "pickle_switch",
             "group_log",
             "savepoint",
             "regrouping",

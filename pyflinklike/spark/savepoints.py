@@ -20,8 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.changelog import read_segment
 from pyflinklike.errors import HostError
 from pyflinklike.group_store import Head
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import regrouped, timer_domains
-from pyflinklike.savepoint import merge, read_log
+from pyflinklike.savepoint import merge, read_log, refuse_pickles
 from pyflinklike.spark.batch_time import with_batch_time
 from pyflinklike.spark.group_ids import group_ids, index_of
 from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
@@ -38,6 +39,7 @@ def read_savepoint(
     *,
     batch_id: int | None = None,
     operator_id: int = 0,
+    allow_pickle: bool = True,
 ) -> bytes:
     """The state of a streaming query, as `KeyedProcessHarness.snapshot` gives it.
 
@@ -50,6 +52,8 @@ def read_savepoint(
             (`spark.sql.streaming.minBatchesToRetain`); the last committed by default.
         operator_id: Which stateful operator of the query, counted from its sources;
             0 where there is one.
+        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but
+            whoever restores the savepoint, and declares such a state, will.
 
     Returns:
         The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
@@ -57,9 +61,11 @@ def read_savepoint(
 
     Raises:
         CorruptStateError: A key group's log is damaged or not whole.
+        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
         HostError: Spark cannot read the checkpoint, it has no such batch, or the operator is
             not pyflinklike's; or the savepoint would be larger than 2 GiB.
     """
+    allow_pickle = pickle_allowed(allow_pickle)
     location = os.fspath(checkpoint_location)
     place = f"checkpoint {location!r}, operator {operator_id}"
     try:
@@ -98,6 +104,8 @@ def read_savepoint(
         head = Head.from_bytes(segments.pop(HEAD_AT, b""), f"{place}, Spark key {group_id}")
         where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
         logs[where] = read_log(head, segments, where)
+    if not allow_pickle:
+        refuse_pickles(logs)
     return merge(logs)
 
 

@@ -35,6 +35,7 @@ from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch_time import BATCH_TIME
 from pyflinklike.spark.collection import without_collection
@@ -99,6 +100,7 @@ class Plan:
         time_mode: Of the query.
         reader: Takes records out of payloads.
         layout: Of the outputs.
+        allow_pickle: Whether state may be unpickled.
         plan_id: Tells this query's working state from another's in the same worker.
     """
 
@@ -109,6 +111,7 @@ class Plan:
     time_mode: TimeMode
     reader: RecordReader
     layout: OutputLayout
+    allow_pickle: bool
     plan_id: str
 
 
@@ -194,6 +197,8 @@ class KeyGroupProcessor(StatefulProcessor):
                 task,
                 f"{plan.plan_id}/{task.index}",
                 plan.time_mode.refused_timers(),
+                # A worker's environment may refuse what the driver's did not.
+                allow_pickle=pickle_allowed(plan.allow_pickle),
             )
             operator.side_outputs_read = plan.layout.sides
             operator.open()

@@ -32,6 +32,7 @@ from pyflinklike.errors import (
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.table import GROUP_KEY, TableChanges
@@ -55,9 +56,11 @@ class KeyedProcessHarness:
         key_type: Of the keys; by default any str, number, date or tuple of these.
             A restored harness without one takes the keys of any snapshot.
         job_parameters: For `get_job_parameter`.
+        allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: Pickled state is declared, which `allow_pickle` refuses.
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 
@@ -70,6 +73,7 @@ class KeyedProcessHarness:
         max_parallelism: int = 128,
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = True,
     ) -> None:
         _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
         _check_kind(key_selector, Callable, "key_selector should be a callable function")
@@ -93,6 +97,7 @@ class KeyedProcessHarness:
             key_type,
             task,
             f"harness-{uuid.uuid4()}",
+            allow_pickle=pickle_allowed(allow_pickle),
         )
         self._freeze_key = key_type.freeze_key
         self._group = KeyGroup(0)
