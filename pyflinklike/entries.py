@@ -32,6 +32,7 @@ __all__ = [
     "HAS_OPERATIONS",
     "HAS_STAMPS",
     "LONG",
+    "MAX_ENTRY",
     "PREFIX",
     "PUT",
     "divided_batch",
@@ -46,7 +47,7 @@ PUT, DELETE, CLEAR = 0, 1, 2
 """What the column `operation` says of a row; of an entry, whether it is deleted."""
 
 LONG = Types.LONG()
-_MAX_ENTRY = MAX_BYTES - 1024 * 1024
+MAX_ENTRY = MAX_BYTES - 1024 * 1024
 """What else is in a segment is less than that."""
 _FEW = 1024
 _PROBED = 16
@@ -54,7 +55,10 @@ _UNWRITABLE = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueE
 
 
 def encode_entries(
-    changes: TableChanges, key_type: TypeInformation, limit: int = SEGMENT_BYTES
+    changes: TableChanges,
+    key_type: TypeInformation,
+    limit: int = SEGMENT_BYTES,
+    largest: int = MAX_ENTRY,
 ) -> list[bytes]:
     """The payloads of one or more sections, which hold the changes in their order.
 
@@ -62,6 +66,7 @@ def encode_entries(
         changes: Of one table.
         key_type: Of the keys.
         limit: How many bytes a payload may have; that of a single entry may have more.
+        largest: How many bytes a single entry may have.
 
     Raises:
         IncompatibleStateError: An entry cannot be written as the state's type.
@@ -71,7 +76,7 @@ def encode_entries(
     count, start = len(changes), 0
     step = _first_step(changes, key_type, limit)
     while start < count or not payloads:
-        payload = _encoded(_rows(changes, start, start + step), key_type, limit)
+        payload = _encoded(_rows(changes, start, start + step), key_type, limit, largest)
         if payload is None:
             step = min(step, count - start) // 2
             continue
@@ -117,7 +122,9 @@ def _rows(changes: TableChanges, start: int, end: int) -> TableChanges:
     )
 
 
-def _encoded(changes: TableChanges, key_type: TypeInformation, limit: int) -> bytes | None:
+def _encoded(
+    changes: TableChanges, key_type: TypeInformation, limit: int, largest: int
+) -> bytes | None:
     """The payload of a section; None where several changes are too much for one."""
     spec, several = changes.spec, len(changes) > 1
     try:
@@ -125,7 +132,7 @@ def _encoded(changes: TableChanges, key_type: TypeInformation, limit: int) -> by
         size = sum(column.nbytes for column in columns)
         if several and size > limit:
             return None
-        if size <= _MAX_ENTRY:
+        if size <= largest:
             schema = schema_of(spec, key_type, flags)
             return encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     except _UNWRITABLE as error:
@@ -137,7 +144,7 @@ def _encoded(changes: TableChanges, key_type: TypeInformation, limit: int) -> by
         )
         raise IncompatibleStateError(msg) from error
     msg = (
-        f"state {spec.name!r}: one entry may take {_MAX_ENTRY:,} bytes at most, got {size:,}; "
+        f"state {spec.name!r}: one entry may take {largest:,} bytes at most, got {size:,}; "
         "divide it into several, for example the elements of a list or the entries of a map"
     )
     raise StateValueError(msg)
