@@ -206,7 +206,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     for row in rows:
         store = stores[row["__key_group"]]
         if row["sequence"] == HEAD_AT:
-            store.head = Head.from_bytes(row["blob"])
+            store.head = Head.from_bytes(row["blob"], "bench")
         else:
             store.segments[row["sequence"]] = row["blob"]
     operator = KeyedProcessOperator(

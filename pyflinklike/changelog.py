@@ -2,8 +2,9 @@
 """Segments: what changed in a key group, as bytes, and back.
 
 The durable form of a key group is a sequence of segments.  Each holds the final
-state of the entries that one commit changed; a snapshot segment holds every
-entry.  Replaying them in order gives the working state.
+state of entries that one commit changed; a snapshot holds every entry.  Replaying
+them in order gives the working state.  A commit, or a snapshot, that is too large for one
+segment is several, each made from the one before.
 
 A segment is a fixed header and a body of sections:
 
@@ -11,16 +12,12 @@ A segment is a fixed header and a body of sections:
              nonce (16 bytes), length of the plain body, CRC-32 of all the rest
     section  kind, table id, number of bytes, then
              DECLARE  what the table is, as JSON: once per table and lineage
-             ENTRIES  one Arrow record-batch message with the columns
-                      key, [user_key], [value], [stamp], [operation]
+             ENTRIES  as `pyflinklike.entries` writes them
 
-The schema of the batches follows from the declaration, so the common small
-segment repeats no schema.  A column that would say nothing is left out: user
-keys of single entries, keys where entries belong to the group, stamps without TTL,
-operations where all are puts.  A body large enough to gain is compressed with LZ4.
+A body that gains by it is compressed with LZ4; then the CRC-32 of the plain body is in front
+of it, for LZ4 does not tell when there is less than the header says.
 
-Every entry is data: reading a segment runs no code of its choosing.  Only a
-state declared with `Types.PICKLED_BYTE_ARRAY()` unpickles its own values.
+What is read may be anything: every length is compared with what is there before it is used.
 """
 
 from __future__ import annotations
@@ -28,47 +25,49 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
-from operator import is_
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import attrs
 import pyarrow as pa
 
-from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.table import GROUP_KEY, MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.decoding import RESTORE_ADVICE, decoding
+from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.table import RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.types import TypeInformation
 
 __all__ = [
-    "CLEAR",
-    "DELETE",
+    "FORMAT_VERSION",
+    "MAX_BYTES",
+    "SEGMENT_BYTES",
     "Declaration",
     "Section",
     "Segment",
-    "decode_entries",
-    "encode_batch",
-    "encode_entries",
-    "read_batch",
+    "check_version",
     "read_segment",
+    "total",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+"""How large the plain body of a segment gets where several entries are in it.
+
+Spark's state store holds a segment as one value, which the JVM has in memory several times
+while it is carried; at 2 GiB its arrays, Arrow's columns and protobuf end.
+"""
+MAX_BYTES = 0x7E000000
+"""How large it may get at all: LZ4 takes no more, and the JVM little more."""
 
 _MAGIC = b"PFL"
 _HEADER = struct.Struct("<3sBB16s16sI")
 _CHECKSUM = struct.Struct("<I")
 _BODY_AT = _HEADER.size + _CHECKSUM.size
-_SECTION = struct.Struct("<BHI")
+_SECTION = struct.Struct("<BII")
 _DECLARE, _ENTRIES = 0, 1
 _COMPRESSED = 1
 _COMPRESS_FROM = 16 * 1024
-
-_HAS_STAMPS, _HAS_OPERATIONS = 1, 2
-_PUT, DELETE, CLEAR = 0, 1, 2
-"""What the column `operation` says of a row; of an entry, whether it is deleted."""
-
-_LONG = Types.LONG()
+_MAX_RATIO = 255
+"""LZ4 makes no more than so many bytes of one."""
 
 
 @attrs.frozen
@@ -103,6 +102,21 @@ class Declaration:
             value=spec.value_type.signature if spec.value_type else "",
         )
 
+    @classmethod
+    def from_json(cls, text: bytes) -> Declaration:
+        """The declaration that a segment holds.
+
+        Raises:
+            ValueError, TypeError: It holds something else.
+        """
+        fields = json.loads(text)
+        declaration = cls(**fields)
+        if not all(isinstance(field, str) for field in fields.values()):
+            msg = f"a declaration of other things than text, {fields}"
+            raise ValueError(msg)
+        Shape(declaration.shape)
+        return declaration
+
     @property
     def per_group(self) -> bool:
         """Whether the entries belong to the key group and not to a key."""
@@ -133,10 +147,12 @@ class Section:
     Args:
         declaration: Of the table.
         payload: Flags, then an Arrow record-batch message.
+        place: Which segment of which group, for messages.
     """
 
     declaration: Declaration
     payload: bytes
+    place: str = attrs.field(default="", eq=False)
 
 
 @attrs.define
@@ -155,21 +171,41 @@ class Segment:
     declarations: dict[int, Declaration] = attrs.field(factory=dict)
     sections: list[tuple[int, bytes]] = attrs.field(factory=list)
 
-    def to_bytes(self) -> bytes:
-        """The segment as it is stored."""
-        body = bytearray()
+    def to_bytes(self, limit: int = MAX_BYTES) -> bytes:
+        """The segment as it is stored.
+
+        Args:
+            limit: How many bytes its plain body may have.
+
+        Raises:
+            HostError: It has more.
+        """
+        parts = list(self._parts())
+        size = sum(map(len, parts))
+        if size > limit:
+            msg = (
+                f"a savepoint or segment is one value in memory and may have {limit:,} bytes at "
+                f"most, got {size:,}; go on from the checkpoint itself"
+            )
+            raise HostError(msg)
+        body = b"".join(parts)
+        flags, stored = 0, body
+        if len(body) >= _COMPRESS_FROM:
+            packed: bytes = pa.compress(body, codec="lz4_raw", asbytes=True)
+            if len(packed) + _CHECKSUM.size < len(body):
+                flags, stored = _COMPRESSED, _CHECKSUM.pack(zlib.crc32(body)) + packed
+        parent = self.parent or bytes(16)
+        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, flags, self.nonce, parent, len(body))
+        return b"".join((head, _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))), stored))
+
+    def _parts(self) -> Iterator[bytes]:
         for table_id, declaration in self.declarations.items():
             payload = json.dumps(attrs.asdict(declaration), separators=(",", ":")).encode()
-            body += _SECTION.pack(_DECLARE, table_id, len(payload)) + payload
+            yield _SECTION.pack(_DECLARE, table_id, len(payload))
+            yield payload
         for table_id, payload in self.sections:
-            body += _SECTION.pack(_ENTRIES, table_id, len(payload)) + payload
-        plain_size, flags, stored = len(body), 0, bytes(body)
-        if plain_size >= _COMPRESS_FROM:
-            flags = _COMPRESSED
-            stored = pa.compress(stored, codec="lz4_raw", asbytes=True)
-        parent = self.parent or bytes(16)
-        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, flags, self.nonce, parent, plain_size)
-        return head + _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))) + stored
+            yield _SECTION.pack(_ENTRIES, table_id, len(payload))
+            yield payload
 
 
 def read_segment(blob: bytes, where: str) -> Segment:
@@ -184,179 +220,68 @@ def read_segment(blob: bytes, where: str) -> Segment:
     """
     if len(blob) < _BODY_AT or blob[:3] != _MAGIC:
         msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
-        raise CorruptStateError(f"{msg}; {_RESTORE_ADVICE}")
+        raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
     _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
+    check_version(version, where)
+    stored = blob[_BODY_AT:]
+    (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
+    found = zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size]))
+    if found != checksum:
+        msg = f"{where}: the checksum of a segment must be {checksum:#x}, got {found:#x}"
+        raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
+    segment = Segment(nonce, b"" if parent == bytes(16) else parent)
+    with decoding(where, "a segment must consist of a header and whole sections"):
+        _read_sections(_plain(stored, flags, size), segment)
+    return segment
+
+
+def check_version(version: int, where: str) -> None:
+    """Refuse what another version of the format wrote.
+
+    Raises:
+        CorruptStateError: It did.
+    """
     if version != FORMAT_VERSION:
         msg = (
             f"{where}: this version of pyflinklike reads state format {FORMAT_VERSION}, "
             f"got format {version}; run the version that wrote it"
         )
         raise CorruptStateError(msg)
-    body = blob[_BODY_AT:]
-    (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
-    found = zlib.crc32(body, zlib.crc32(blob[: _HEADER.size]))
-    if found != checksum:
-        msg = f"{where}: the checksum of a segment must be {checksum:#x}, got {found:#x}"
-        raise CorruptStateError(f"{msg}; {_RESTORE_ADVICE}")
-    if flags & _COMPRESSED:
-        body = pa.decompress(body, decompressed_size=size, codec="lz4_raw", asbytes=True)
-    segment = Segment(nonce, b"" if parent == bytes(16) else parent)
+
+
+def _plain(stored: bytes, flags: int, size: int) -> bytes:
+    """The plain body, of just so many bytes."""
+    if flags & ~_COMPRESSED:
+        msg = f"flags {flags:#x}"
+        raise ValueError(msg)
+    body, checksum = stored, None
+    if flags:
+        (checksum,) = _CHECKSUM.unpack_from(stored)
+        packed = memoryview(stored)[_CHECKSUM.size :]
+        if size > _MAX_RATIO * len(packed):
+            msg = f"{len(packed)} bytes that would be {size} decompressed"
+            raise ValueError(msg)
+        body = pa.decompress(packed, decompressed_size=size, codec="lz4_raw", asbytes=True)
+    if len(body) != size or (flags and zlib.crc32(body) != checksum):
+        msg = f"a body that is not the {size} bytes that were written"
+        raise ValueError(msg)
+    return body
+
+
+def _read_sections(body: bytes, segment: Segment) -> None:
     at = 0
-    while at < size:
+    while at < len(body):
         kind, table_id, length = _SECTION.unpack_from(body, at)
         at += _SECTION.size
         payload = body[at : at + length]
+        if len(payload) != length or kind not in (_DECLARE, _ENTRIES):
+            msg = f"a section of kind {kind} with {len(payload)} of {length} bytes"
+            raise ValueError(msg)
         at += length
         if kind == _DECLARE:
-            segment.declarations[table_id] = Declaration(**json.loads(payload))
+            segment.declarations[table_id] = Declaration.from_json(payload)
         else:
             segment.sections.append((table_id, payload))
-    return segment
-
-
-_RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
-
-
-def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
-    """The payload of a section.
-
-    Raises:
-        IncompatibleStateError: An entry cannot be written as the state's type.
-    """
-    spec = changes.spec
-    keys, user_keys, entries = changes.keys, changes.user_keys, changes.entries
-    operations = None
-    if changes.cleared or MISSING in entries:
-        cleared = len(changes.cleared)
-        operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
-        keys = changes.cleared + keys
-        user_keys = [None] * cleared + user_keys
-        if spec.value_type is not None or spec.stamped:
-            blank = (None, None) if spec.stamped else None
-            entries = [blank] * cleared
-            entries += [blank if entry is MISSING else entry for entry in changes.entries]
-    flags = _HAS_STAMPS if spec.stamped else 0
-    flags |= _HAS_OPERATIONS if operations is not None else 0
-    schema = _schema(spec, key_type, flags)
-    try:
-        columns = [] if spec.per_group else [key_type.to_arrow(keys)]
-        if spec.shape is not Shape.SINGLE:
-            columns.append((spec.user_key_type or _LONG).to_arrow(user_keys))
-        if spec.value_type is not None:
-            values = [entry[1] for entry in entries] if spec.stamped else entries
-            columns.append(spec.value_type.to_arrow(values))
-        if spec.stamped:
-            columns.append(pa.array([entry[0] for entry in entries], pa.int64()))
-        if operations is not None:
-            buffers = [None, pa.py_buffer(operations)]
-            columns.append(pa.Array.from_buffers(pa.int8(), len(operations), buffers))
-        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-    except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
-        msg = (
-            f"state {spec.name!r}: its keys and values must be writable as "
-            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {error}"
-        )
-        raise IncompatibleStateError(msg) from error
-    return encode_batch(batch)
-
-
-def encode_batch(batch: pa.RecordBatch) -> bytes:
-    """The payload of a section with these columns."""
-    names = batch.schema.names
-    flags = _HAS_STAMPS if "stamp" in names else 0
-    flags |= _HAS_OPERATIONS if "operation" in names else 0
-    payload: bytes = batch.serialize().to_pybytes()
-    return bytes((flags,)) + payload
-
-
-def read_batch(
-    section: Section, spec: TableSpec, key_type: TypeInformation, where: str
-) -> pa.RecordBatch:
-    """The columns of a section.
-
-    Args:
-        section: As read from a segment.
-        spec: Of its table; whether it is stamped plays no part.
-        key_type: Of the keys.
-        where: Which group, for messages.
-
-    Raises:
-        CorruptStateError: The payload is not a record batch of these types.
-    """
-    flags = section.payload[0]
-    try:
-        message = pa.ipc.read_message(pa.py_buffer(section.payload)[1:])
-        return pa.ipc.read_record_batch(message, _schema(spec, key_type, flags))
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{where}: state {spec.name!r} must be an Arrow batch, got {error}; {_RESTORE_ADVICE}"
-        raise CorruptStateError(msg) from error
-
-
-def decode_entries(
-    section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
-) -> TableChanges:
-    """The changes in a section, in the form the program now declares.
-
-    Args:
-        section: As read from a segment.
-        spec: The program's; its declaration must have been checked.
-        key_type: Of the operator's keys.
-        stamp: For entries written before TTL was switched on, in ms.
-        where: Which group, for messages.
-
-    Raises:
-        CorruptStateError: The payload is not a record batch of the declared types.
-    """
-    flags = section.payload[0]
-    batch = read_batch(section, spec, key_type, where)
-    columns = iter(batch.columns)
-    rows = batch.num_rows
-    keys = [GROUP_KEY] * rows if spec.per_group else key_type.from_arrow(next(columns))
-    user_keys: list[Any] = [None] * rows
-    if spec.shape is not Shape.SINGLE:
-        user_keys = (spec.user_key_type or _LONG).from_arrow(next(columns))
-    entries: list[Any] = [None] * rows
-    if spec.value_type is not None:
-        entries = spec.value_type.from_arrow(next(columns))
-    stamps: Sequence[Any] = next(columns).to_pylist() if flags & _HAS_STAMPS else [stamp] * rows
-    if spec.stamped:
-        entries = list(zip(stamps, entries))
-    if not flags & _HAS_OPERATIONS:
-        return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
-    operations = next(columns).to_pylist()
-    cleared = operations.count(CLEAR)
-    return TableChanges(
-        spec,
-        cleared=keys[:cleared],
-        keys=keys[cleared:],
-        user_keys=user_keys[cleared:],
-        entries=[
-            MISSING if operation == DELETE else entry
-            for operation, entry in zip(operations[cleared:], entries[cleared:])
-        ],
-    )
-
-
-def has_stamps(section: Section) -> bool:
-    """Whether the entries of a section were written under a TTL."""
-    return bool(section.payload[0] & _HAS_STAMPS)
-
-
-def _schema(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Schema:
-    return pa.schema(list(_fields(spec, key_type, flags)))
-
-
-def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
-    if not spec.per_group:
-        yield pa.field("key", key_type.arrow_type)
-    if spec.shape is not Shape.SINGLE:
-        yield pa.field("user_key", (spec.user_key_type or _LONG).arrow_type)
-    if spec.value_type is not None:
-        yield pa.field("value", spec.value_type.arrow_type)
-    if flags & _HAS_STAMPS:
-        yield pa.field("stamp", pa.int64())
-    if flags & _HAS_OPERATIONS:
-        yield pa.field("operation", pa.int8())
 
 
 def total(changes: Iterable[TableChanges]) -> int:

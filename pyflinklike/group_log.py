@@ -22,26 +22,27 @@ cleanup of expired entries allows.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Protocol
 
 import attrs
 
 from pyflinklike.changelog import (
+    SEGMENT_BYTES,
     Declaration,
+    Section,
     Segment,
-    decode_entries,
-    encode_entries,
-    has_stamps,
-    read_segment,
     total,
 )
-from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.entries import encode_entries
+from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.log_chain import chained, divided, read_one
 from pyflinklike.operator_metrics import OperatorMetrics
-from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, TableChanges, TableSpec
+from pyflinklike.stored_entries import decode_entries, has_stamps
+from pyflinklike.table import KeyedStateBackend, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog", "LogCleanup"]
@@ -73,6 +74,7 @@ class KeyGroupLog:
         operator: Name of the operator, for messages.
         cleanup: Of the operator's states.
         metrics: Count loads and commits.
+        segment_bytes: How large a segment may get where several entries are in it.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class KeyGroupLog:
         operator: str,
         cleanup: LogCleanup,
         metrics: OperatorMetrics,
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self._backend = backend
         self._key_type = key_type
@@ -90,6 +93,7 @@ class KeyGroupLog:
         self._operator = operator
         self._cleanup = cleanup
         self._metrics = metrics
+        self._segment_bytes = segment_bytes
 
     def load(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
         """Bring working state up to the head.
@@ -119,21 +123,29 @@ class KeyGroupLog:
         else:
             metrics.cold_loads += bool(head.nonce)
             group = KeyGroup(group.index)
-            for sequence in range(head.first_sequence, head.next_sequence):
-                group.read(self._segment(store, group.index, sequence), self._where(group.index))
+            self._read(store, range(head.first_sequence, head.next_sequence), head, group)
         group.next_sequence = head.next_sequence
-        if group.nonce != head.nonce:
-            msg = f"{self._where(group.index)}: the last segment must be the head's, got another"
-            raise CorruptStateError(msg)
         return group
 
-    def check(self, store: GroupStore) -> None:
+    def _read(self, store: GroupStore, sequences: range, head: Head, group: KeyGroup) -> None:
+        where = self.where(group.index)
+        for place, segment in chained(
+            store.read_segment, sequences, group.nonce, head.nonce, where
+        ):
+            group.read(segment, place)
+
+    def check(self, store: GroupStore, where: str) -> None:
         """See that a group was written under this `max_parallelism`, and note it if it is new.
 
+        Args:
+            store: Of the group.
+            where: What messages call the group.
+
         Raises:
+            CorruptStateError: Its head is damaged.
             IncompatibleStateError: It was written under another.
         """
-        head = store.read_head()
+        head = store.read_head(where)
         if head is None:
             store.write_head(self._blank_head())
         else:
@@ -155,26 +167,14 @@ class KeyGroupLog:
     def _catch_up(self, store: GroupStore, head: Head, group: KeyGroup) -> bool:
         if not group.nonce or not head.first_sequence < group.next_sequence < head.next_sequence:
             return False
-        first = self._segment(store, group.index, group.next_sequence)
+        first = read_one(store.read_segment, group.next_sequence, self.where(group.index))
         if first.parent != group.nonce:
             return False
-        where = self._where(group.index)
-        group.read(first, where)
-        for sequence in range(group.next_sequence + 1, head.next_sequence):
-            group.read(self._segment(store, group.index, sequence), where)
-        if any(name.startswith(RESERVED_PREFIX) for name in group.pending):
-            group.timers.clear()
+        self._read(store, range(group.next_sequence, head.next_sequence), head, group)
         return True
 
-    def _segment(self, store: GroupStore, index: int, sequence: int) -> Segment:
-        where = f"{self._where(index)}, segment {sequence}"
-        blob = store.read_segment(sequence)
-        if blob is None:
-            msg = f"{where}: the log must be whole, got no segment; go back to a checkpoint"
-            raise CorruptStateError(msg)
-        return read_segment(blob, where)
-
-    def _where(self, index: int) -> str:
+    def where(self, index: int) -> str:
+        """What messages call a key group."""
         return f"operator {self._operator!r}, key group {index}"
 
     def restored(self, group: KeyGroup, spec: TableSpec, stamp: int) -> list[TableChanges]:
@@ -195,11 +195,11 @@ class KeyGroupLog:
         changes = []
         for section in sections:
             section.declaration.check(declared)
+            changes.append(
+                decode_entries(section, spec, self._key_type, stamp, self.where(group.index))
+            )
             if has_stamps(section) != spec.stamped:
                 group.rewrite = True
-            changes.append(
-                decode_entries(section, spec, self._key_type, stamp, self._where(group.index))
-            )
         return changes
 
     def commit(
@@ -230,46 +230,72 @@ class KeyGroupLog:
         )
         if not changes and not rewrite:
             return self._remember(store, head, wake_at, sweep_at)
-        segment = self._segment_of(group, changes)
-        blob = segment.to_bytes()
         former = head or self._blank_head()
+        if rewrite:
+            return self._compact(store, former, group, wake_at, sweep_at)
+        segments = list(divided(self._sections(changes), group, group.nonce, self._segment_bytes))
+        blobs = [segment.to_bytes() for segment in segments]
+        size = sum(map(len, blobs))
         next_head = attrs.evolve(
             former,
-            nonce=segment.nonce,
-            next_sequence=group.next_sequence + 1,
+            nonce=segments[-1].nonce,
+            next_sequence=group.next_sequence + len(segments),
             first_sequence=former.first_sequence if former.nonce else group.next_sequence,
-            log_bytes=former.log_bytes + len(blob),
+            log_bytes=former.log_bytes + size,
             log_entries=former.log_entries + total(changes),
             compacted_at=former.compacted_at if former.nonce else self._cleanup.now(),
             wake_at=wake_at,
             sweep_at=sweep_at,
         )
-        if rewrite or (head is not None and self._is_outgrown(next_head, group, len(blob))):
-            self._metrics.compactions += 1
-            self._cleanup.drop_expired()
-            contents = self.contents()
-            store.clear_segments()
-            if not contents and not any(group.pending.values()):
-                return self._erase(store, group)
-            segment = self.snapshot(group, contents)
+        if head is not None and self._is_outgrown(next_head, group, size):
+            return self._compact(store, former, group, wake_at, sweep_at)
+        for segment, blob in zip(segments, blobs):
+            self._append(store, group, segment, blob)
+        store.write_head(next_head)
+        return next_head
+
+    def _compact(
+        self,
+        store: GroupStore,
+        former: Head,
+        group: KeyGroup,
+        wake_at: int | None,
+        sweep_at: int | None,
+    ) -> Head:
+        """Write a snapshot in place of all segments."""
+        self._metrics.compactions += 1
+        self._cleanup.drop_expired()
+        contents = self.contents()
+        store.clear_segments()
+        if not contents and not any(group.pending.values()):
+            return self._erase(store, group)
+        first, size = group.next_sequence, 0
+        for segment in self.snapshot(group, contents):
             blob = segment.to_bytes()
-            next_head = attrs.evolve(
-                next_head,
-                nonce=segment.nonce,
-                first_sequence=group.next_sequence,
-                log_bytes=len(blob),
-                log_entries=total(contents),
-                snapshot_bytes=len(blob),
-                snapshot_entries=total(contents),
-                compacted_at=self._cleanup.now(),
-            )
-        self._metrics.segment_bytes += len(blob)
+            self._append(store, group, segment, blob)
+            size += len(blob)
+        head = attrs.evolve(
+            former,
+            nonce=group.nonce,
+            next_sequence=group.next_sequence,
+            first_sequence=first,
+            log_bytes=size,
+            log_entries=total(contents),
+            snapshot_bytes=size,
+            snapshot_entries=total(contents),
+            compacted_at=self._cleanup.now(),
+            wake_at=wake_at,
+            sweep_at=sweep_at,
+        )
+        store.write_head(head)
+        return head
+
+    def _append(self, store: GroupStore, group: KeyGroup, segment: Segment, blob: bytes) -> None:
         store.write_segment(group.next_sequence, blob)
         group.next_sequence += 1
         group.nonce = segment.nonce
         group.rewrite = False
-        store.write_head(next_head)
-        return next_head
+        self._metrics.segment_bytes += len(blob)
 
     @staticmethod
     def _remember(
@@ -286,32 +312,19 @@ class KeyGroupLog:
         self._backend.discard_changes()
         return [each for each in self._backend.contents() if len(each)]
 
-    def snapshot(self, group: KeyGroup, contents: Iterable[TableChanges]) -> Segment:
-        """A segment that needs no other: these entries, and those of undeclared states."""
+    def snapshot(self, group: KeyGroup, contents: Iterable[TableChanges]) -> Iterator[Segment]:
+        """Segments that need no other: these entries, and those of undeclared states."""
         group.declared.clear()
         group.declarations.clear()
-        segment = self._segment_of(group, contents)
-        segment.parent = b""
-        for sections in group.pending.values():
-            for section in sections:
-                table_id = self._declare(group, segment, section.declaration)
-                segment.sections.append((table_id, section.payload))
-        return segment
+        undeclared = chain.from_iterable(group.pending.values())
+        sections = chain(self._sections(contents), undeclared)
+        return divided(sections, group, b"", self._segment_bytes)
 
-    def _segment_of(self, group: KeyGroup, changes: Iterable[TableChanges]) -> Segment:
-        segment = Segment(os.urandom(16), group.nonce)
+    def _sections(self, changes: Iterable[TableChanges]) -> Iterator[Section]:
         for each in changes:
-            table_id = self._declare(group, segment, Declaration.of(each.spec, self._key_type))
-            segment.sections.append((table_id, encode_entries(each, self._key_type)))
-        return segment
-
-    @staticmethod
-    def _declare(group: KeyGroup, segment: Segment, declaration: Declaration) -> int:
-        table_id = group.declared.get(declaration.name)
-        if table_id is None:
-            table_id = group.declared[declaration.name] = len(group.declared)
-            group.declarations[table_id] = segment.declarations[table_id] = declaration
-        return table_id
+            declaration = Declaration.of(each.spec, self._key_type)
+            for payload in encode_entries(each, self._key_type, self._segment_bytes):
+                yield Section(declaration, payload)
 
     def _is_outgrown(self, head: Head, group: KeyGroup, segment_bytes: int) -> bool:
         """Whether a log weighs more than 2 to 2.5 times a snapshot of what is alive in it."""

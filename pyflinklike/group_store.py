@@ -7,13 +7,25 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from typing import Protocol
 
 import attrs
 
-from pyflinklike.errors import CorruptStateError
+from pyflinklike.changelog import FORMAT_VERSION, check_version
+from pyflinklike.decoding import decoding
 
 __all__ = ["GroupStore", "Head"]
+
+_MAGIC = b"PFH"
+_PREFIX = struct.Struct("<3sBI")
+_NONCE_SIZE = 16
+
+
+def _checksum(text: bytes) -> int:
+    """Of the prefix as well, so that a head of one version is none of another."""
+    return zlib.crc32(text, zlib.crc32(_MAGIC + bytes((FORMAT_VERSION,))))
 
 
 @attrs.frozen
@@ -47,30 +59,68 @@ class Head:
     sweep_at: int | None = None
 
     def to_bytes(self) -> bytes:
-        """The head as JSON, for hosts that keep bytes."""
+        """The head as it is stored: a magic, the format version, a CRC-32 and JSON."""
         fields = attrs.asdict(self) | {"nonce": self.nonce.hex()}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        text = json.dumps(fields, separators=(",", ":")).encode()
+        return _PREFIX.pack(_MAGIC, FORMAT_VERSION, _checksum(text)) + text
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Head:
+    def from_bytes(cls, blob: bytes, where: str) -> Head:
         """The head that `to_bytes` wrote.
 
+        Args:
+            blob: As it is stored.
+            where: Which operator and key group, for messages.
+
         Raises:
-            CorruptStateError: It is none.
+            CorruptStateError: It is none, is damaged, or of another format version.
         """
-        try:
-            fields = json.loads(blob)
-            return cls(**fields | {"nonce": bytes.fromhex(fields["nonce"])})
-        except (ValueError, TypeError, KeyError) as error:
-            msg = f"the head of a key group must be a JSON object of its fields, got {blob[:200]!r}"
-            raise CorruptStateError(f"{msg}; go back to a checkpoint") from error
+        with decoding(where, "the head of a key group must be what a commit wrote"):
+            if blob[:1] == b"{":
+                check_version(1, where)
+            magic, version, checksum = _PREFIX.unpack_from(blob)
+            text = blob[_PREFIX.size :]
+            if magic != _MAGIC:
+                msg = f"{blob[: _PREFIX.size]!r}"
+                raise ValueError(msg)
+            check_version(version, where)
+            if checksum != _checksum(text):
+                msg = f"a checksum of {_checksum(text):#x} instead of {checksum:#x}"
+                raise ValueError(msg)
+            fields = json.loads(text)
+            head = cls(**fields | {"nonce": bytes.fromhex(fields["nonce"])})
+            head.check()
+            return head
+
+    def check(self) -> None:
+        """See that the fields can be those of a head.
+
+        Raises:
+            ValueError: They cannot.
+        """
+        fields = attrs.asdict(self)
+        nonce = fields.pop("nonce")
+        times = (fields.pop("wake_at"), fields.pop("sweep_at"))
+        optional = [time for time in times if time is not None]
+        numbers = list(fields.values())
+        if (
+            any(type(number) is not int for number in (*numbers, *optional))
+            or min(numbers[:-1]) < 0  # the last is a time
+            or len(nonce) not in (0, _NONCE_SIZE)
+            or (self.first_sequence < self.next_sequence) != bool(nonce)
+        ):
+            raise ValueError(fields)
 
 
 class GroupStore(Protocol):
     """Where a host keeps the durable form of the key group it is working on."""
 
-    def read_head(self) -> Head | None:
-        """The head, or None where there was none yet."""
+    def read_head(self, where: str) -> Head | None:
+        """The head, or None where there was none yet.
+
+        Args:
+            where: Which operator and key group, for messages.
+        """
 
     def write_head(self, head: Head) -> None:
         """Replace the head."""

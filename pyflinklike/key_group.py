@@ -14,6 +14,7 @@ import attrs
 from pyflinklike.changelog import Declaration, Section, Segment
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
+from pyflinklike.table import RESERVED_PREFIX
 from pyflinklike.timers import Agenda
 
 __all__ = ["KeyGroup"]
@@ -56,6 +57,8 @@ class KeyGroup:
             if declaration_of is None:
                 msg = f"{where}: a segment must declare its tables, got table id {table_id}"
                 raise CorruptStateError(msg)
-            section = Section(declaration_of, payload)
+            section = Section(declaration_of, payload, where)
             self.pending.setdefault(declaration_of.name, []).append(section)
+            if declaration_of.name.startswith(RESERVED_PREFIX):
+                self.timers.clear()  # they are derived from a table that changes
         self.nonce = segment.nonce

@@ -28,7 +28,10 @@ from typing import Any
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 
-__all__ = ["decode_first", "decode_key", "encode_key"]
+__all__ = ["MAX_INT", "decode_first", "decode_key", "encode_key"]
+
+MAX_INT = (1 << 8 * 255) - 1
+"""The largest int that can be a key, and minus the smallest."""
 
 _NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
 _INT_ZERO = 0x14
@@ -41,14 +44,20 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
+_RAW = (IndexError, struct.error, ValueError, ArithmeticError)
+"""What damaged bytes make of decoding."""
+_MAX_DEPTH = 200
+"""What is nested deeper could be encoded and, on a stack that is used already, not decoded."""
+
+
 def encode_key(key: Any) -> bytes:
     """The bytes of a key.
 
     Raises:
-        StateValueError: The key, or an element of it, is of another type.
+        StateValueError: The key, or an element of it, is of another type, or nested too deeply.
     """
     out = bytearray()
-    _encode(key, out, nested=False)
+    _encode(key, out, 0)
     return bytes(out)
 
 
@@ -60,7 +69,7 @@ def decode_key(data: bytes) -> Any:
     """
     try:
         key, end = _decode(data, 0)
-    except (IndexError, struct.error, ValueError, ArithmeticError) as error:
+    except _RAW as error:
         msg = f"a stored key must be one that encode_key wrote, got {data!r}"
         raise CorruptStateError(msg) from error
     if end != len(data):
@@ -80,12 +89,12 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
     """
     try:
         return _decode(data, at)
-    except (IndexError, struct.error, ValueError, ArithmeticError) as error:
+    except _RAW as error:
         msg = f"a stored key must be one that encode_key wrote, got {data!r} at {at}"
         raise CorruptStateError(msg) from error
 
 
-def _encode(key: Any, out: bytearray, *, nested: bool) -> None:
+def _encode(key: Any, out: bytearray, depth: int) -> None:
     if isinstance(key, str):
         try:
             _terminated(_STR, key.encode(), out)
@@ -99,16 +108,19 @@ def _encode(key: Any, out: bytearray, *, nested: bool) -> None:
     elif isinstance(key, bytes):
         _terminated(_BYTES, key, out)
     elif isinstance(key, tuple):
+        if depth == _MAX_DEPTH:
+            msg = f"a key may be nested {_MAX_DEPTH} deep, got one that is deeper; flatten it"
+            raise StateValueError(msg)
         out.append(_TUPLE)
         for element in key:
-            _encode(element, out, nested=True)
+            _encode(element, out, depth + 1)
         out.append(0)
     elif isinstance(key, float):
         out.append(_FLOAT)
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
         out.append(_NONE)
-        if nested:
+        if depth:
             out.append(0xFF)
     else:
         _encode_temporal_or_decimal(key, out)
@@ -170,7 +182,7 @@ def _encode_int(value: int, out: bytearray) -> None:
     out += magnitude.to_bytes(length, "big")
 
 
-def _decode(data: bytes, at: int) -> tuple[Any, int]:
+def _decode(data: bytes, at: int, depth: int = 0) -> tuple[Any, int]:
     tag = data[at]
     at += 1
     if tag == _STR:
@@ -181,7 +193,7 @@ def _decode(data: bytes, at: int) -> tuple[Any, int]:
     if tag == _BYTES:
         return _read_terminated(data, at)
     if tag == _TUPLE:
-        return _decode_tuple(data, at)
+        return _decode_tuple(data, at, depth + 1)
     if tag == _FLOAT:
         return struct.unpack(">d", _unflip(data[at : at + 8]))[0], at + 8
     if tag in (_FALSE, _TRUE):
@@ -208,7 +220,10 @@ def _decode_temporal(tag: int, data: bytes, at: int) -> tuple[Any, int]:
     raise ValueError(msg)
 
 
-def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+def _decode_tuple(data: bytes, at: int, depth: int) -> tuple[tuple[Any, ...], int]:
+    if depth > _MAX_DEPTH:
+        msg = f"more than {_MAX_DEPTH} tuples within one another"
+        raise ValueError(msg)
     elements: list[Any] = []
     while True:
         if data[at] == _NONE:
@@ -217,7 +232,7 @@ def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
             elements.append(None)
             at += 2
         else:
-            element, at = _decode(data, at)
+            element, at = _decode(data, at, depth)
             elements.append(element)
 
 

@@ -26,6 +26,7 @@ from pyflinklike.call_context import CallContext
 from pyflinklike.changelog import Segment
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
+    DeclarationValueError,
     PyflinklikeError,
     StateValueError,
 )
@@ -34,8 +35,10 @@ from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
 from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.log_chain import joined
 from pyflinklike.metrics import Increment, MetricIncrements
 from pyflinklike.operator_metrics import OperatorMetrics
+from pyflinklike.pickle_switch import ALLOW_PICKLE, check_pickled
 from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
 from pyflinklike.stores.context import StoreContext
@@ -57,6 +60,10 @@ class KeyedProcessOperator:
         task: Which task this is.
         owner: Names this operator of this query, whose working state is its own.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationValueError: It may not, and keys or the backend's files would have to be.
     """
 
     def __init__(
@@ -67,7 +74,12 @@ class KeyedProcessOperator:
         task: TaskInfo,
         owner: str,
         refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+        *,
+        allow_pickle: bool = True,
     ) -> None:
+        self._allow_pickle = allow_pickle
+        if not allow_pickle:
+            check_pickled(f"operator {task.name!r}, keys", key_type)
         self.function = function
         self.key_type = key_type
         self.clock = Clock()
@@ -75,6 +87,14 @@ class KeyedProcessOperator:
         self.side_outputs_read: Collection[str] | None = None
         """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
+        if not allow_pickle and self.backend.is_persistent:
+            self.backend.close()
+            msg = (
+                f"operator {task.name!r}: nothing is unpickled where allow_pickle is False or "
+                f"{ALLOW_PICKLE} is 0, got {state_backend!r}, whose local files hold pickles; use "
+                "HashMapStateBackend()"
+            )
+            raise DeclarationValueError(msg)
         self._specs: list[TableSpec] = []
         self._group: KeyGroup | None = None
         self.event_timers = TimerQueue(TimeDomain.EVENT_TIME, self.backend)
@@ -164,13 +184,22 @@ class KeyedProcessOperator:
 
     # Key groups
 
-    def check_store(self, store: GroupStore) -> None:
+    def where(self, index: int) -> str:
+        """What messages call a key group."""
+        return self._log.where(index)
+
+    def check_store(self, store: GroupStore, index: int) -> None:
         """See that a key group was written under these settings, and note them if it is new.
 
+        Args:
+            store: The host's, of that group.
+            index: Of the group.
+
         Raises:
+            CorruptStateError: Its head is damaged.
             IncompatibleStateError: It was written under another `max_parallelism`.
         """
-        self._log.check(store)
+        self._log.check(store, self.where(index))
 
     def load(self, store: GroupStore, head: Head | None, index: int) -> None:
         """Make a key group the current one, brought up to its head.
@@ -188,13 +217,22 @@ class KeyedProcessOperator:
         self.enter(group)
         return group
 
-    def begin(self, snapshot: Segment, index: int) -> None:
-        """Make what a savepoint holds of a key group the current one; the commit writes it anew.
+    def begin(self, store: GroupStore, head: Head | None, snapshot: Segment, index: int) -> None:
+        """Add what a savepoint holds of a key group, and make it the current one.
+
+        A savepoint may hold a group in several snapshots, of which no entry is in two.  The
+        commit writes the group anew.
+
+        Args:
+            store: The host's, of that group.
+            head: Read from the store; None but where another snapshot of the group was before.
+            snapshot: One of them.
+            index: Of the group.
 
         Raises:
             IncompatibleStateError: A state was written under another declaration.
         """
-        group = KeyGroup(index)
+        group = self._log.load(store, head, self.backend.take_warm(index) or KeyGroup(index))
         group.read(snapshot, f"savepoint, key group {index}")
         group.rewrite = True
         self.enter(group)
@@ -255,7 +293,8 @@ class KeyedProcessOperator:
         assert self._group is not None
         contents = [self.cleanup.without_expired(each) for each in self.backend.contents()]
         copy = KeyGroup(self._group.index, pending=self._group.pending)
-        return self._log.snapshot(copy, [each for each in contents if len(each)]).to_bytes()
+        segments = self._log.snapshot(copy, [each for each in contents if len(each)])
+        return joined(segments).to_bytes()
 
     def _wants(self, tag_id: str) -> bool:
         return self.side_outputs_read is None or tag_id in self.side_outputs_read
@@ -264,6 +303,8 @@ class KeyedProcessOperator:
         return {} if self._group is None else {self._group.index: self._group.next_sequence}
 
     def _on_table(self, spec: TableSpec) -> None:
+        if not self._allow_pickle:
+            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
         self._specs.append(spec)
         if self._group is not None:
             self._restore(spec)

@@ -12,7 +12,6 @@ of a declared one are each other's, if they fit; two declared types are not.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, repeat
 from typing import Any
@@ -20,19 +19,14 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.changelog import (
-    CLEAR,
-    DELETE,
-    Declaration,
-    Section,
-    Segment,
-    encode_batch,
-    has_stamps,
-    read_batch,
-)
+from pyflinklike.changelog import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.clock import TimeDomain
+from pyflinklike.decoding import decoding
+from pyflinklike.entries import CLEAR, DELETE, divided_batch, encode_batch
 from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.log_chain import snapshots
 from pyflinklike.savepoint import refuse_shared, sections_of
+from pyflinklike.stored_entries import has_stamps, read_batch
 from pyflinklike.table import Shape, TableSpec
 from pyflinklike.timers import timers_table
 from pyflinklike.types import TypeInformation, Types
@@ -61,8 +55,8 @@ def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Se
     wanted = key_type.signature
     if not any(_ANY_KEY in (key, wanted) for key in stored - {wanted}):
         return snapshot
-    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), 1, where)
-    return groups.get(0, Segment(snapshot.nonce, b""))
+    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), 1, where, MAX_BYTES)
+    return groups[0][0] if groups else Segment(snapshot.nonce, b"")
 
 
 def regrouped(
@@ -71,7 +65,8 @@ def regrouped(
     group_of: Callable[[list[Any]], Sequence[int]],
     max_parallelism: int,
     where: str,
-) -> dict[int, Segment]:
+    segment_bytes: int = SEGMENT_BYTES,
+) -> dict[int, list[Segment]]:
     """A snapshot taken apart by key group.
 
     Args:
@@ -80,9 +75,10 @@ def regrouped(
         group_of: Tells the key groups of keys, which it is given in the user's form.
         max_parallelism: The number of key groups.
         where: Which snapshot, for messages.
+        segment_bytes: How large a segment may get where several entries are in it.
 
     Returns:
-        A snapshot for each key group that has state.
+        A snapshot for each key group that has state: segments, each of which needs no other.
 
     Raises:
         CorruptStateError: The snapshot is damaged.
@@ -103,22 +99,15 @@ def regrouped(
         table.convert_keys(key_type, where)
     distinct = list(dict.fromkeys(key for table in tables.values() for key in table.rows))
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
-    segments: dict[int, Segment] = {}
-    for table_id, table in enumerate(tables.values()):
-        for index, payload in table.sections(groups):
-            segment = segments.setdefault(index, Segment(os.urandom(16), b""))
-            segment.declarations[table_id] = table.declaration
-            segment.sections.append((table_id, payload))
+    sections: dict[int, list[Section]] = {}
+    for table in tables.values():
+        for index, payload in table.sections(groups, segment_bytes):
+            sections.setdefault(index, []).append(Section(table.declaration, payload))
     if shared:
         if max_parallelism > 1:
             raise refuse_shared(shared[0].declaration, where)
-        segment = segments.setdefault(0, Segment(os.urandom(16), b""))
-        ids: dict[str, int] = {}
-        for section in shared:
-            table_id = ids.setdefault(section.declaration.name, len(tables) + len(ids))
-            segment.declarations[table_id] = section.declaration
-            segment.sections.append((table_id, section.payload))
-    return segments
+        sections.setdefault(0, []).extend(shared)
+    return {index: list(snapshots(mine, segment_bytes)) for index, mine in sections.items()}
 
 
 def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
@@ -141,7 +130,12 @@ class _Table:
         self._batches: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
         self._sizes = {False: 0, True: 0}
         self._key_type = type_of(declaration.key)
-        self._spec = TableSpec(
+        with decoding(f"state {declaration.name!r}", "must be declared with known types"):
+            self._spec = self._spec_of(declaration)
+
+    @staticmethod
+    def _spec_of(declaration: Declaration) -> TableSpec:
+        return TableSpec(
             declaration.name,
             Shape(declaration.shape),
             declaration.kind,
@@ -153,6 +147,10 @@ class _Table:
         """Take in the next section."""
         self.declaration.check(section.declaration)
         batch = read_batch(section, self._spec, self._key_type, where)
+        with decoding(f"{where}, state {self.declaration.name!r}", "must hold keys of its types"):
+            self._replay(batch, stamped=has_stamps(section))
+
+    def _replay(self, batch: pa.RecordBatch, *, stamped: bool) -> None:
         count = batch.num_rows
         keys = self._key_type.from_arrow(batch.column("key"))
         user_keys: Iterable[Any] = repeat(None, count)
@@ -164,7 +162,7 @@ class _Table:
         if "operation" in batch.schema.names:
             operations = batch.column("operation").to_pylist()
             batch = batch.select([name for name in batch.schema.names if name != "operation"])
-        stamped, rows = has_stamps(section), self.rows
+        rows = self.rows
         place = self._sizes[stamped]
         for key, user_key, operation in zip(keys, user_keys, operations):
             if operation == CLEAR:
@@ -188,6 +186,13 @@ class _Table:
             return
         if _ANY_KEY not in (self.declaration.key, declaration.key):
             self.declaration.check(declaration)
+        if self._key_type.is_pickled:
+            msg = (
+                f"{where}: pickled keys are read only where the program declares their type, "
+                f"got {self.declaration.key!r} for keys of {key_type.signature!r}; pass a harness "
+                "key_type, if whoever wrote the snapshot may run code here"
+            )
+            raise IncompatibleStateError(msg)
         try:
             thaw, freeze = self._key_type.thaw_key, key_type.freeze_key
             self.rows = {freeze(thaw(key)): mine for key, mine in self.rows.items()}
@@ -196,11 +201,12 @@ class _Table:
             raise IncompatibleStateError(f"{msg}{error}") from error
         self.declaration, self._key_type = declaration, key_type
 
-    def sections(self, groups: Mapping[Hashable, int]) -> Iterator[tuple[int, bytes]]:
+    def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, bytes]]:
         """The payloads of each key group's sections, in order.
 
         Args:
             groups: The key group of each key.
+            limit: How many bytes a payload may have where several entries are in it.
         """
         keys = sorted(self.rows, key=groups.__getitem__)
         for stamped, batches in self._batches.items():
@@ -221,5 +227,6 @@ class _Table:
             for index, some in groupby(chosen, lambda each: groups[each[0]]):
                 count = sum(1 for _ in some)
                 for batch in taken.slice(start, count).combine_chunks().to_batches():
-                    yield index, encode_batch(batch)
+                    for part in divided_batch(batch, limit):
+                        yield index, encode_batch(part)
                 start += count

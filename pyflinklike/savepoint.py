@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pyflinklike.changelog import Declaration, Section, Segment, read_segment
-from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.changelog import MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.group_store import Head
+from pyflinklike.log_chain import chained
+from pyflinklike.types.signature import type_of
 
-__all__ = ["merge", "read_log", "refuse_shared", "sections_of"]
-
-_MAX_BYTES = 2**31 - 1
+__all__ = ["merge", "read_log", "refuse_pickles", "refuse_shared", "sections_of"]
 
 
 def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segment]:
@@ -34,24 +34,8 @@ def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segm
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
-    log = []
-    nonce = b""
-    for sequence in range(head.first_sequence, head.next_sequence):
-        place = f"{where}, segment {sequence}"
-        blob = segments.get(sequence)
-        if blob is None:
-            msg = f"{place}: the log must be whole, got no segment; go back to a checkpoint"
-            raise CorruptStateError(msg)
-        segment = read_segment(blob, place)
-        if segment.parent != nonce:
-            msg = f"{place}: a segment must follow the one before it, got another's successor"
-            raise CorruptStateError(f"{msg}; go back to a checkpoint")
-        nonce = segment.nonce
-        log.append(segment)
-    if nonce != head.nonce:
-        msg = f"{where}: the last segment must be the head's, got another; go back to a checkpoint"
-        raise CorruptStateError(msg)
-    return log
+    sequences = range(head.first_sequence, head.next_sequence)
+    return [each for _, each in chained(segments.get, sequences, b"", head.nonce, where)]
 
 
 def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
@@ -67,14 +51,15 @@ def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
             if table_id not in declarations:
                 msg = f"{where}: a segment must declare its tables, got table id {table_id}"
                 raise CorruptStateError(f"{msg}; go back to a checkpoint")
-            yield Section(declarations[table_id], payload)
+            yield Section(declarations[table_id], payload, where)
 
 
-def merge(logs: Mapping[str, Sequence[Segment]]) -> bytes:
+def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> bytes:
     """One snapshot of the logs of many key groups.
 
     Args:
         logs: Of each group, as `read_log` gives it, by what messages call the group.
+        limit: How many bytes the savepoint may have, before it is compressed.
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
@@ -84,7 +69,6 @@ def merge(logs: Mapping[str, Sequence[Segment]]) -> bytes:
     """
     merged = Segment(os.urandom(16), b"")
     ids: dict[str, int] = {}
-    size = 0
     owners: dict[str, str] = {}
     for where, log in logs.items():
         for section in sections_of(log, where):
@@ -94,14 +78,30 @@ def merge(logs: Mapping[str, Sequence[Segment]]) -> bytes:
             table_id = ids.setdefault(declaration.name, len(ids))
             merged.declarations.setdefault(table_id, declaration).check(declaration)
             merged.sections.append((table_id, section.payload))
-            size += len(section.payload)
-    if size > _MAX_BYTES:
-        msg = (
-            f"a savepoint is one value in memory and must be smaller than 2 GiB, got {size} bytes; "
-            "go on from the checkpoint itself"
-        )
-        raise HostError(msg)
-    return merged.to_bytes()
+    return merged.to_bytes(limit)
+
+
+def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
+    """Refuse logs in which a state is, or could be, pickled.
+
+    Args:
+        logs: Of each group, by what messages call the group.
+
+    Raises:
+        IncompatibleStateError: One is, or has a type that is none of `Types`.
+    """
+    for where, log in logs.items():
+        for section in sections_of(log, where):
+            declaration = section.declaration
+            types = (declaration.key, declaration.user_key, declaration.value)
+            pickled = [each for each in types if each and type_of(each).is_pickled]
+            if pickled:
+                msg = (
+                    f"{where}: a savepoint without pickles is asked for, got state "
+                    f"{declaration.name!r} of {pickled[0]}; pass allow_pickle=True if whoever "
+                    "wrote the checkpoint may run code where the savepoint is restored"
+                )
+                raise IncompatibleStateError(msg)
 
 
 def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:

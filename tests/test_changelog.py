@@ -12,12 +12,11 @@ from pyflinklike.changelog import (
     Declaration,
     Section,
     Segment,
-    decode_entries,
-    encode_entries,
-    has_stamps,
     read_segment,
 )
+from pyflinklike.entries import encode_entries
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, StateValueError
+from pyflinklike.stored_entries import decode_entries, has_stamps
 from pyflinklike.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import strategies
 from pyflinklike.types import Types
@@ -31,7 +30,8 @@ DECLARATION = Declaration.of(VALUE, KEY)
 
 def through_bytes(changes, spec=None, key_type=KEY, stamp=0):
     """Changes encoded and decoded, for a program that declares `spec`."""
-    section = Section(Declaration.of(changes.spec, key_type), encode_entries(changes, key_type))
+    (payload,) = encode_entries(changes, key_type)
+    section = Section(Declaration.of(changes.spec, key_type), payload)
     return decode_entries(section, spec or changes.spec, key_type, stamp, "test")
 
 
@@ -120,14 +120,14 @@ def test_entries_with_stamps_lose_them_for_a_program_without_ttl():
 def test_a_section_tells_whether_it_has_stamps(stamped):
     """A change of TTL is noticed by it."""
     spec = attrs.evolve(VALUE, stamped=stamped)
-    payload = encode_entries(TableChanges(spec, ["c"]), KEY)
+    (payload,) = encode_entries(TableChanges(spec, ["c"]), KEY)
 
     assert stamped is has_stamps(Section(DECLARATION, payload))
 
 
 def test_a_small_change_makes_a_small_segment():
     """No schema, no columns that say nothing."""
-    payload = encode_entries(TableChanges(VALUE, [], ["a"], [None], [1]), KEY)
+    (payload,) = encode_entries(TableChanges(VALUE, [], ["a"], [None], [1]), KEY)
 
     assert len(segment_of(payload).to_bytes()) < 600
 

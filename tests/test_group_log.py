@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.backends.warm import WARM_GROUPS
@@ -17,7 +15,6 @@ from pyflinklike.descriptors import ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
-from pyflinklike.group_store import Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.operator_metrics import OperatorMetrics
@@ -360,7 +357,7 @@ def test_compaction_of_an_empty_group_leaves_no_segment(store):
     assert (0, 0, 8) == (store.head.next_sequence, store.head.log_bytes, store.head.max_parallelism)
     assert not store.segments
     with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
-        Worker(max_parallelism=4).log.check(store)
+        Worker(max_parallelism=4).log.check(store, "here")
 
 
 def test_an_erased_group_can_be_written_again(store):
@@ -484,7 +481,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
 def test_a_new_group_is_noted_with_its_max_parallelism(store):
     """A roll call leaves a head that holds no state, and that a commit goes on from."""
     worker = Worker(max_parallelism=8)
-    worker.log.check(store)
+    worker.log.check(store, "here")
     noted = store.head
     worker.load(store)
     worker.put("a", 1)
@@ -498,10 +495,10 @@ def test_a_new_group_is_noted_with_its_max_parallelism(store):
 
 def test_a_roll_call_refuses_another_max_parallelism(store):
     """What the checkpoint was made with is known before any group with data is touched."""
-    Worker(max_parallelism=8).log.check(store)
+    Worker(max_parallelism=8).log.check(store, "here")
 
     with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
-        Worker(max_parallelism=4).log.check(store)
+        Worker(max_parallelism=4).log.check(store, "here")
 
 
 class SometimesDeclares(KeyedProcessFunction):
@@ -542,27 +539,3 @@ def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction(store):
 
     assert store.head.first_sequence > 0
     assert [7] == task(2)
-
-
-@given(
-    st.builds(
-        Head,
-        nonce=st.binary(max_size=16),
-        **{
-            field.name: st.integers(-(2**63), 2**63 - 1)
-            for field in attrs.fields(Head)
-            if field.name != "nonce"
-        },
-    )
-)
-def test_a_head_is_read_from_its_bytes_as_it_was(head):
-    """For hosts that keep bytes."""
-    assert head == Head.from_bytes(head.to_bytes())
-    assert Head.from_bytes(attrs.evolve(head, wake_at=None).to_bytes()).wake_at is None
-
-
-@pytest.mark.parametrize("blob", [b"", b"[]", b"{}", b'{"nonce":"xx"}', b'{"nonce":"00","more":1}'])
-def test_damaged_bytes_are_no_head(blob):
-    """They are refused as the damaged state that they are."""
-    with pytest.raises(CorruptStateError, match="head of a key group must be a JSON object"):
-        Head.from_bytes(blob)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError, StateValueError
-from pyflinklike.keycodec import decode_key, encode_key
+from pyflinklike.keycodec import MAX_INT, decode_key, encode_key
 from pyflinklike.testing import strategies
+from pyflinklike.types.keys import AnyKeyTypeInfo
 
 ORDERED = {
     "int": st.integers(),
@@ -126,6 +127,47 @@ def test_an_int_too_wide_is_refused():
     """Its length takes one byte."""
     with pytest.raises(StateValueError, match="255 bytes"):
         encode_key(2 ** (8 * 255))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_widest_int_is_a_key_and_the_next_one_is_none(sign):
+    """Also where a harness takes any key: when it is frozen, and not at the snapshot."""
+    widest = sign * MAX_INT
+    key_type = AnyKeyTypeInfo()
+    assert widest == decode_key(encode_key(widest)) == key_type.freeze(widest)
+    with pytest.raises(StateValueError, match="255 bytes"):
+        encode_key(widest + sign)
+    for key in (widest + sign, (widest + sign,)):
+        with pytest.raises(StateValueError, match="255 bytes"):
+            key_type.freeze(key)
+
+
+def nested(depth):
+    """A key of tuples within tuples."""
+    key = 1
+    for _ in range(depth):
+        key = (key,)
+    return key
+
+
+def test_a_key_that_is_nested_too_deeply_is_refused_when_it_is_written():
+    """What is written can be read, however much of the stack is used already."""
+
+    def deep_down(frames, what):
+        return what() if not frames else deep_down(frames - 1, what)
+
+    key = nested(200)
+    assert key == deep_down(400, lambda: decode_key(encode_key(key)))
+    for depth in (201, 5_000):
+        with pytest.raises(StateValueError, match="nested 200 deep"):
+            encode_key(nested(depth))
+
+
+@pytest.mark.parametrize("depth", [201, 5_000, 1_000_000])
+def test_stored_tuples_that_are_nested_too_deeply_are_refused(depth):
+    """They are damaged, and no error of Python's."""
+    with pytest.raises(CorruptStateError):
+        decode_key(b"\x05" * depth + b"\x00" * depth)
 
 
 @given(strategies.keys(), st.data())

@@ -55,7 +55,9 @@ def _log(spark, checkpoint):
     """The heads of the key groups: (first, next) sequence of each."""
     reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
     log = reader.load(str(checkpoint)).where(f"user_map_key.sequence = {HEAD_AT}")
-    heads = [Head.from_bytes(row.blob) for row in log.select("user_map_value.blob").collect()]
+    heads = [
+        Head.from_bytes(row.blob, "test") for row in log.select("user_map_value.blob").collect()
+    ]
     return [(head.first_sequence, head.next_sequence) for head in heads]
 
 

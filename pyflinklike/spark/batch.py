@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.spark.batch_time import BATCH_TIME
 from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.packing import KEY_GROUP, refuse_null_keys
@@ -44,7 +45,12 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         runner = _BatchRunner(
             plan,
             KeyedProcessOperator(
-                plan.function, plan.state_backend, plan.key_type, task, plan.plan_id
+                plan.function,
+                plan.state_backend,
+                plan.key_type,
+                task,
+                plan.plan_id,
+                allow_pickle=pickle_allowed(plan.allow_pickle),
             ),
         )
         runner.operator.side_outputs_read = plan.layout.sides

@@ -29,10 +29,10 @@ class SparkGroupStore:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
 
-    def read_head(self) -> Head | None:
+    def read_head(self, where: str) -> Head | None:
         """The head, or None where there was none yet."""
         blob = self.read_segment(HEAD_AT)
-        return None if blob is None else Head.from_bytes(blob)
+        return None if blob is None else Head.from_bytes(blob, where)
 
     def write_head(self, head: Head) -> None:
         """Replace the head."""

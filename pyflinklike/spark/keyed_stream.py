@@ -24,6 +24,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch import run_batch
 from pyflinklike.spark.batch_time import BATCH_TIME, with_batch_time
@@ -120,6 +121,7 @@ class KeyedStream:
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
+        allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
 
@@ -143,6 +145,9 @@ class KeyedStream:
             from_savepoint: What a stream with a new checkpoint begins with: the bytes of
                 `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
                 and backend.  A query that goes on from its checkpoint ignores it.
+            allow_pickle: Whether state may be unpickled: False refuses every declaration of
+                `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
+                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment does so for all programs.
 
         Returns:
             The main output; with `side_outputs`, all outputs, to be taken apart
@@ -187,6 +192,7 @@ class KeyedStream:
             _time_mode(function, event_time, processing_time_timers),
             RecordReader(self._columns, event_time, self._key_type, time_zone),
             layout,
+            pickle_allowed(allow_pickle),
             f"{name}-{uuid.uuid4()}",
         )
         check_pickle(function)

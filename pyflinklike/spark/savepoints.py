@@ -9,6 +9,7 @@ of a new query, which Spark hands to `handleInitialState` in its first batch.
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.changelog import read_segment
 from pyflinklike.errors import HostError
 from pyflinklike.group_store import Head
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import regrouped, timer_domains
-from pyflinklike.savepoint import merge, read_log
+from pyflinklike.savepoint import merge, read_log, refuse_pickles
 from pyflinklike.spark.batch_time import with_batch_time
 from pyflinklike.spark.group_ids import group_ids, index_of
 from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
@@ -37,6 +39,7 @@ def read_savepoint(
     *,
     batch_id: int | None = None,
     operator_id: int = 0,
+    allow_pickle: bool = True,
 ) -> bytes:
     """The state of a streaming query, as `KeyedProcessHarness.snapshot` gives it.
 
@@ -49,6 +52,8 @@ def read_savepoint(
             (`spark.sql.streaming.minBatchesToRetain`); the last committed by default.
         operator_id: Which stateful operator of the query, counted from its sources;
             0 where there is one.
+        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but
+            whoever restores the savepoint, and declares such a state, will.
 
     Returns:
         The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
@@ -56,9 +61,11 @@ def read_savepoint(
 
     Raises:
         CorruptStateError: A key group's log is damaged or not whole.
+        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
         HostError: Spark cannot read the checkpoint, it has no such batch, or the operator is
             not pyflinklike's; or the savepoint would be larger than 2 GiB.
     """
+    allow_pickle = pickle_allowed(allow_pickle)
     location = os.fspath(checkpoint_location)
     place = f"checkpoint {location!r}, operator {operator_id}"
     try:
@@ -94,9 +101,11 @@ def read_savepoint(
         blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
     logs = {}
     for group_id, segments in blobs.items():
-        head = Head.from_bytes(segments.pop(HEAD_AT, b""))
+        head = Head.from_bytes(segments.pop(HEAD_AT, b""), f"{place}, Spark key {group_id}")
         where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
         logs[where] = read_log(head, segments, where)
+    if not allow_pickle:
+        refuse_pickles(logs)
     return merge(logs)
 
 
@@ -138,16 +147,17 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     max_parallelism = plan.task.max_parallelism
     groups = regrouped(snapshot, plan.key_type, group_of, max_parallelism, "savepoint")
     refused = plan.time_mode.refused_timers()
-    for domain in timer_domains(groups.values()) & refused.keys():
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
     if not groups:
         return None
     ids = group_ids(plan.task.max_parallelism)
+    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     table = pa.table(
         {
-            KEY_GROUP: pa.array([ids[group] for group in groups], pa.int32()),
-            "payload": pa.array([each.to_bytes() for each in groups.values()], pa.binary()),
+            KEY_GROUP: pa.array([group_id for group_id, _ in rows], pa.int32()),
+            "payload": pa.array([payload for _, payload in rows], pa.binary()),
         }
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")

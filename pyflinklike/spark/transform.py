@@ -35,6 +35,7 @@ from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch_time import BATCH_TIME
 from pyflinklike.spark.collection import without_collection
@@ -99,6 +100,7 @@ class Plan:
         time_mode: Of the query.
         reader: Takes records out of payloads.
         layout: Of the outputs.
+        allow_pickle: Whether state may be unpickled.
         plan_id: Tells this query's working state from another's in the same worker.
     """
 
@@ -109,6 +111,7 @@ class Plan:
     time_mode: TimeMode
     reader: RecordReader
     layout: OutputLayout
+    allow_pickle: bool
     plan_id: str
 
 
@@ -132,7 +135,7 @@ class KeyGroupProcessor(StatefulProcessor):
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
         if not packed[0][2]:
-            self._opened().check_store(self._store)
+            self._opened().check_store(self._store, self._index_of(key))
             packed = packed[1:]
         if not packed:
             return self._results([])
@@ -194,6 +197,8 @@ class KeyGroupProcessor(StatefulProcessor):
                 task,
                 f"{plan.plan_id}/{task.index}",
                 plan.time_mode.refused_timers(),
+                # A worker's environment may refuse what the driver's did not.
+                allow_pickle=pickle_allowed(plan.allow_pickle),
             )
             operator.side_outputs_read = plan.layout.sides
             operator.open()
@@ -238,7 +243,7 @@ class KeyGroupProcessor(StatefulProcessor):
         expired_timer: int | None,
     ) -> list[_Result]:
         plan = self._plan
-        head = self._store.read_head()
+        head = self._store.read_head(operator.where(index))
         operator.load(self._store, head, index)
         operator.fire_due_timers()
         if records is not None:
@@ -253,10 +258,9 @@ class KeyGroupProcessor(StatefulProcessor):
 
     @without_collection
     def _begin(self, operator: KeyedProcessOperator, index: int, snapshot: Segment) -> None:
-        if self._store.read_head() is not None:
-            return  # what the checkpoint holds is newer than any savepoint
-        operator.begin(snapshot, index)
-        self._commit(operator, None, None)
+        head = self._store.read_head(operator.where(index))
+        operator.begin(self._store, head, snapshot, index)
+        self._commit(operator, head, None)
         operator.metrics.take()  # the first batch tells of its own work
         operator.keep_warm()
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.changelog import encode_entries, read_segment
+from pyflinklike.changelog import read_segment
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.entries import encode_entries
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -31,6 +32,7 @@ from pyflinklike.errors import (
 from pyflinklike.functions import KeyedProcessFunction, OutputTag
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.table import GROUP_KEY, TableChanges
@@ -54,9 +56,11 @@ class KeyedProcessHarness:
         key_type: Of the keys; by default any str, number, date or tuple of these.
             A restored harness without one takes the keys of any snapshot.
         job_parameters: For `get_job_parameter`.
+        allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: Pickled state is declared, which `allow_pickle` refuses.
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 
@@ -69,6 +73,7 @@ class KeyedProcessHarness:
         max_parallelism: int = 128,
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = True,
     ) -> None:
         _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
         _check_kind(key_selector, Callable, "key_selector should be a callable function")
@@ -92,6 +97,7 @@ class KeyedProcessHarness:
             key_type,
             task,
             f"harness-{uuid.uuid4()}",
+            allow_pickle=pickle_allowed(allow_pickle),
         )
         self._freeze_key = key_type.freeze_key
         self._group = KeyGroup(0)
@@ -210,7 +216,8 @@ class KeyedProcessHarness:
             StateAccessError: The function has not declared such a state.
         """
         key_type = self._operator.key_type
-        return sum(len(encode_entries(each, key_type)) for each in self._contents(name))
+        contents = self._contents(name)
+        return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
         operator = self._running()

@@ -53,6 +53,11 @@ class TypeInformation:
         return True
 
     @property
+    def is_pickled(self) -> bool:
+        """Whether a value, or a part of one, is unpickled when it is read."""
+        return False
+
+    @property
     def signature(self) -> str:
         """A stable text that is equal if and only if the types are."""
         return repr(self)

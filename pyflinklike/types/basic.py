@@ -193,6 +193,18 @@ class CharTypeInfo(StringTypeInfo):
 
     freeze_key = freeze
 
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The characters.
+
+        Raises:
+            ValueError: A text is longer, or shorter.
+        """
+        texts: list[Any] = column.to_pylist()
+        if any(text is not None and len(text) != 1 for text in texts):
+            msg = "a text that is not one character"
+            raise ValueError(msg)
+        return texts
+
     def _takes(self) -> str:
         return "a str of one character"
 
@@ -267,6 +279,18 @@ class BigDecTypeInfo(TypeInformation):
     def thaw(self, stored: Any) -> Any:
         """The number of the text."""
         return None if stored is None else Decimal(stored)
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """The texts.
+
+        Raises:
+            ArithmeticError: A text is no number.
+        """
+        texts: list[Any] = column.to_pylist()
+        for text in texts:
+            if text is not None:
+                Decimal(text)  # here, and not when the user reads it
+        return texts
 
     def _takes(self) -> str:
         return "a finite decimal.Decimal"

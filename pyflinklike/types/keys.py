@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.keycodec import decode_key, encode_key
+from pyflinklike.keycodec import MAX_INT, decode_key, encode_key
 from pyflinklike.types.base import TypeInformation
 
 __all__ = ["AnyKeyTypeInfo", "EncodedKey"]
@@ -46,7 +46,7 @@ class AnyKeyTypeInfo(TypeInformation):
         kind = type(value)
         if kind is str and value.isascii():
             return value
-        if kind is int or kind is bytes:
+        if kind is bytes or (kind is int and -MAX_INT <= value <= MAX_INT):
             return value
         # What is not plain already is told apart, and checked, by its encoding:
         # an enum of str is the key its value is, a lone surrogate is refused.

@@ -73,6 +73,17 @@ def _own(column: Column, parts: Column) -> Column:
     return parts.slice(first, starts[-1].as_py() - first)
 
 
+def refuse_nulls(column: Column, optional: bool) -> None:
+    """Refuse a column with nulls where null is no value.
+
+    Raises:
+        ValueError: It has some.
+    """
+    if column.null_count and not optional:
+        msg = "a null among values that are never None"
+        raise ValueError(msg)
+
+
 def put_nulls(column: Column, values: list[Any]) -> list[Any]:
     """The values, with None where the column is null."""
     if column.null_count:
@@ -100,6 +111,11 @@ class ListTypeInfo(TypeInformation):
     def is_identity(self) -> bool:
         """No: the user gets a list."""
         return False
+
+    @property
+    def is_pickled(self) -> bool:
+        """Whether the elements are."""
+        return self.elem_type.is_pickled
 
     @property
     def signature(self) -> str:
@@ -158,7 +174,9 @@ class ListTypeInfo(TypeInformation):
 
     def from_arrow(self, column: Column) -> list[Any]:
         """The lists, as tuples."""
-        return _slices(column, self.elem_type.from_arrow(_own(column, column.values)))
+        elements = _own(column, column.values)
+        refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
+        return _slices(column, self.elem_type.from_arrow(elements))
 
     def _takes(self) -> str:
         return "a list or another sequence"
@@ -230,6 +248,11 @@ class MapTypeInfo(TypeInformation):
         return False
 
     @property
+    def is_pickled(self) -> bool:
+        """Whether the keys or the values are."""
+        return self._key_type_info.is_pickled or self._value_type_info.is_pickled
+
+    @property
     def signature(self) -> str:
         """The signatures of key and value."""
         return f"MapTypeInfo<{self._key_type_info.signature}, {self._value_type_info.signature}>"
@@ -268,9 +291,11 @@ class MapTypeInfo(TypeInformation):
 
     def from_arrow(self, column: Column) -> list[Any]:
         """The maps, as tuples of pairs."""
-        keys = self._key_type_info.from_arrow(_own(column, column.keys))
-        values = self._value_type_info.from_arrow(_own(column, column.items))
-        return _slices(column, list(zip(keys, values)))
+        keys, values = _own(column, column.keys), _own(column, column.items)
+        refuse_nulls(keys, False)
+        refuse_nulls(values, self._value_type_info.accepts_none)
+        pairs = zip(self._key_type_info.from_arrow(keys), self._value_type_info.from_arrow(values))
+        return _slices(column, list(pairs))
 
     def _takes(self) -> str:
         return "a dict"

@@ -62,6 +62,11 @@ class PickledByteArrayTypeInfo(TypeInformation):
         """No: pickles are to be unpickled."""
         return False
 
+    @property
+    def is_pickled(self) -> bool:
+        """It is."""
+        return True
+
     def freeze(self, value: Any) -> Any:
         """An immutable scalar itself, the pickle of anything else."""
         cls = type(value)

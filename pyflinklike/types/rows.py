@@ -48,7 +48,8 @@ class TupleTypeInfo(TypeInformation):
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type, and how the fields are frozen."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
-        object.__setattr__(self, "arrow_type", pa.struct(fields))
+        # A struct without children has no bytes, and whoever reads it no bound for its length.
+        object.__setattr__(self, "arrow_type", pa.struct(fields) if fields else pa.bool_())
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)
         freezes = [part.freeze for part in self.field_types]
@@ -64,6 +65,11 @@ class TupleTypeInfo(TypeInformation):
     def is_identity(self) -> bool:
         """Whether all fields are."""
         return self._is_identity
+
+    @property
+    def is_pickled(self) -> bool:
+        """Whether a field is."""
+        return any(part.is_pickled for part in self.field_types)
 
     @property
     def signature(self) -> str:
@@ -102,8 +108,8 @@ class TupleTypeInfo(TypeInformation):
     def to_arrow(self, stored: Sequence[Any]) -> Column:
         """One column per field."""
         nulls = null_mask(stored)
-        if not self.field_types:  # a struct without children would lose its length
-            return pa.array([None if v is None else {} for v in stored], self.arrow_type)
+        if not self.field_types:
+            return pa.array([None if v is None else True for v in stored], self.arrow_type)
         values: Sequence[Any] = stored
         if nulls is not None:
             blank = (None,) * len(self.field_types)

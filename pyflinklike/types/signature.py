@@ -46,6 +46,8 @@ _OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
     "BasicArrayTypeInfo": Types.BASIC_ARRAY,
     "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
 }
+_MAX_DEPTH = 64
+"""Arrow writes no types that are nested deeper."""
 _NAME = re.compile(r"\w+")
 _FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
 
@@ -62,7 +64,7 @@ def type_of(signature: str) -> TypeInformation:
         reader.end()
     except (ValueError, KeyError, TypeError) as error:
         msg = (
-            f"state can be taken apart where its types are pyflinklike's own, got {signature!r}; "
+            f"state can be taken apart where its types are pyflinklike's own, got {signature[:200]!r}; "
             "restore it with the keys and in the place it was written with"
         )
         raise IncompatibleStateError(msg) from error
@@ -75,6 +77,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._depth = 0
 
     def _rest(self) -> str:
         return self._text[self._at :]
@@ -86,6 +89,15 @@ class _Reader:
 
     def type(self) -> TypeInformation:
         """The type that comes next."""
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            msg = f"types within types, {self._depth} deep"
+            raise ValueError(msg)
+        found = self._type()
+        self._depth -= 1
+        return found
+
+    def _type(self) -> TypeInformation:
         name = self._match(_NAME)[0]
         if self._skip("<"):
             first = self.type()

@@ -148,7 +148,7 @@ def _written_mapping(value: Mapping[Any, Any]) -> tuple[Any, ...]:
 def _read(written: Any, data: bytes) -> Any:
     try:
         return _restored(written)
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
         msg = f"a stored value must be one that encode_value wrote, got {data!r}"
         raise CorruptStateError(msg) from error
 

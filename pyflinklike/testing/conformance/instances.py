@@ -10,7 +10,9 @@ import attrs
 import pytest
 
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.changelog import Declaration, Section, decode_entries, encode_entries
+from pyflinklike.changelog import Declaration, Section
+from pyflinklike.entries import encode_entries
+from pyflinklike.stored_entries import decode_entries
 from pyflinklike.table import KeyedStateBackend, Scope, Shape, Table, TableChanges, TableSpec
 from pyflinklike.types import Types
 
@@ -111,5 +113,6 @@ class ConformanceTests:
 
 def through_bytes(changes: TableChanges) -> TableChanges:
     """The same changes, encoded into a segment and decoded again."""
-    section = Section(Declaration.of(changes.spec, _KEY_TYPE), encode_entries(changes, _KEY_TYPE))
+    (payload,) = encode_entries(changes, _KEY_TYPE)
+    section = Section(Declaration.of(changes.spec, _KEY_TYPE), payload)
     return decode_entries(section, changes.spec, _KEY_TYPE, 0, "conformance")

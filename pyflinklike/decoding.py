@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place where what goes wrong with stored bytes becomes a `CorruptStateError`.
+
+Whatever decodes bytes that were stored does so within `decoding`.  It must not be put around
+code of the user's, whose errors are the user's own.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import TracebackType
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+
+__all__ = ["RESTORE_ADVICE", "decoding"]
+
+RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
+"""What to do about it."""
+
+_RAW = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+
+
+@attrs.frozen
+class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
+    """Within it, errors of decoders say what was decoded.
+
+    Args:
+        where: Names the place: operator, key group, segment.
+        rule: What the bytes must be.
+
+    Raises:
+        CorruptStateError: Anything but an `IncompatibleStateError` or a lack of memory
+            was raised within it.
+    """
+
+    where: str
+    rule: str
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        __: TracebackType | None,
+    ) -> None:
+        """Turn the error, if there is one, into one that names the place."""
+        if error is None or isinstance(error, (IncompatibleStateError, MemoryError)):
+            return
+        if isinstance(error, CorruptStateError):
+            if str(error).startswith(self.where):
+                return
+            raise CorruptStateError(f"{self.where}: {error}") from error
+        if isinstance(error, _RAW):
+            got = f"{type(error).__name__}: {str(error)[:_SHOWN]}"
+            msg = f"{self.where}: {self.rule}, got {got}; {RESTORE_ADVICE}"
+            raise CorruptStateError(msg) from error
+
+
+_SHOWN = 300
+"""How much of a decoder's own error is told; it may quote the bytes."""
