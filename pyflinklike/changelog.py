@@ -37,6 +37,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.shown import shown_message
 from pyflinklike.table import GROUP_KEY, MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
@@ -254,7 +255,7 @@ def encode_entries(changes: TableChanges, key_type: TypeInformation) -> bytes:
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
         msg = (
             f"state {spec.name!r}: its keys and values must be writable as "
-            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {error}"
+            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {shown_message(error)}"
         )
         raise IncompatibleStateError(msg) from error
     return encode_batch(batch)

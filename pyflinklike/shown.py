@@ -2,8 +2,8 @@
 """How messages show a user's values: never long, and never failing.
 
 Keys, elements, what states and rows hold, and what users' code raised are of any size, and
-their `__repr__` is the user's own code.  Every message shows them through `shown` or
-`shown_error`; `repr` is for names and for what a program declares.
+their `__repr__` is the user's own code.  Every message shows them through this module;
+`repr` is for names and for what a program declares.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import reprlib
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["shown", "shown_error"]
+__all__ = ["shown", "shown_error", "shown_message"]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
 # Classes whose __repr__ is known to be the names and values of all fields.
 _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike.row"})
+
+_ANY_ERROR: Final[Any] = BaseException.__str__
+_KEY_ERROR: Final[Any] = KeyError.__str__
 
 
 def shown(value: object) -> str:
@@ -31,11 +34,29 @@ def shown(value: object) -> str:
 
 def shown_error(error: BaseException) -> str:
     """The class and the message of what a user's code raised, shortened as `shown` does."""
+    return f"{type(error).__name__}: {shown_message(error)}"
+
+
+def shown_message(error: BaseException) -> str:
+    """The message of an error that may hold a user's value, shortened as `shown` does."""
     try:
-        message = str(error)
+        return _message(error)
     except Exception as failure:
-        message = f"<its message failed with {type(failure).__name__}>"
-    return f"{type(error).__name__}: {_cut(message, _MOST)}"
+        return f"<its message failed with {type(failure).__name__}>"
+
+
+def _message(error: BaseException) -> str:
+    """`str(error)`, shortened before it is made where it is the `repr` of what was raised."""
+    says, args = type(error).__str__, error.args
+    if says is _KEY_ERROR and len(args) == 1:
+        return shown(args[0])
+    if says is _ANY_ERROR and len(args) == 1:
+        return (
+            shown(args[0]) if type(args[0]).__str__ is object.__str__ else _cut(str(error), _MOST)
+        )
+    if says is _ANY_ERROR and args:
+        return shown(args)
+    return _cut(str(error), _MOST)
 
 
 class _ShortRepr(reprlib.Repr):
@@ -44,7 +65,8 @@ class _ShortRepr(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel = 4
-        self.maxstring = self.maxother = self.maxlong = 200
+        self.maxstring = self.maxother = 500
+        self.maxlong = self.maxbytes = 200
         self.maxdict = self.maxlist = self.maxtuple = self.maxdeque = 10
         self.maxset = self.maxfrozenset = self.maxarray = 10
         self.maxfields = 30
@@ -70,8 +92,8 @@ class _ShortRepr(reprlib.Repr):
 
     def repr_bytes(self, x: bytes | bytearray, _: int) -> str:
         # Of what is long, only the ends are escaped: the whole could take four times its memory.
-        end = self.maxother // 2
-        return _cut(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxother)
+        end = self.maxbytes // 2
+        return _cut(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxbytes)
 
     repr_bytearray = repr_bytes
 

@@ -28,6 +28,7 @@ import attrs
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import PyflinklikeError, StateValueError
 from pyflinklike.functions import TimerService
+from pyflinklike.shown import shown
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
 from pyflinklike.types import Types
 
@@ -241,12 +242,12 @@ def _checked(timestamp: Any) -> int:
         integral = getattr(timestamp, "__index__", None)
         if integral is None or isinstance(timestamp, bool):
             msg = (
-                f"the time of a timer must be an int of ms, got {timestamp!r}; "
+                f"the time of a timer must be an int of ms, got {shown(timestamp)}; "
                 "ctx.timestamp() is None where the element has no event time"
             )
             raise StateValueError(msg)
         timestamp = int(integral())
     if not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-        msg = f"the time of a timer must fit in 64 bits, got {timestamp!r}; it is in ms"
+        msg = f"the time of a timer must fit in 64 bits, got {shown(timestamp)}; it is in ms"
         raise StateValueError(msg)
     return int(timestamp)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tracemalloc
 from collections import deque, namedtuple
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row
-from pyflinklike.shown import shown, shown_error
+from pyflinklike.shown import shown, shown_error, shown_message
 
 Pair = namedtuple("Pair", "left right")
 
@@ -163,3 +164,42 @@ def test_an_error_is_shown_by_its_class_and_message() -> None:
     assert "KeyError: 'a'" == shown_error(KeyError("a"))
     assert "_Mute: <its message failed with ValueError>" == shown_error(_Mute())
     assert len(shown_error(KeyError(b"\x00" * 10**6))) < 2_100
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(),
+        ValueError("a"),
+        ValueError(["a"]),
+        ValueError(Row(a="b")),
+        ValueError("a", ["b"]),
+        ValueError(PurePath("/a")),
+        KeyError(),
+        KeyError("a"),
+        KeyError("a", "b"),
+        FileNotFoundError(2, "not there", "/a"),
+        UnicodeDecodeError("utf-8", b"a", 0, 1, "bad"),
+    ],
+    ids=repr,
+)
+def test_the_message_of_an_error_is_its_own(error: Exception) -> None:
+    """However the error makes it."""
+    assert str(error) == shown_message(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyError, ValueError, lambda value: ValueError("a", value)],
+    ids=["key", "value", "more"],
+)
+def test_an_error_of_twenty_megabytes_takes_no_memory_to_be_shown(error: Any) -> None:
+    """The message of many errors is the repr of what was raised."""
+    raised = error([b"\x00" * 20_000_000])
+    tracemalloc.start()
+    try:
+        text = shown_error(raised)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (True, True) == (len(text) <= 2_000, peak < 100_000)
