@@ -21,6 +21,7 @@ _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike.row"})
 
 _ANY_ERROR: Final[Any] = BaseException.__str__
 _KEY_ERROR: Final[Any] = KeyError.__str__
+_BY_REPR: Final[Any] = object.__str__
 
 
 def shown(value: object) -> str:
@@ -51,9 +52,7 @@ def _message(error: BaseException) -> str:
     if says is _KEY_ERROR and len(args) == 1:
         return shown(args[0])
     if says is _ANY_ERROR and len(args) == 1:
-        return (
-            shown(args[0]) if type(args[0]).__str__ is object.__str__ else _cut(str(error), _MOST)
-        )
+        return shown(args[0]) if type(args[0]).__str__ is _BY_REPR else _cut(str(error), _MOST)
     if says is _ANY_ERROR and args:
         return shown(args)
     return _cut(str(error), _MOST)
