@@ -171,10 +171,10 @@ class FunctionCalls:
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        pop_due, on_timer, emit = queue.pop_due, self._function.on_timer, self.outputs.emit
+        due, on_timer, emit = queue.due(now), self._function.on_timer, self.outputs.emit
         touch, sweeping = self._metrics.touched.add, self._sweeping
         try:
-            while (timestamp := pop_due(now)) is not None:
+            for timestamp in due:
                 context.fired_at = timestamp
                 fired += 1
                 touch(scope.key)
@@ -187,6 +187,7 @@ class FunctionCalls:
             self._explain(error, "on_timer", timestamp)
             raise
         finally:
+            due.close()
             scope.key = NO_KEY
             context.domain = context.fired_at = None
         self._metrics.timers_fired += fired
