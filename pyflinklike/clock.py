@@ -21,6 +21,7 @@ from typing import Union
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 
 __all__ = [
     "MAX_WATERMARK",
@@ -209,7 +210,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
         msg = (
             f"{what} must be a timedelta, Time, Duration or an int of ms, "
-            f"got {length!r}; write for example timedelta(hours=1)"
+            f"got {shown(length)}; write for example timedelta(hours=1)"
         )
         raise DeclarationTypeError(msg)
     return milliseconds

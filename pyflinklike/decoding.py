@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.shown import shown_error
 
 __all__ = ["RESTORE_ADVICE", "decoding"]
 
@@ -67,10 +68,5 @@ class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
                 return
             raise CorruptStateError(f"{self.where}: {error}") from error
         if isinstance(error, _RAW):
-            got = f"{type(error).__name__}: {str(error)[:_SHOWN]}"
-            msg = f"{self.where}: {self.rule}, got {got}; {RESTORE_ADVICE}"
+            msg = f"{self.where}: {self.rule}, got {shown_error(error)}; {RESTORE_ADVICE}"
             raise CorruptStateError(msg) from error
-
-
-_SHOWN = 300
-"""How much of a decoder's own error is told; it may quote the bytes."""

@@ -21,6 +21,7 @@ import attrs
 from pyflinklike.clock import Clock
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.shown import shown
 from pyflinklike.state import (
     AggregatingState,
     ListState,
@@ -65,10 +66,10 @@ class StateDescriptor:
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if name is None or name == "":
-            msg = f"a state needs a name that is not None or empty, got {name!r}; name it"
+            msg = f"a state needs a name that is not None or empty, got {shown(name)}; name it"
             raise DeclarationValueError(msg)
         if not isinstance(name, str):
-            msg = f"the name of a state must be a str, got {name!r}; name it"
+            msg = f"the name of a state must be a str, got {shown(name)}; name it"
             raise DeclarationTypeError(msg)
         if name.startswith(RESERVED_PREFIX):
             msg = (
@@ -92,7 +93,7 @@ class StateDescriptor:
         """
         if ttl_config is not None and not isinstance(ttl_config, StateTtlConfig):
             msg = (
-                f"state {self.name!r}: a TTL must be a StateTtlConfig, got {ttl_config!r}; "
+                f"state {self.name!r}: a TTL must be a StateTtlConfig, got {shown(ttl_config)}; "
                 "build one with StateTtlConfig.new_builder(...).build()"
             )
             raise DeclarationTypeError(msg)
@@ -251,7 +252,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         if not isinstance(agg_function, AggregateFunction):
             msg = (
                 "The input must be a pyflinklike AggregateFunction! "
-                f"got {agg_function!r}; subclass AggregateFunction"
+                f"got {shown(agg_function)}; subclass AggregateFunction"
             )
             raise DeclarationTypeError(msg)
         self._agg_function = agg_function
@@ -320,7 +321,7 @@ def assemble(descriptor: StateDescriptor, backend: KeyedStateBackend, clock: Clo
 def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
         msg = (
-            f"state {name!r}: a type must be a TypeInformation, got {type_info!r}; "
+            f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; "
             "use for example Types.LONG()"
         )
         raise DeclarationTypeError(msg)

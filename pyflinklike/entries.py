@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from pyflinklike.changelog import MAX_BYTES, SEGMENT_BYTES, Declaration
 from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.shown import shown_message
 from pyflinklike.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
@@ -140,7 +141,7 @@ def _encoded(
             return None
         msg = (
             f"state {spec.name!r}: its keys and values must be writable as "
-            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {error}"
+            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {shown_message(error)}"
         )
         raise IncompatibleStateError(msg) from error
     msg = (

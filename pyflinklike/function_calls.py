@@ -17,6 +17,7 @@ from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.functions import KeyedProcessFunction, OutputTag, RuntimeContext
 from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.outputs import Outputs, check_results
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.table import NO_KEY, Scope
 from pyflinklike.timers import TimerQueue
 from pyflinklike.types import TypeInformation
@@ -73,7 +74,7 @@ class FunctionCalls:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"{self.name()}.open failed: {type(error).__name__}: {error}"
+            msg = f"{self.name()}.open failed: {shown_error(error)}"
             raise UserFunctionError(msg) from error
 
     def close(self) -> None:
@@ -87,7 +88,7 @@ class FunctionCalls:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"{self.name()}.close failed: {type(error).__name__}: {error}"
+            msg = f"{self.name()}.close failed: {shown_error(error)}"
             raise UserFunctionError(msg) from error
 
     def process(
@@ -170,10 +171,10 @@ class FunctionCalls:
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        pop_due, on_timer, emit = queue.pop_due, self._function.on_timer, self.outputs.emit
+        due, on_timer, emit = queue.due(now), self._function.on_timer, self.outputs.emit
         touch, sweeping = self._metrics.touched.add, self._sweeping
         try:
-            while (timestamp := pop_due(now)) is not None:
+            for timestamp in due:
                 context.fired_at = timestamp
                 fired += 1
                 touch(scope.key)
@@ -186,6 +187,7 @@ class FunctionCalls:
             self._explain(error, "on_timer", timestamp)
             raise
         finally:
+            due.close()
             scope.key = NO_KEY
             context.domain = context.fired_at = None
         self._metrics.timers_fired += fired
@@ -202,10 +204,10 @@ class FunctionCalls:
             UserFunctionError: It is not our own.
         """
         key = self._scope.key
-        shown = "none" if key is NO_KEY else repr(self._key_type.thaw_key(key))
+        whose = "none" if key is NO_KEY else shown(self._key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
         call = (
-            f"{self.name()}.{method} failed for key {shown}, {what} {subject!r}, "
+            f"{self.name()}.{method} failed for key {whose}, {what} {shown(subject)}, "
             f"at time {self._context.timestamp()}"
         )
         if not isinstance(error, PyflinklikeError):
@@ -217,4 +219,4 @@ class FunctionCalls:
 def _cause(error: Exception) -> str:
     state = getattr(error, "state_name", None)
     where = "" if state is None else f"in the function of state {state!r}: "
-    return f"{where}{type(error).__name__}: {error}"
+    return f"{where}{shown_error(error)}"

@@ -29,6 +29,7 @@ import attrs
 
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.types import TypeInformation, Types
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class RuntimeContext(KeyedStateStore):
             DeclarationError: The name is taken by something declared otherwise.
             IncompatibleStateError: What was restored under the name does not fit.
         """
-        msg = f"{type(self).__name__} has no stores, got {store_descriptor!r}; use state"
+        msg = f"{type(self).__name__} has no stores, got {shown(store_descriptor)}; use state"
         raise DeclarationError(msg)
 
 
@@ -300,7 +301,7 @@ def as_reduce_function(
         return ReduceFunctionWrapper(given)
     else:
         remedy = "give for example lambda a, b: a + b"
-    msg = f"The input must be a ReduceFunction or a callable function! Got {given!r}; {remedy}"
+    msg = f"The input must be a ReduceFunction or a callable function! Got {shown(given)}; {remedy}"
     raise DeclarationTypeError(msg)
 
 
@@ -334,7 +335,7 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
     if not isinstance(given, TypeInformation):
         msg = (
             f"OutputTag type_info must be None, list or TypeInformation, "
-            f"got {given!r}; give for example Types.STRING()"
+            f"got {shown(given)}; give for example Types.STRING()"
         )
         raise DeclarationTypeError(msg)
     return given

@@ -27,6 +27,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.shown import shown
 
 __all__ = ["MAX_INT", "decode_first", "decode_key", "encode_key"]
 
@@ -70,10 +71,10 @@ def decode_key(data: bytes) -> Any:
     try:
         key, end = _decode(data, 0)
     except _RAW as error:
-        msg = f"a stored key must be one that encode_key wrote, got {data!r}"
+        msg = f"a stored key must be one that encode_key wrote, got {shown(data)}"
         raise CorruptStateError(msg) from error
     if end != len(data):
-        msg = f"a stored key must end where its value ends, got {data!r} with bytes left at {end}"
+        msg = f"a stored key must end where its value ends, got {shown(data)} with bytes left at {end}"
         raise CorruptStateError(msg)
     return key
 
@@ -90,7 +91,7 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
     try:
         return _decode(data, at)
     except _RAW as error:
-        msg = f"a stored key must be one that encode_key wrote, got {data!r} at {at}"
+        msg = f"a stored key must be one that encode_key wrote, got {shown(data)} at {at}"
         raise CorruptStateError(msg) from error
 
 
@@ -99,7 +100,7 @@ def _encode(key: Any, out: bytearray, depth: int) -> None:
         try:
             _terminated(_STR, key.encode(), out)
         except UnicodeEncodeError as error:
-            msg = f"a str key must be valid Unicode, got {key!r}; replace its lone surrogates"
+            msg = f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
             raise StateValueError(msg) from error
     elif isinstance(key, bool):
         out.append(_TRUE if key else _FALSE)
@@ -143,7 +144,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
     else:
         msg = (
             "a key must be a str, int, float, bool, bytes, Decimal, date, time, datetime or a "
-            f"tuple of these, got {key!r} ({type(key).__name__}); select one of its fields, or "
+            f"tuple of these, got {shown(key)} ({type(key).__name__}); select one of its fields, or "
             "declare the key type Types.PICKLED_BYTE_ARRAY()"
         )
         raise StateValueError(msg)

@@ -29,6 +29,7 @@ from pyflinklike.errors import (
     PyflinklikeError,
     UserFunctionError,
 )
+from pyflinklike.shown import shown
 
 __all__ = [
     "Counter",
@@ -116,7 +117,7 @@ _M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
 def _check_name(name: str) -> None:
     """Refuse a name of a metric or group that is not a non-empty str."""
     msg = (
-        f"the name of a metric or group must be a non-empty str, got {name!r}; "
+        f"the name of a metric or group must be a non-empty str, got {shown(name)}; "
         f"give for example 'late_records'"
     )
     if not isinstance(name, str):
@@ -153,7 +154,7 @@ class MetricGroup:
         """
         given: Any = obj
         if not callable(given):
-            msg = f"a gauge must be a callable, got {given!r}; give for example lambda: 1"
+            msg = f"a gauge must be a callable, got {shown(given)}; give for example lambda: 1"
             raise DeclarationTypeError(msg)
         self._register(name, _Gauge(obj)).read = obj
 
@@ -166,7 +167,7 @@ class MetricGroup:
         """
         msg = (
             f"time_span_in_seconds must be a positive int, "
-            f"got {time_span_in_seconds!r}; the default is 60"
+            f"got {shown(time_span_in_seconds)}; the default is 60"
         )
         span: Any = time_span_in_seconds
         if isinstance(span, bool) or not isinstance(span, int):
@@ -225,7 +226,7 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except PyflinklikeError:
         raise
     except Exception as error:
-        msg = f"gauge {name!r} must return a number, it raised {error!r}; mend it"
+        msg = f"gauge {name!r} must return a number, it raised {shown(error)}; mend it"
         raise UserFunctionError(msg) from error
 
 

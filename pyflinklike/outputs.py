@@ -16,6 +16,7 @@ import attrs
 from pyflinklike.errors import OutputError
 from pyflinklike.functions import OutputTag
 from pyflinklike.row import Row
+from pyflinklike.shown import shown
 
 __all__ = ["Outputs", "check_results"]
 
@@ -81,7 +82,9 @@ class Outputs:
             OutputError: It is not a pair.
         """
         if len(result) != 2:
-            msg = f"a side output is `yield tag, value`, got {len(result)} elements: {result!r}"
+            msg = (
+                f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
+            )
             raise OutputError(msg)
         tag, value = result
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
@@ -98,7 +101,7 @@ def check_results(results: Any) -> None:
     tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
     if tagged or isinstance(results, (Row, str, bytes, Mapping)):
         msg = (
-            f"process_element and on_timer give an iterable of outputs, got {results!r}; "
+            f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
             "yield it instead of returning it"
         )
         raise OutputError(msg)

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn
 
+from pyflinklike.shown import shown
+
 __all__ = ["Row", "row_class"]
 
 # mypy takes a call of it by its own name for the declaration of a class.
@@ -57,8 +59,8 @@ class Row(tuple[Any, ...]):
             return cls._make(args) if cls is Row else _checked(cls, args)
         if args:
             msg = (
-                f"a Row takes positional values or named fields, not both, got {args!r} "
-                f"and {kwargs!r}; name all fields or none"
+                f"a Row takes positional values or named fields, not both, got {shown(args)} "
+                f"and {shown(kwargs)}; name all fields or none"
             )
             raise ValueError(msg)
         if cls is Row:
@@ -115,7 +117,7 @@ class Row(tuple[Any, ...]):
         """
         names = type(self)._fields
         if not names and len(self):
-            msg = f"as_dict needs field names, got {self!r}; call set_field_names first"
+            msg = f"as_dict needs field names, got {shown(self)}; call set_field_names first"
             raise ValueError(msg)
         values = map(_as_dicts, self) if recursive else self
         return dict(zip(names, values))
@@ -145,17 +147,17 @@ class Row(tuple[Any, ...]):
     def _no_such_field(cls, name: str) -> _NoSuchFieldError:
         known = f"the fields {list(cls._fields)}" if cls._fields else "no field names"
         return _NoSuchFieldError(
-            f"this Row has {known}, got {name!r}; use one of them or a position"
+            f"this Row has {known}, got {shown(name)}; use one of them or a position"
         )
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         """Refuse: a row is immutable."""
-        msg = f"a Row is immutable, got {name} = {value!r}; use row = row._replace({name}=...)"
+        msg = f"a Row is immutable, got {name} = {shown(value)}; use row = row._replace({name}=...)"
         raise AttributeError(msg)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
         """Refuse: a row is immutable."""
-        msg = f"a Row is immutable, got row[{item!r}] = {value!r}; use row = row._replace(name=...)"
+        msg = f"a Row is immutable, got row[{shown(item)}] = {shown(value)}; use row = row._replace(name=...)"
         raise TypeError(msg)
 
     def __eq__(self, other: object) -> bool:
@@ -199,7 +201,9 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
     if not names:
         return Row
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        msg = f"the field names of a Row must be strings that differ, got {names!r}; rename some"
+        msg = (
+            f"the field names of a Row must be strings that differ, got {shown(names)}; rename some"
+        )
         raise ValueError(msg)
     # Held by name while it is read: a class that nobody holds may be collected, and emptied.
     template: type = _named_tuple("_", [f"f{i}" for i in range(len(names))])

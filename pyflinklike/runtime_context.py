@@ -22,6 +22,7 @@ from pyflinklike.descriptors import (
 from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.functions import RuntimeContext
 from pyflinklike.metrics import MetricGroup
+from pyflinklike.shown import shown
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.table import KeyedStateBackend, TableSpec
@@ -149,7 +150,7 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def _get(self, descriptor: D, wanted: type[D]) -> Any:
         if not isinstance(descriptor, wanted):
-            msg = f"this getter takes a {wanted.__name__}, got {descriptor!r}; use its own getter"
+            msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; use its own getter"
             raise DeclarationTypeError(msg)
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:

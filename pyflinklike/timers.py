@@ -10,30 +10,39 @@ first"; it is derived from the table and is made anew when a key group is loaded
 The contract is Flink's `InternalTimerServiceImpl`:
 
 * registering a timer twice fires it once; the two domains are separate;
-* a timer is removed before `on_timer` runs, so that registering the same time
-  again inside it fires again within the same advance;
+* a timer is removed before `on_timer` runs, so that the same time can be registered
+  again inside it;
 * timers fire in ascending time, those of equal time in no promised order;
 * a timer in the past is accepted and fires at the next advance, never inside
   its registration.
+
+One thing differs.  What `on_timer` registers fires in the same advance if it is due and later
+than the timer that fires, so that a periodic timer catches up; what is registered for that very
+time or before waits for the next advance, where in Flink an event-time timer fires at once, for
+ever if it registers itself.  So each key's times ascend within an advance, and it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any
 
 import attrs
 
 from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import PyflinklikeError, StateValueError
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.functions import TimerService
+from pyflinklike.shown import shown
 from pyflinklike.table import RESERVED_PREFIX, KeyedStateBackend, Scope, Shape, TableSpec
 from pyflinklike.types import Types
 
 __all__ = ["Agenda", "KeyedTimerService", "TimerQueue", "timers_table"]
 
 _IDLE_TIMES = 256
+_MOST_AT_THE_END = 1_000_000
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
 
 
@@ -141,26 +150,69 @@ class TimerQueue:
                 del self._keys_at[timestamp]
                 self._agenda.drop_idle_times()
 
-    def pop_due(self, now: int) -> int | None:
-        """Remove the first timer that is due and make its key current.
+    def due(self, now: int) -> Generator[int, None, None]:
+        """Remove the timers that are due, one by one, and make the key of each current.
 
-        Returns:
-            Its timestamp in ms, or None where nothing is due.
+        Timers may be registered and deleted meanwhile.  To be closed: those that have not
+        fired are due again then.
+
+        Args:
+            now: The time of the domain in ms.
+
+        Yields:
+            The timestamps in ms, ascending.
+
+        Raises:
+            UserFunctionError: Time has come to its end, and timers are registered without end.
         """
-        times, keys_at = self._times, self._keys_at
-        while times and times[0] <= now:
-            timestamp = times[0]
-            keys = keys_at.get(timestamp)
-            if keys is None:
-                heappop(times)
-                continue
-            self._scope.key, _ = keys.popitem()
-            if not keys:
-                del keys_at[timestamp]
-                heappop(times)
-            self._delete(timestamp)
-            return timestamp
-        return None
+        times, keys_at, scope, delete = self._times, self._keys_at, self._scope, self._delete
+        at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
+        waiting: dict[int, None] = {}
+        keys: dict[Hashable, None] | None = None
+        timestamp = _MIN_TIMESTAMP - 1
+        try:
+            while times and times[0] <= now:
+                if times[0] <= timestamp:
+                    # Nothing was left there: these were registered by what has fired.
+                    waiting[heappop(times)] = None
+                    continue
+                timestamp = heappop(times)
+                keys = keys_at.pop(timestamp, None)
+                while keys:
+                    scope.key, _ = keys.popitem()
+                    delete(timestamp)
+                    if at_the_end is not None:
+                        at_the_end(scope.key)
+                    yield timestamp
+        finally:
+            if keys:
+                self._put_back(timestamp, keys)
+            for each in waiting:
+                heappush(times, each)
+
+    def _put_back(self, timestamp: int, keys: dict[Hashable, None]) -> None:
+        if timestamp in self._keys_at:
+            self._keys_at[timestamp].update(keys)
+        else:
+            self._keys_at[timestamp] = keys
+            heappush(self._times, timestamp)
+
+    def _at_the_end(self) -> Callable[[Hashable], None]:
+        """What refuses timers without end: a periodic one is due whatever its time."""
+        left = Counter(chain.from_iterable(self._keys_at.values()))
+
+        def count(key: Hashable) -> None:
+            left[key] -= 1
+            if left[key] < -_MOST_AT_THE_END:
+                msg = (
+                    "on_timer must come to an end when time does, got more than "
+                    f"{_MOST_AT_THE_END:,} timers that it registered for one key at the end of the "
+                    "input; register none where ctx.timer_service().current_watermark() is "
+                    "MAX_WATERMARK"
+                )
+                raise UserFunctionError(msg)
+
+        return count
 
     def earliest(self) -> int | None:
         """The time of the first timer in ms, or None."""
@@ -241,12 +293,12 @@ def _checked(timestamp: Any) -> int:
         integral = getattr(timestamp, "__index__", None)
         if integral is None or isinstance(timestamp, bool):
             msg = (
-                f"the time of a timer must be an int of ms, got {timestamp!r}; "
+                f"the time of a timer must be an int of ms, got {shown(timestamp)}; "
                 "ctx.timestamp() is None where the element has no event time"
             )
             raise StateValueError(msg)
         timestamp = int(integral())
     if not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-        msg = f"the time of a timer must fit in 64 bits, got {timestamp!r}; it is in ms"
+        msg = f"the time of a timer must fit in 64 bits, got {shown(timestamp)}; it is in ms"
         raise StateValueError(msg)
     return int(timestamp)

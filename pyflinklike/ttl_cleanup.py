@@ -18,6 +18,7 @@ import attrs
 
 from pyflinklike.clock import Duration, DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 
 __all__ = ["CleanupStrategies", "of_kind"]
 
@@ -30,7 +31,7 @@ def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, kind):
             name = attribute.name.lstrip("_")
-            msg = f"{name} must be a {kind.__qualname__}, got {value!r}; {remedy}"
+            msg = f"{name} must be a {kind.__qualname__}, got {shown(value)}; {remedy}"
             raise DeclarationTypeError(msg)
 
     return check
@@ -42,7 +43,7 @@ def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         msg = (
             f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
-            f"got {value!r}; it counts state entries"
+            f"got {shown(value)}; it counts state entries"
         )
         if isinstance(value, bool) or not isinstance(value, int):
             raise DeclarationTypeError(msg)
@@ -58,7 +59,7 @@ def _to_compaction_period(period: DurationLike | None) -> Duration:
         return Duration.of_days(30)
     if to_milliseconds(period, "periodic_compaction_time") < 0:
         msg = (
-            f"periodic_compaction_time must not be negative, got {period!r}; "
+            f"periodic_compaction_time must not be negative, got {shown(period)}; "
             f"Duration.of_millis(0) switches it off"
         )
         raise DeclarationValueError(msg)
@@ -74,7 +75,7 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
     """The strategies as pairs in the order of the enum: frozen and hashable."""
     given: Any = strategies
     if not isinstance(given, (Mapping, tuple)):
-        msg = f"strategies must be a dict, got {given!r}; give {{}} to set none"
+        msg = f"strategies must be a dict, got {shown(given)}; give {{}} to set none"
         raise DeclarationTypeError(msg)
     given = dict(given)
     names = CleanupStrategies.Strategies
@@ -87,7 +88,7 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
         if name not in kinds or not isinstance(strategy, kinds[name]):
             msg = (
                 f"strategies must map each of Strategies to its own CleanupStrategy, "
-                f"got {name!r}: {strategy!r}; let StateTtlConfig.new_builder(ttl) do it"
+                f"got {name!r}: {shown(strategy)}; let StateTtlConfig.new_builder(ttl) do it"
             )
             raise DeclarationTypeError(msg)
     return tuple((name, given[name]) for name in kinds if name in given)

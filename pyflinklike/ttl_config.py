@@ -33,6 +33,7 @@ import attrs
 
 from pyflinklike.clock import DurationLike, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.ttl_cleanup import CleanupStrategies as _Cleanup
 from pyflinklike.ttl_cleanup import of_kind
 
@@ -53,7 +54,7 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
         raise DeclarationTypeError(msg)
     milliseconds = to_milliseconds(ttl, "a TTL")
     if milliseconds < 1:
-        msg = f"a TTL must be at least 1 ms, got {ttl!r}; StateTtlConfig.DISABLED switches TTL off"
+        msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
         raise DeclarationValueError(msg)
     return Time(milliseconds)
 

@@ -15,6 +15,7 @@ from pyflinklike.backends.heap_single import SingleTable
 from pyflinklike.backends.warm import WARM_GROUPS
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup
+from pyflinklike.shown import shown
 from pyflinklike.table import Scope, TableChanges, TableSpec
 
 __all__ = ["HashMapStateBackend", "HeapKeyedStateBackend"]
@@ -41,12 +42,10 @@ class HashMapStateBackend(StateBackend):
     @max_warm_bytes.validator
     def _check_max_warm_bytes(self, attribute: attrs.Attribute[int], value: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            msg = (
-                f"max_warm_bytes must be an int of bytes, got {value!r}; for example 256 * 1024**2"
-            )
+            msg = f"max_warm_bytes must be an int of bytes, got {shown(value)}; for example 256 * 1024**2"
             raise DeclarationTypeError(msg)
         if value < 0:
-            msg = f"max_warm_bytes must be at least 0, got {value!r}; 0 keeps nothing warm"
+            msg = f"max_warm_bytes must be at least 0, got {shown(value)}; 0 keeps nothing warm"
             raise DeclarationValueError(msg)
 
     def create_keyed_state_backend(self, scope: Scope, owner: str) -> HeapKeyedStateBackend:

@@ -18,6 +18,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap import HashMapStateBackend
 from pyflinklike.backends.rocksdb import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.table import KeyedStateBackend, Scope
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
@@ -36,7 +37,7 @@ def _deprecated(name: str, now: str) -> None:
 
 def _refuse_java(java: Any) -> None:
     if java is not None:
-        msg = f"there is no Flink in this JVM, got a Java state backend {java!r}; leave it out"
+        msg = f"there is no Flink in this JVM, got a Java state backend {shown(java)}; leave it out"
         raise DeclarationError(msg)
 
 
@@ -204,7 +205,7 @@ class CustomStateBackend(StateBackend):
         if not isinstance(j_custom_state_backend, StateBackend):
             msg = (
                 "CustomStateBackend takes a StateBackend written in Python, "
-                f"got {j_custom_state_backend!r}; subclass pyflinklike.StateBackend"
+                f"got {shown(j_custom_state_backend)}; subclass pyflinklike.StateBackend"
             )
             raise DeclarationTypeError(msg)
         self.__attrs_init__(backend=j_custom_state_backend)

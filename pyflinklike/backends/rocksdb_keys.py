@@ -28,6 +28,7 @@ from typing import Any
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.keycodec import decode_first, encode_key
 from pyflinklike.row import Row, row_class
+from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.keys import EncodedKey
 from pyflinklike.types.pickled import Pickled
@@ -78,7 +79,7 @@ def encode(value: Any) -> bytes:
     except StateValueError as error:
         msg = (
             "EmbeddedRocksDBStateBackend keeps keys of pyflinklike's own types, "
-            f"got {value!r} ({type(value).__name__}); use HashMapStateBackend"
+            f"got {shown(value)} ({type(value).__name__}); use HashMapStateBackend"
         )
         raise StateValueError(msg) from error
 
@@ -133,7 +134,7 @@ def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
     while True:
         end = data.find(b"\x00", end)
         if end < 0:
-            msg = f"a stored key must end with 00, got {data!r}; delete the local directory"
+            msg = f"a stored key must end with 00, got {shown(data)}; delete the local directory"
             raise CorruptStateError(msg)
         if data[end + 1 : end + 2] != b"\xff":
             return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1

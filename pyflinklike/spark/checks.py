@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import KeyedProcessFunction
+from pyflinklike.shown import shown, shown_message
 
 __all__ = [
     "MAX_KEY_GROUPS",
@@ -47,10 +48,10 @@ def check_max_parallelism(value: Any) -> None:
         DeclarationTypeError, DeclarationValueError: It is not.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"max_parallelism must be an int, got {value!r}"
+        msg = f"max_parallelism must be an int, got {shown(value)}"
         raise DeclarationTypeError(msg)
     if not 1 <= value <= MAX_KEY_GROUPS:
-        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {value!r}"
+        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {shown(value)}"
         raise DeclarationValueError(msg)
 
 
@@ -62,7 +63,7 @@ def checked_backend(state_backend: Any) -> StateBackend:
     """
     if not isinstance(state_backend, StateBackend):
         msg = (
-            f"state_backend must be a StateBackend, got {state_backend!r}; "
+            f"state_backend must be a StateBackend, got {shown(state_backend)}; "
             "for example HashMapStateBackend()"
         )
         raise DeclarationTypeError(msg)
@@ -79,12 +80,14 @@ def check_pickle(function: KeyedProcessFunction) -> None:
         _dumps(function)
     except Exception as error:
         held = ", ".join(
-            f"{name}={value!r}" for name, value in vars(function).items() if not _pickles(value)
+            f"{name}={shown(value)}"
+            for name, value in vars(function).items()
+            if not _pickles(value)
         )
         where = f"its attribute {held}" if held else "what it refers to"
         msg = (
             f"a function must pickle to reach the workers, got {type(function).__qualname__} "
-            f"whose pickling fails ({error}): look at {where}; "
+            f"whose pickling fails ({shown_message(error)}): look at {where}; "
             "make such things in open(), which runs on the worker"
         )
         raise DeclarationError(msg) from error
@@ -98,7 +101,7 @@ def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
     """
     if not isinstance(savepoint, bytes):
         msg = (
-            f"from_savepoint takes the bytes of a savepoint, got {savepoint!r}; "
+            f"from_savepoint takes the bytes of a savepoint, got {shown(savepoint)}; "
             "read_savepoint() and harness.snapshot() give them"
         )
         raise DeclarationTypeError(msg)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.errors import OutputError
+from pyflinklike.shown import shown, shown_message
 
 __all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
 
@@ -78,8 +79,8 @@ class OutputEncoder:
         if isinstance(row, Mapping):
             if set(row) != set(names):
                 msg = (
-                    f"{self.what}: a mapping must have the columns {names}, got {sorted(row)} "
-                    f"for key {self.show_key(key)!r}; name every column, None where it is null"
+                    f"{self.what}: a mapping must have the columns {names}, got {shown(list(row))} "
+                    f"for key {shown(self.show_key(key))}; name every column, None where it is null"
                 )
                 raise OutputError(msg)
             return tuple(row[name] for name in names)
@@ -95,7 +96,7 @@ class OutputEncoder:
             return (row,)
         msg = (
             f"{self.what}: an output must be a tuple, Row or mapping of the columns {names}, "
-            f"got {row!r} for key {self.show_key(key)!r}"
+            f"got {shown(row)} for key {shown(self.show_key(key))}"
         )
         raise OutputError(msg)
 
@@ -105,7 +106,7 @@ class OutputEncoder:
             if len(row) != len(names):
                 msg = (
                     f"{self.what}: a row must have the {len(names)} columns {names}, "
-                    f"got {len(row)} values {tuple(row)!r} for key {self.show_key(key)!r}"
+                    f"got {len(row)} values {shown(tuple(row))} for key {shown(self.show_key(key))}"
                 )
                 raise OutputError(msg)
 
@@ -117,11 +118,13 @@ class OutputEncoder:
                 to_arrow([value], field.type, self.time_zone)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 return OutputError(
-                    f"{self.what}: column {field.name!r} is {field.type}, got {value!r} "
-                    f"({type(value).__name__}) for key {self.show_key(key)!r}: {cause}; "
+                    f"{self.what}: column {field.name!r} is {field.type}, got {shown(value)} "
+                    f"({type(value).__name__}) for key {shown(self.show_key(key))}: {shown_message(cause)}; "
                     "convert the value, or change the output type"
                 )
-        return OutputError(f"{self.what}: column {field.name!r} is {field.type}: {error}")
+        return OutputError(
+            f"{self.what}: column {field.name!r} is {field.type}: {shown_message(error)}"
+        )
 
 
 def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:

@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.arrow_rows import to_python
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.shown import shown, shown_message
 from pyflinklike.spark.columns import to_arrow
 from pyflinklike.spark.schema import arrow_type
 from pyflinklike.types import TypeInformation
@@ -89,7 +90,7 @@ class KeyGroups:
                 try:
                     to_arrow([value], arrow, self.time_zone)
                 except _MISFITS as error:
-                    msg = f"{self._rule()}, got {value!r} ({error}); {_REMEDY}"
+                    msg = f"{self._rule()}, got {shown(value)} ({shown_message(error)}); {_REMEDY}"
                     raise IncompatibleStateError(msg) from error
             raise
 
@@ -100,7 +101,7 @@ class KeyGroups:
         freeze = self.key_type.freeze_key
         for key, other in zip(keys, read):
             if freeze(key) != freeze(other):
-                msg = f"{self._rule()}, got {key!r}, which they hold as {other!r}; {_REMEDY}"
+                msg = f"{self._rule()}, got {shown(key)}, which they hold as {shown(other)}; {_REMEDY}"
                 raise IncompatibleStateError(msg)
 
     def _rule(self) -> str:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.spark.batch_time import BATCH_TIME
 
 __all__ = [
@@ -155,7 +156,7 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
             if name not in (KEY_GROUP, BATCH_TIME)
         }
         msg = (
-            f"every record needs a key, got null in column {key_columns[0]!r} of {record!r}; "
+            f"every record needs a key, got null in column {key_columns[0]!r} of {shown(record)}; "
             "filter such records out before key_by, or coalesce the column"
         )
         raise StateValueError(msg)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import (
     ListTypeInfo,
@@ -139,19 +140,19 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         try:
             schema: Any = df.sparkSession.createDataFrame([], output_type).schema
         except PySparkException as error:
-            msg = f'{what} must be DDL such as "user string, total long", got {output_type!r}'
+            msg = f'{what} must be DDL such as "user string, total long", got {shown(output_type)}'
             raise DeclarationValueError(msg) from error
     elif isinstance(output_type, st.DataType):
         schema = output_type
     elif isinstance(output_type, TypeInformation):
         schema = _spark_type(output_type, what)
     else:
-        msg = f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), got {output_type!r}"
+        msg = f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), got {shown(output_type)}"
         raise DeclarationTypeError(msg)
     if not isinstance(schema, st.StructType):
         schema = st.StructType([st.StructField("value", schema)])
     if not schema.fields:
-        msg = f"{what} must have at least one column, got {output_type!r}"
+        msg = f"{what} must have at least one column, got {shown(output_type)}"
         raise DeclarationValueError(msg)
     arrow_schema(schema)
     checked: st.StructType = schema

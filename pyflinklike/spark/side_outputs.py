@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import OutputTag
+from pyflinklike.shown import shown
 from pyflinklike.spark.output_layout import OUTPUT_TAG
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
@@ -80,7 +81,7 @@ def foreach_output(
     writers = dict(side_outputs or {})
     for writer in [main, *writers.values()]:
         if writer is not None and not callable(writer):
-            msg = f"a writer must be a function of (DataFrame, batch_id), got {writer!r}"
+            msg = f"a writer must be a function of (DataFrame, batch_id), got {shown(writer)}"
             raise DeclarationTypeError(msg)
 
     def write(df: DataFrame, batch_id: int) -> None:

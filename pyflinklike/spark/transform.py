@@ -285,16 +285,17 @@ class KeyGroupProcessor(StatefulProcessor):
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]
 
     def _wake_at(self, operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+        # What is still due was registered by on_timer, and waits until its clock moves on: Spark
+        # would wake us for it in this very batch.
         event = operator.earliest_timer(operator.event_timers)
         if self._plan.time_mode is TimeMode.EVENT_TIME:
-            # Before the first event Spark's watermark is 0, and Spark would spend there
-            # the wake-up for a timer at 0 or before, which is not due until the next.
-            return _earlier(event, sweep_at, at_least=1)
+            # Before the first event Spark's watermark is 0, ours is far below it.
+            return _earlier(event, sweep_at, at_least=max(operator.clock.watermark + 1, 1))
         # Spark wakes by the processing time alone here: ask for the next batch
         # wherever the watermark may have to fire something.
-        now = operator.clock.processing_time
+        next_batch = operator.clock.processing_time + 1
         processing = operator.earliest_timer(operator.processing_timers)
-        return _earlier(processing, sweep_at) if event is None else now + 1
+        return next_batch if event is not None else _earlier(processing, sweep_at, next_batch)
 
     def _wake(self, former: int | None, wake_at: int | None, expired: int | None) -> None:
         if wake_at == former:
@@ -310,7 +311,7 @@ def _wake_of(head: Head | None) -> int | None:
     return None if head is None else head.wake_at
 
 
-def _earlier(one: int | None, other: int | None, at_least: int = MIN_WATERMARK) -> int | None:
+def _earlier(one: int | None, other: int | None, at_least: int) -> int | None:
     known = [each for each in (one, other) if each is not None]
     return max(min(known), at_least) if known else None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState
 from pyflinklike.table import Table
 from pyflinklike.types import TypeInformation
@@ -75,7 +76,7 @@ class ListState(MergingState[T, Iterable[T]]):
             raise self._refuse_none("the list of elements")
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             msg = (
-                f"state {self.name!r}: elements come as a list, got {values!r}; "
+                f"state {self.name!r}: elements come as a list, got {shown(values)}; "
                 "call add() for a single one"
             )
             raise StateValueError(msg)

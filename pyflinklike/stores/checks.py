@@ -13,6 +13,7 @@ from typing import Any
 
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.stores.codec import check_key_type
 from pyflinklike.types import TypeInformation
 
@@ -40,7 +41,7 @@ _STREAM_TIMES = ("key", "partition", "watermark")
 def checked_name(_: Any, __: Any, name: Any) -> None:
     """1 to 249 of the characters Kafka takes in a topic's name."""
     if not isinstance(name, str):
-        msg = f"the name of a store must be a str, got {name!r}; name it"
+        msg = f"the name of a store must be a str, got {shown(name)}; name it"
         raise DeclarationTypeError(msg)
     if not _NAME.fullmatch(name):
         msg = f"the name of a store must be 1 to 249 of A-Z a-z 0-9 . _ -, got {name!r}; rename it"
@@ -52,7 +53,7 @@ def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
     if not isinstance(given, TypeInformation):
         msg = (
             f"store {descriptor.name!r}: {attribute.name} must be a TypeInformation, "
-            f"got {given!r}; use for example Types.LONG()"
+            f"got {shown(given)}; use for example Types.LONG()"
         )
         raise DeclarationTypeError(msg)
     if attribute.name == "key_type":
@@ -62,7 +63,7 @@ def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
 def checked_bool(descriptor: Any, attribute: Any, given: Any) -> None:
     """True or False."""
     if not isinstance(given, bool):
-        msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {given!r}"
+        msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {shown(given)}"
         raise DeclarationTypeError(f"{msg}; give True or False")
 
 
@@ -72,7 +73,7 @@ def checked_config(descriptor: Any, _: Any, given: Any) -> None:
     if given is not None and not texts:
         msg = (
             f"store {descriptor.name!r}: changelog_config must be a dict of topic settings, "
-            f"got {given!r}; for example {{'segment.bytes': '1048576'}}"
+            f"got {shown(given)}; for example {{'segment.bytes': '1048576'}}"
         )
         raise DeclarationTypeError(msg)
 
@@ -80,7 +81,7 @@ def checked_config(descriptor: Any, _: Any, given: Any) -> None:
 def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
     """One of some texts."""
     if given not in choices:
-        msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {given!r}"
+        msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {shown(given)}"
         raise DeclarationValueError(f"{msg}; choose one")
 
 
@@ -92,22 +93,22 @@ def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
 def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
     """An int of at least 1."""
     if isinstance(given, bool) or not isinstance(given, int):
-        msg = (
-            f"store {descriptor.name!r}: max_entries must be an int, got {given!r}; for example 100"
-        )
+        msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
         raise DeclarationTypeError(msg)
     if given < 1:
-        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {given!r}"
+        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
         raise DeclarationValueError(f"{msg}; a store of none would forget all at once")
 
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
     """An int of at least 2."""
     if isinstance(given, bool) or not isinstance(given, int):
-        msg = f"store {descriptor.name!r}: segments must be an int, got {given!r}; for example 2"
+        msg = (
+            f"store {descriptor.name!r}: segments must be an int, got {shown(given)}; for example 2"
+        )
         raise DeclarationTypeError(msg)
     if given < 2:
-        msg = f"store {descriptor.name!r}: segments must be at least 2, got {given!r}; give 2"
+        msg = f"store {descriptor.name!r}: segments must be at least 2, got {shown(given)}; give 2"
         raise DeclarationValueError(msg)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
+from pyflinklike.shown import shown
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor
@@ -39,7 +40,7 @@ class StoreRegistry:
         """
         if not isinstance(descriptor, StoreDescriptor) or type(descriptor) is StoreDescriptor:
             msg = (
-                f"get_store takes a descriptor of a kind of store, got {descriptor!r}; "
+                f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; "
                 "for example KeyValueStoreDescriptor(name, key_type, value_type)"
             )
             raise DeclarationTypeError(msg)

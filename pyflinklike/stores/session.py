@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.shown import shown
 from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
@@ -199,9 +200,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         silence = to_milliseconds(gap, f"store {self._name!r}: gap")
         wait = to_milliseconds(grace, f"store {self._name!r}: grace")
         if silence <= 0:
-            raise self._refuse(f"gap must be positive, got {gap!r}; give at least 1 ms")
+            raise self._refuse(f"gap must be positive, got {shown(gap)}; give at least 1 ms")
         if wait < 0:
-            raise self._refuse(f"grace must not be negative, got {grace!r}; give 0 for none")
+            raise self._refuse(f"grace must not be negative, got {shown(grace)}; give 0 for none")
         if self.retention < silence + wait:
             raise self._refuse(
                 f"retention must be no smaller than gap and grace together, got retention "

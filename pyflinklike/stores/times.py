@@ -8,6 +8,7 @@ from typing import Union
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import StateValueError, StoreValueError
+from pyflinklike.shown import shown
 
 __all__ = ["TimeLike", "saturated", "to_instant", "windows_for"]
 
@@ -27,18 +28,16 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
     if isinstance(time, dt.datetime):
         if time.tzinfo is None:
             msg = (
-                f"{what} must tell its time zone, got {time!r}; "
+                f"{what} must tell its time zone, got {shown(time)}; "
                 "write for example replace(tzinfo=timezone.utc)"
             )
             raise StoreValueError(msg)
         return (time - _EPOCH) // dt.timedelta(milliseconds=1)
     if isinstance(time, bool) or not isinstance(time, int):
-        msg = (
-            f"{what} must be an int of ms or a datetime with a time zone, got {time!r}; convert it"
-        )
+        msg = f"{what} must be an int of ms or a datetime with a time zone, got {shown(time)}; convert it"
         raise StateValueError(msg)
     if not MIN_WATERMARK <= time <= MAX_WATERMARK:
-        msg = f"{what} must fit in 64 bits, got {time!r}; it is in ms"
+        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
         raise StoreValueError(msg)
     return time
 
@@ -63,7 +62,7 @@ def windows_for(timestamp: int, size: int, advance: int | None = None) -> list[i
     """
     step = size if advance is None else advance
     if not 0 < step <= size:
-        msg = f"windows advance by at least 1 ms and at most their size of {size!r}, got {step!r}"
+        msg = f"windows advance by at least 1 ms and at most their size of {size!r}, got {shown(step)}"
         raise StoreValueError(msg)
     first = (timestamp - size) // step * step + step
     return list(range(first, timestamp + 1, step))

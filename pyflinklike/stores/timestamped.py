@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.stores.keyvalue import KeyValueStore
 from pyflinklike.stores.records import ValueAndTimestamp
 from pyflinklike.stores.times import TimeLike, to_instant
@@ -55,7 +56,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     def _stamped(self, value: Any, timestamp: TimeLike | None) -> Any:
         if isinstance(value, ValueAndTimestamp):
             if timestamp is not None:
-                msg = f"give one time: that of {value!r}, or {timestamp!r}"
+                msg = f"give one time: that of {shown(value)}, or {shown(timestamp)}"
                 raise StateValueError(f"store {self._name!r}: {msg}")
             value, timestamp = value
         if value is None:

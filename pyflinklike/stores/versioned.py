@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pyflinklike.shown import shown
 from pyflinklike.stores.base import LOG, StateStore
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
@@ -128,7 +129,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         """
         self._ready()
         if order not in ("asc", "desc"):
-            raise self._refuse(f"order must be 'asc' or 'desc', got {order!r}; choose one")
+            raise self._refuse(f"order must be 'asc' or 'desc', got {shown(order)}; choose one")
         encoded = self._codec.encode(key)
         begin = None if time_from is None else self._instant(time_from)
         end = None if time_to is None else self._instant(time_to)

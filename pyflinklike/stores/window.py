@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import WindowedKeyValue
@@ -93,7 +94,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         if self.retain_duplicates:
             msg = (
                 f"store {self._name!r}: point lookup undefined with retain_duplicates, "
-                f"got one of {key!r}; use fetch()"
+                f"got one of {shown(key)}; use fetch()"
             )
             raise StateValueError(msg)
         encoded = self._codec.encode(key)

@@ -35,6 +35,7 @@ from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.table import GROUP_KEY, TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
@@ -82,7 +83,9 @@ class KeyedProcessHarness:
         _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
         _check_kind(max_parallelism, int, "max_parallelism is an int")
         if max_parallelism < 1:
-            msg = f"max_parallelism must be at least 1, got {max_parallelism!r}; for example 128"
+            msg = (
+                f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
+            )
             raise DeclarationValueError(msg)
         self._key_selector = key_selector
         task = TaskInfo(
@@ -276,7 +279,7 @@ class KeyedProcessHarness:
         try:
             key = self._key_selector(value)
         except Exception as error:
-            msg = f"key_selector failed for element {value!r}: {type(error).__name__}: {error}"
+            msg = f"key_selector failed for element {shown(value)}: {shown_error(error)}"
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
@@ -292,7 +295,7 @@ class KeyedProcessHarness:
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
     if not isinstance(given, kind) or isinstance(given, bool):
-        msg = f"{rule}, got {given!r}; give an instance"
+        msg = f"{rule}, got {shown(given)}; give an instance"
         raise DeclarationTypeError(msg)
 
 
@@ -300,9 +303,9 @@ def _checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     if time is None and not required:
         return None
     if type(time) is not int:
-        msg = f"{what} must be an int of ms, got {time!r}; convert it"
+        msg = f"{what} must be an int of ms, got {shown(time)}; convert it"
         raise StateValueError(msg)
     if not MIN_WATERMARK <= time <= MAX_WATERMARK:
-        msg = f"{what} must fit in 64 bits, got {time!r}; it is in ms"
+        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
         raise StateValueError(msg)
     return time

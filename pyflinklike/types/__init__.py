@@ -29,6 +29,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 from pyflinklike.types.base import TypeInformation
 from pyflinklike.types.basic import (
     BigDecTypeInfo,
@@ -99,7 +100,7 @@ def _element(
     element_type: TypeInformation, allowed: tuple[TypeInformation, ...], kind: str
 ) -> None:
     if require_type(element_type, "element_type") not in allowed:
-        msg = f"a {kind} array has elements of {list(allowed)}, got {element_type!r}; use OBJECT_ARRAY or LIST"
+        msg = f"a {kind} array has elements of {list(allowed)}, got {shown(element_type)}; use OBJECT_ARRAY or LIST"
         raise DeclarationTypeError(msg)
 
 

@@ -22,13 +22,13 @@ column True, 1 and 1.0 differ.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
 
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
@@ -100,7 +100,7 @@ class TypeInformation:
     def _misfit(
         self, value: Any, remedy: str = "convert it, or declare another type"
     ) -> StateValueError:
-        got = f"{reprlib.repr(value)} ({type(value).__name__})"
+        got = f"{shown(value)} ({type(value).__name__})"
         return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
 
 

@@ -19,6 +19,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.types.base import Column, TypeInformation
 
 
@@ -30,7 +31,7 @@ def require_type(type_info: Any, what: str) -> TypeInformation:
     """
     if isinstance(type_info, TypeInformation):
         return type_info
-    msg = f"{what} must be a TypeInformation, got {type_info!r}; write for example Types.LONG(), with ()"
+    msg = f"{what} must be a TypeInformation, got {shown(type_info)}; write for example Types.LONG(), with ()"
     raise DeclarationTypeError(msg)
 
 

@@ -26,6 +26,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.shown import shown_error
 from pyflinklike.types.base import Column, TypeInformation
 
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
@@ -108,7 +109,7 @@ class PickledByteArrayTypeInfo(TypeInformation):
             return dumps(value)
         except Exception as error:
             remedy = (
-                f"pickling failed with {type(error).__name__}: {error}; "
+                f"pickling failed with {shown_error(error)}; "
                 "define its class in a module, and leave out locks, files and lambdas"
             )
             raise self._misfit(value, remedy) from error

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.row import Row, row_class
+from pyflinklike.shown import shown
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
 
@@ -29,7 +30,7 @@ def _tuple_of(names: Any) -> Any:
 
 def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, tuple):
-        msg = f"{attribute.name} must be a list of TypeInformation, got {value!r}; write [...]"
+        msg = f"{attribute.name} must be a list of TypeInformation, got {shown(value)}; write [...]"
         raise DeclarationTypeError(msg)
     for i, field_type in enumerate(value):
         require_type(field_type, f"{attribute.name}[{i}]")
@@ -218,7 +219,7 @@ class RowTypeInfo(TupleTypeInfo):
             names = _default_names(len(self.field_types))
             object.__setattr__(self, "field_names", names)
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            msg = f"field_names must be a list of str, got {names!r}; write [...]"
+            msg = f"field_names must be a list of str, got {shown(names)}; write [...]"
             raise DeclarationTypeError(msg)
         if len(names) != len(self.field_types):
             msg = f"a row has as many names as types, got {len(names)} names and {len(self.field_types)} types; add what is missing"

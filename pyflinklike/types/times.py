@@ -15,6 +15,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.types.base import Column, TypeInformation
 
 
@@ -33,12 +34,12 @@ class Instant:
     def __attrs_post_init__(self) -> None:
         """Check what a column can hold."""
         if type(self.seconds) is not int or type(self.nanos) is not int:
-            msg = f"an Instant takes ints, got {self.seconds!r}, {self.nanos!r}; use Instant.of_epoch_milli"
+            msg = f"an Instant takes ints, got {shown(self.seconds)}, {shown(self.nanos)}; use Instant.of_epoch_milli"
             raise DeclarationTypeError(msg)
         if not (-(2**63) <= self.seconds < 2**63 and 0 <= self.nanos < 1_000_000_000):
             msg = (
                 "an Instant takes 64 bits of seconds and nanos in 0..999999999, "
-                f"got {self.seconds!r}, {self.nanos!r}; carry whole seconds over"
+                f"got {shown(self.seconds)}, {shown(self.nanos)}; carry whole seconds over"
             )
             raise DeclarationValueError(msg)
 

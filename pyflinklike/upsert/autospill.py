@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.backend import UpsertBackend, checked_open, prepare_puts
 from pyflinklike.upsert.memory import InMemoryUpsertBackend
 from pyflinklike.upsert.rocksdb import RocksDBUpsertBackend
@@ -44,10 +45,10 @@ class AutoSpillBackend:
 
     def __init__(self, *, threshold: int, path: str | os.PathLike[str]) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int):
-            msg = f"threshold must be an int of bytes, got {threshold!r}; for example 64 << 20"
+            msg = f"threshold must be an int of bytes, got {shown(threshold)}; for example 64 << 20"
             raise DeclarationTypeError(msg)
         if threshold < 0:
-            msg = f"threshold must not be negative, got {threshold!r}; 0 spills with the first put"
+            msg = f"threshold must not be negative, got {shown(threshold)}; 0 spills with the first put"
             raise DeclarationValueError(msg)
         self._threshold = threshold
         self.path = Path(path)

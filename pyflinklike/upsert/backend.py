@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyflinklike.errors import StateValueError, StoreClosedError, StoreValueError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.codec import encode_upsert_key
 from pyflinklike.upsert.encoding import decode_state, encode_state, metadata_of
 from pyflinklike.upsert.statistics import MergeStats, PutStats
@@ -99,7 +100,7 @@ def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
     if len(set(encoded)) < len(encoded):
         seen: set[bytes] = set()
         double = next(k for k, e in zip(keys, encoded) if e in seen or seen.add(e))  # type: ignore[func-returns-value]
-        msg = f"the keys of one multi_get must differ, got {double!r} twice; ask for it once"
+        msg = f"the keys of one multi_get must differ, got {shown(double)} twice; ask for it once"
         raise StoreValueError(msg)
     return encoded
 
@@ -123,7 +124,9 @@ def prepare_puts(puts: Iterable[tuple[Any, PutValue]]) -> tuple[list[Write], Put
     put_before: dict[bytes, ValueMetadata | None] = {}
     for key, put in puts:
         if not isinstance(put, PutValue):
-            msg = f"multi_put takes (key, PutValue(value, previous_value_metadata)), got {put!r}"
+            msg = (
+                f"multi_put takes (key, PutValue(value, previous_value_metadata)), got {shown(put)}"
+            )
             raise StateValueError(f"{msg}; give what multi_get returned for the key")
         data = None if put.value is None else encode_state(put.value)
         new = None if put.value is None or data is None else metadata_of(put.value, data)

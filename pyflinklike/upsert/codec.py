@@ -29,6 +29,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.keycodec import decode_first, decode_key, encode_key
 from pyflinklike.row import Row, row_class
+from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.base import plain
 
@@ -132,7 +133,7 @@ def _checked(value: Any) -> Any:
     except StateValueError:
         msg = (
             "a value of an upsert is None, bool, int, float, str, bytes, Decimal, a date or time, "
-            f"or a tuple, list, dict or Row of these, got {value!r} ({type(value).__name__}); "
+            f"or a tuple, list, dict or Row of these, got {shown(value)} ({type(value).__name__}); "
             "convert it"
         )
         raise StateValueError(msg) from None
@@ -149,7 +150,7 @@ def _read(written: Any, data: bytes) -> Any:
     try:
         return _restored(written)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
-        msg = f"a stored value must be one that encode_value wrote, got {data!r}"
+        msg = f"a stored value must be one that encode_value wrote, got {shown(data)}"
         raise CorruptStateError(msg) from error
 
 

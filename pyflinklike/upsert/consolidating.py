@@ -26,6 +26,7 @@ from typing import Any, Final
 import attrs
 
 from pyflinklike.errors import StateValueError, UpsertStateError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.codec import decode_value, encode_value
 from pyflinklike.upsert.values import FinalizedValue, StateValue, Tombstone
 
@@ -48,7 +49,7 @@ def checked_diff(diff: Any) -> int:
         StateValueError: It is no int of 64 bits.
     """
     if isinstance(diff, bool) or not isinstance(diff, int) or not -_SIGN <= diff < _SIGN:
-        msg = f"a diff must be an int of 64 bits, got {diff!r}; give +1 or -1"
+        msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
         raise StateValueError(msg)
     return diff
 

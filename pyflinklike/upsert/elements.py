@@ -23,6 +23,7 @@ from pyflinklike.errors import (
     ValueDecodeError,
 )
 from pyflinklike.row import Row
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.upsert.order_keys import checked_order
 
 __all__ = ["ElementReader", "Upsert", "error_of", "text_of"]
@@ -105,7 +106,7 @@ class ElementReader:
         try:
             order = self._order_key(element)
         except Exception as error:
-            msg = f"order_key failed for {element!r}: {type(error).__name__}: {error}"
+            msg = f"order_key failed for {shown(element)}: {shown_error(error)}"
             raise OrderKeyError(msg) from error
         return checked_order(order)
 
@@ -116,7 +117,7 @@ class ElementReader:
         except UpsertError as error:
             return error
         except Exception as error:
-            msg = f"value failed for {element!r}: {type(error).__name__}: {error}"
+            msg = f"value failed for {shown(element)}: {shown_error(error)}"
             failure = ValueDecodeError(msg)
             failure.__cause__ = error
             return failure
@@ -128,9 +129,7 @@ def _field(element: Any, name: str) -> Any:
             return element[name]
         return getattr(element, name)
     except (KeyError, AttributeError):
-        msg = (
-            f"an element must have the field {name!r} that is named, got {element!r}; name another"
-        )
+        msg = f"an element must have the field {name!r} that is named, got {shown(element)}; name another"
         raise DeclarationValueError(msg) from None
 
 

@@ -20,6 +20,7 @@ import struct
 from typing import Final
 
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.codec import decode_from, decode_value, encode_value
 from pyflinklike.upsert.consolidating import Consolidating
 from pyflinklike.upsert.values import (
@@ -60,7 +61,7 @@ def encode_state(state: StateValue) -> bytes:
         return _PROVISIONAL + encode_value((state.finalized, state.provisional))
     msg = (
         "a state is a FinalizedValue, Tombstone, ProvisionalValue or Consolidating, "
-        f"got {state!r}; wrap a value in FinalizedValue(value, order)"
+        f"got {shown(state)}; wrap a value in FinalizedValue(value, order)"
     )
     raise StateValueError(msg)
 
@@ -86,7 +87,7 @@ def decode_state(data: bytes) -> StateValue:
         return Consolidating(data[1 + _SUMS.size :], length, checksum, diff)
     if kind == _PROVISIONAL:
         return ProvisionalValue(*decode_value(data[1:]))
-    msg = f"a stored state must be one that encode_state wrote, got {data!r}"
+    msg = f"a stored state must be one that encode_state wrote, got {shown(data)}"
     raise CorruptStateError(msg)
 
 

@@ -41,6 +41,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.functions import KeyedProcessFunction, OutputTag, RuntimeContext
 from pyflinklike.row import Row, row_class
+from pyflinklike.shown import shown
 from pyflinklike.ttl_config import StateTtlConfig
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.upsert import ops
@@ -108,7 +109,7 @@ class UpsertFunction(KeyedProcessFunction):
         if order_key is not None:
             _check_selector("order_key", order_key)
         if not isinstance(value_type, TypeInformation):
-            msg = f"value_type must be a TypeInformation, got {value_type!r}; use Types.ROW_NAMED()"
+            msg = f"value_type must be a TypeInformation, got {shown(value_type)}; use Types.ROW_NAMED()"
             raise DeclarationTypeError(msg)
         _check_errors(on_error, error_tag)
         self._reader = ElementReader(value, order_key)
@@ -218,7 +219,7 @@ class UpsertFunction(KeyedProcessFunction):
         if self._on_error == "raise":
             raise error
         if self._on_error == "side_output":
-            yield self._error_tag, _ERROR_ROW._make((key, text_of(error), repr(element)))
+            yield self._error_tag, _ERROR_ROW._make((key, text_of(error), _text(element)))
 
     def _changes(self, key: Any, upsert: Upsert, record: Any) -> Iterator[Row]:
         value = upsert.value
@@ -250,7 +251,7 @@ def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
     """A row with the fields that its record does not have, from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):
-        msg = f"only a row can have unavailable columns, got {value!r} without {list(unavailable)}"
+        msg = f"only a row can have unavailable columns, got {shown(value)} without {list(unavailable)}"
         raise ValueDecodeError(f"{msg}; decode it into a row")
     known = before.as_dict() if isinstance(before, Row) else before
     missing = [name for name in unavailable if not isinstance(known, Mapping) or name not in known]
@@ -265,17 +266,25 @@ def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
 
 def _check_selector(name: str, given: Any) -> None:
     if not callable(given) and not (isinstance(given, str) and given):
-        msg = f"{name} must be the name of a field or a function of the element, got {given!r}"
+        msg = f"{name} must be the name of a field or a function of the element, got {shown(given)}"
         raise DeclarationTypeError(f"{msg}; for example {name}='{name}'")
 
 
 def _check_errors(on_error: Any, error_tag: Any) -> None:
     if on_error not in ON_ERROR:
-        msg = f"on_error must be one of {list(ON_ERROR)}, got {on_error!r}; choose one"
+        msg = f"on_error must be one of {list(ON_ERROR)}, got {shown(on_error)}; choose one"
         raise DeclarationValueError(msg)
     if error_tag is not None and not isinstance(error_tag, OutputTag):
-        msg = f"error_tag must be an OutputTag, got {error_tag!r}; for example OutputTag('errors')"
+        msg = f"error_tag must be an OutputTag, got {shown(error_tag)}; for example OutputTag('errors')"
         raise DeclarationTypeError(msg)
     if on_error == "side_output" and error_tag is None:
         msg = "on_error='side_output' needs an error_tag, got None; give OutputTag('errors', type)"
         raise DeclarationValueError(msg)
+
+
+def _text(element: Any) -> str:
+    """All of an element, so that it can be mended and sent again."""
+    try:
+        return repr(element)
+    except Exception:  # its own code
+        return shown(element)

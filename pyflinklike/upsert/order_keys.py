@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from pyflinklike.errors import OrderKeyError
+from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.base import plain
 
@@ -50,7 +51,7 @@ def is_newer(order: Any, than: Any) -> bool:
         return bool(_comparable(order) > _comparable(than))
     except TypeError as error:
         msg = (
-            f"the order keys of one key must compare with one another, got {order!r} after {than!r}; "
+            f"the order keys of one key must compare with one another, got {shown(order)} after {shown(than)}; "
             "give all of them one type"
         )
         raise OrderKeyError(msg) from error
@@ -63,11 +64,11 @@ def _checked(order: Any) -> Any:
     if not isinstance(order, _ORDERED):
         msg = (
             "an order key is a number, str, bytes, date or time, or a tuple of these, "
-            f"got {order!r} ({type(order).__name__}); give something that compares"
+            f"got {shown(order)} ({type(order).__name__}); give something that compares"
         )
         raise OrderKeyError(msg)
     if isinstance(order, (float, Decimal)) and math.isnan(order):
-        msg = f"an order key must have a place in the order, got {order!r}; give a number"
+        msg = f"an order key must have a place in the order, got {shown(order)}; give a number"
         raise OrderKeyError(msg)
     return order
 

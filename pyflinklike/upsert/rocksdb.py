@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
 from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.backend import (
     Write,
     checked_open,
@@ -103,7 +104,7 @@ class RocksDBUpsertBackend:
         operands = []
         for key, merge in merges:
             if not isinstance(merge, MergeValue):
-                msg = f"multi_merge takes (key, MergeValue(value, diff)), got {merge!r}"
+                msg = f"multi_merge takes (key, MergeValue(value, diff)), got {shown(merge)}"
                 raise StateValueError(f"{msg}; give a Consolidating and the sum of its diffs")
             data = encode_state(merge.value)
             operands.append((encode_upsert_key(key), data))

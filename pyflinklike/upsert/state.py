@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
+from pyflinklike.shown import shown
 from pyflinklike.upsert.backend import UpsertBackend
 from pyflinklike.upsert.codec import EncodedKey, encode_upsert_key, encode_value
 from pyflinklike.upsert.consolidating import Consolidating, checked_diff
@@ -48,7 +49,7 @@ class UpsertState:
 
     def __init__(self, backend: UpsertBackend) -> None:
         if not isinstance(backend, UpsertBackend):
-            msg = f"UpsertState takes a backend, got {backend!r}; use InMemoryUpsertBackend()"
+            msg = f"UpsertState takes a backend, got {shown(backend)}; use InMemoryUpsertBackend()"
             raise StateValueError(msg)
         self._backend = backend
         totals = backend.totals()
@@ -210,11 +211,11 @@ def _difference(update: Any) -> Difference:
     try:
         key, value, diff = update
     except (TypeError, ValueError):
-        msg = f"consolidate_chunk takes (key, value, diff), got {update!r}; give all three"
+        msg = f"consolidate_chunk takes (key, value, diff), got {shown(update)}; give all three"
         raise StoreValueError(msg) from None
     if value is None:
         msg = (
-            f"a record of a collection has a value, got None under key {key!r}; "
+            f"a record of a collection has a value, got None under key {shown(key)}; "
             "a deletion is the old value with diff -1"
         )
         raise StateValueError(msg)
