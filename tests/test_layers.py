@@ -26,6 +26,7 @@ LAYERS = [
         "foundation",
         [
             "errors",
+            "shown",
             "clock",
             "row",
             "arrow_rows",

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How messages show a user's values: never long, and never failing.
+
+Keys, elements, what states and rows hold, and what users' code raised are of any size, and
+their `__repr__` is the user's own code.  Every message shows them through `shown` or
+`shown_error`; `repr` is for names and for what a program declares.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from itertools import islice
+from typing import Any, Final
+
+__all__ = ["shown", "shown_error"]
+
+_MOST: Final = 2_000
+_BITS: Final = 4_096
+# Classes whose __repr__ is known to be the names and values of all fields.
+_NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike.row"})
+
+
+def shown(value: object) -> str:
+    """The `repr` of a user's value, at most some 2,000 characters of it.
+
+    What is left out is shown as `...`: the middle of what is long, the rest of many
+    elements, what is nested deeply.  Where `__repr__` fails, the class is shown.
+    """
+    return _cut(_SHORT.repr(value), _MOST)
+
+
+def shown_error(error: BaseException) -> str:
+    """The class and the message of what a user's code raised, shortened as `shown` does."""
+    try:
+        message = str(error)
+    except Exception as failure:
+        message = f"<its message failed with {type(failure).__name__}>"
+    return f"{type(error).__name__}: {_cut(message, _MOST)}"
+
+
+class _ShortRepr(reprlib.Repr):
+    """`reprlib`'s, for more kinds of values, in their own order, and whatever their class does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxstring = self.maxother = self.maxlong = 200
+        self.maxdict = self.maxlist = self.maxtuple = self.maxdeque = 10
+        self.maxset = self.maxfrozenset = self.maxarray = 10
+        self.maxfields = 30
+
+    def repr1(self, x: Any, level: int) -> str:
+        kind = type(x)
+        try:
+            if kind.__module__ in ("builtins", "collections", "array"):
+                return super().repr1(x, level)
+            if issubclass(kind, tuple) and kind.__repr__.__module__ in _NAMED_TUPLES:
+                return self._repr_fields(x, level)
+            return self.repr_instance(x, level)
+        except Exception as error:
+            return f"<{kind.__name__} whose repr failed with {type(error).__name__}>"
+
+    def repr_instance(self, x: Any, _: int) -> str:
+        return _cut(repr(x), self.maxother)
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > _BITS:  # Python refuses to write out very long ones
+            return f"<int of {x.bit_length()} bits>"
+        return super().repr_int(x, level)
+
+    def repr_bytes(self, x: bytes | bytearray, _: int) -> str:
+        # Of what is long, only the ends are escaped: the whole could take four times its memory.
+        end = self.maxother // 2
+        return _cut(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxother)
+
+    repr_bytearray = repr_bytes
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if x and level <= 0:
+            return "{...}"
+        pairs = [
+            f"{self.repr1(key, level - 1)}: {self.repr1(value, level - 1)}"
+            for key, value in islice(x.items(), self.maxdict)
+        ]
+        return f"{{{', '.join(_and_more(pairs, len(x)))}}}"
+
+    def _repr_fields(self, x: Any, level: int) -> str:
+        """A `Row` or a named tuple."""
+        names = getattr(type(x), "_fields", ())
+        if x and level <= 0:
+            return f"{type(x).__name__}(...)"
+        values = [self.repr1(value, level - 1) for value in islice(x, self.maxfields)]
+        if not names:
+            return f"<{type(x).__name__}({', '.join(_and_more(values, len(x)))})>"
+        fields = [f"{name}={value}" for name, value in zip(names, values)]
+        return f"{type(x).__name__}({', '.join(_and_more(fields, len(x)))})"
+
+
+def _and_more(parts: list[str], count: int) -> list[str]:
+    return parts if len(parts) == count else [*parts, "..."]
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning and the end of a text that is too long."""
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 2
+    return f"{text[: most - 3 - end]}...{text[-end:]}"
+
+
+_SHORT: Final = _ShortRepr()
