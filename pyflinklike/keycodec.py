@@ -40,15 +40,17 @@ _INT_BIG_NEGATIVE, _INT_BIG_POSITIVE = 0x0B, 0x1D
 _FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
 _DATE, _TIME, _DATETIME, _INSTANT, _DECIMAL = 0x33, 0x34, 0x35, 0x36, 0x38
 
+_MOST_DEPTH = 50  # reading takes two calls for each
+
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_FIRST = (dt.datetime.min - _EPOCH) // _MICROSECOND
+_LAST = (dt.datetime.max - _EPOCH) // _MICROSECOND
 
 
 _RAW = (IndexError, struct.error, ValueError, ArithmeticError)
 """What damaged bytes make of decoding."""
-_MAX_DEPTH = 200
-"""What is nested deeper could be encoded and, on a stack that is used already, not decoded."""
 
 
 def encode_key(key: Any) -> bytes:
@@ -58,7 +60,7 @@ def encode_key(key: Any) -> bytes:
         StateValueError: The key, or an element of it, is of another type, or nested too deeply.
     """
     out = bytearray()
-    _encode(key, out, 0)
+    _encode(key, out, depth=0)
     return bytes(out)
 
 
@@ -95,7 +97,7 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
         raise CorruptStateError(msg) from error
 
 
-def _encode(key: Any, out: bytearray, depth: int) -> None:
+def _encode(key: Any, out: bytearray, *, depth: int) -> None:
     if isinstance(key, str):
         try:
             _terminated(_STR, key.encode(), out)
@@ -109,12 +111,12 @@ def _encode(key: Any, out: bytearray, depth: int) -> None:
     elif isinstance(key, bytes):
         _terminated(_BYTES, key, out)
     elif isinstance(key, tuple):
-        if depth == _MAX_DEPTH:
-            msg = f"a key may be nested {_MAX_DEPTH} deep, got one that is deeper; flatten it"
-            raise StateValueError(msg)
+        if depth == _MOST_DEPTH:
+            msg = f"a tuple key must be nested at most {_MOST_DEPTH} deep, got one that is deeper"
+            raise StateValueError(f"{msg}; select one of its fields")
         out.append(_TUPLE)
         for element in key:
-            _encode(element, out, depth + 1)
+            _encode(element, out, depth=depth + 1)
         out.append(0)
     elif isinstance(key, float):
         out.append(_FLOAT)
@@ -131,7 +133,11 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
     if isinstance(key, dt.datetime):
         out.append(_DATETIME if key.tzinfo is None else _INSTANT)
         epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
-        _encode_int((key - epoch) // _MICROSECOND, out)
+        instant = (key - epoch) // _MICROSECOND
+        if not _FIRST <= instant <= _LAST:  # as a local time with an offset can be
+            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {key!r}; mend it"
+            raise StateValueError(msg)
+        _encode_int(instant, out)
     elif isinstance(key, dt.date):
         out.append(_DATE)
         _encode_int(key.toordinal(), out)
@@ -139,7 +145,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         out.append(_TIME)
         seconds = (key.hour * 60 + key.minute) * 60 + key.second
         _encode_int(seconds * 1_000_000 + key.microsecond, out)
-    elif isinstance(key, Decimal):
+    elif isinstance(key, Decimal) and not key.is_snan():  # which has no hash
         _terminated(_DECIMAL, str(_normalized(key)).encode(), out)
     else:
         msg = (
@@ -222,8 +228,8 @@ def _decode_temporal(tag: int, data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _decode_tuple(data: bytes, at: int, depth: int) -> tuple[tuple[Any, ...], int]:
-    if depth > _MAX_DEPTH:
-        msg = f"more than {_MAX_DEPTH} tuples within one another"
+    if depth > _MOST_DEPTH:
+        msg = f"more than {_MOST_DEPTH} tuples within one another"
         raise ValueError(msg)
     elements: list[Any] = []
     while True:

@@ -28,6 +28,7 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.upsert import cdc_event as ops
 from pyflinklike.upsert.cdc_event import CdcEvent
 from pyflinklike.upsert.debezium_envelope import (
@@ -111,7 +112,7 @@ class DebeziumDecoder:
         that the error takes the place of the row it is about.  A place that could not be
         read is None, for an offset would be below every position.
         """
-        where = f"partition {record.get('partition')}, offset {record.get('offset')}"
+        where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
         text = f"{error} (record at {where})"
         if self.on_error == "raise":
             raise type(error)(text) from error
@@ -139,7 +140,7 @@ class DebeziumDecoder:
             return self._tombstone(record, event)
         if event.op not in _OPERATIONS:
             msg = (
-                f"the op of an envelope must be one of {list(_OPERATIONS)}, got {envelope.op!r}; "
+                f"the op of an envelope must be one of {list(_OPERATIONS)}, got {shown(envelope.op)}; "
                 "rows that ExtractNewRecordState has flattened are no envelopes"
             )
             raise ValueDecodeError(msg)
@@ -197,15 +198,13 @@ class DebeziumDecoder:
             return self._order_of(self.order, record)
         if self.order == "offset":
             if partition is None or offset is None:
-                msg = f"order='offset' needs a partition and an offset, got {partition!r} and {offset!r}"
+                msg = f"order='offset' needs a partition and an offset, got {shown(partition)} and {shown(offset)}"
                 raise ValueDecodeError(msg)
             return (partition, offset)
         try:
             position = source_order(source, snapshot=snapshot, offset=offset)
         except (TypeError, ValueError) as error:
-            msg = (
-                f"the position of a change must be of its connector's form, got {source!r}: {error}"
-            )
+            msg = f"the position of a change must be of its connector's form, got {shown(source)}: {error}"
             raise ValueDecodeError(msg) from error
         return offset_order(partition, offset) if position is None else position
 
@@ -221,7 +220,7 @@ class DebeziumDecoder:
         try:
             return order({**fields, **record, **parsed})
         except Exception as error:
-            msg = f"order must tell the order of a record, got {error!r} of {order!r}"
+            msg = f"order must tell the order of a record, got {shown_error(error)} of {order!r}"
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
@@ -246,7 +245,7 @@ class DebeziumDecoder:
                 unknown.append(column)
         if unknown and self.unavailable == "error":
             msg = (
-                f"the columns {unknown} were not logged by the database; "
+                f"the columns {shown(unknown)} were not logged by the database; "
                 "set REPLICA IDENTITY FULL, or decode with unavailable='keep'"
             )
             raise ValueDecodeError(msg)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyflinklike.errors import KeyDecodeError, NullKeyError
+from pyflinklike.shown import shown
 
 __all__ = ["key_of"]
 
@@ -38,7 +39,7 @@ def key_of(
         if isinstance(own, dict) and own_columns not in (None, columns):
             msg = (
                 f"the key of a record must have the columns {list(own_columns or ())}, "
-                f"got {list(columns)}; name them with key="
+                f"got {shown(list(columns))}; name them with key="
             )
             raise KeyDecodeError(msg)
     elif len(columns) == 1 and own is not None and not isinstance(own, dict):
@@ -50,7 +51,7 @@ def key_of(
     if isinstance(values, list):
         values = values[0] if len(values) == 1 else tuple(values)
     if values is None or (isinstance(values, tuple) and all(each is None for each in values)):
-        msg = f"a record must have a key, got {own!r}; name the key's columns with key="
+        msg = f"a record must have a key, got {shown(own)}; name the key's columns with key="
         raise NullKeyError(msg)
     return values
 
@@ -62,7 +63,7 @@ def _values(columns: tuple[str, ...], *rows: Mapping[str, Any] | None) -> list[A
         row = next((row for row in rows if row and column in row), None)
         if row is None:
             known = sorted({name for row in rows for name in row or ()})
-            msg = f"the key column {column!r} must be in the record's key or its row, got {known}"
+            msg = f"the key column {column!r} must be in the record's key or its row, got {shown(known)}"
             raise KeyDecodeError(msg)
         found.append(row[column])
     return found
@@ -75,7 +76,7 @@ def _check_unchanged(
     old, new = ([row.get(column) for column in columns] for row in (before, after))
     if known and old != new:
         msg = (
-            f"an update must keep its key, got {old} before and {new} after for {list(columns)}; "
+            f"an update must keep its key, got {shown(old)} before and {shown(new)} after for {list(columns)}; "
             "make these columns the key of the connector's records (message.key.columns), so "
             "that it writes a delete and a create"
         )

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-import msgspec
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -27,6 +26,7 @@ from pyflinklike.errors import (
     KeyDecodeError,
     ValueDecodeError,
 )
+from pyflinklike.shown import shown
 from pyflinklike.upsert.cdc_event import CdcEvent
 from pyflinklike.upsert.debezium_decoder import DebeziumDecoder
 from pyflinklike.upsert.debezium_envelope import schema_of
@@ -35,6 +35,7 @@ from pyflinklike.upsert.debezium_spark_types import (
     Semantic,
     arrow_type,
     fields_of,
+    json_text,
     needs_semantics,
     semantics_of,
 )
@@ -132,11 +133,11 @@ class _EventConverter:
             return self._fields(failed._replace(key=None, order_key=None, event_time=None), record)
 
     def _fields(self, event: CdcEvent, record: Mapping[str, Any]) -> tuple[Any, ...]:
-        sides = semantics_of(schema_of(record["value"])) if self._needs_schema else {}
         order = event.order_key
         if isinstance(order, tuple):
             order = list(order)
         try:
+            sides = self._sides(event, record)
             before = event.before and self._row(event.before, sides.get("before", {}))
             after = event.after and self._row(event.after, sides.get("after", {}))
             order = self._order({"order_key": order}, {})["order_key"]
@@ -151,10 +152,20 @@ class _EventConverter:
             order,
             _microseconds(event.event_time),
             event.snapshot,
-            None if event.source is None else msgspec.json.encode(event.source).decode(),
+            None if event.source is None else json_text(event.source),
             event.error,
             list(event.unavailable),
         )
+
+    def _sides(
+        self, event: CdcEvent, record: Mapping[str, Any]
+    ) -> Mapping[str, Mapping[str, Semantic]]:
+        try:
+            return semantics_of(schema_of(record["value"])) if self._needs_schema else {}
+        except ValueError:
+            if event.error is None:
+                raise
+            return {}  # it may be what the error is about
 
     def _key_of(
         self,
@@ -166,11 +177,11 @@ class _EventConverter:
             return None
         values = event.key if isinstance(event.key, tuple) else (event.key,)
         if len(values) != len(self._key_columns):
-            msg = f"a key must have the columns {list(self._key_columns)}, got {event.key!r}; name them with key="
+            msg = f"a key must have the columns {list(self._key_columns)}, got {shown(event.key)}; name them with key="
             raise KeyDecodeError(msg)
-        own = fields_of(schema_of(record["key"])) if self._needs_schema else {}
-        semantics = {**sides.get("before", {}), **sides.get("after", {}), **own}
         try:
+            own = fields_of(schema_of(record["key"])) if self._needs_schema else {}
+            semantics = {**sides.get("before", {}), **sides.get("after", {}), **own}
             named = self._key(dict(zip(self._key_columns, values)), semantics)
         except ValueError as error:
             msg = f"a key must fit schema=, got one that does not: {error}"
@@ -182,7 +193,7 @@ def _microseconds(event_time: int | None) -> int | None:
     if event_time is None:
         return None
     if abs(event_time) > _MAX_TIME:
-        msg = f"the time of a change must be in ms since the epoch, got {event_time!r}"
+        msg = f"the time of a change must be in ms since the epoch, got {shown(event_time)}"
         raise ValueDecodeError(msg)
     return event_time * 1000
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
@@ -30,8 +31,17 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 
-__all__ = ["RowConverter", "Semantic", "arrow_type", "fields_of", "needs_semantics", "semantics_of"]
+__all__ = [
+    "RowConverter",
+    "Semantic",
+    "arrow_type",
+    "fields_of",
+    "json_text",
+    "needs_semantics",
+    "semantics_of",
+]
 
 Convert: TypeAlias = Callable[[Any, "Semantic | None"], Any]
 """A JSON value that is not None, and what the schema says of it, as a value of the type."""
@@ -72,16 +82,32 @@ def fields_of(schema: bytes) -> Mapping[str, Semantic]:
     Raises:
         ValueError: It is no such schema.
     """
-    fields = _SEMANTIC.decode(schema).fields if schema else []
+    try:
+        fields = _SEMANTIC.decode(schema).fields if schema else []
+    except RecursionError as error:
+        msg = f"the schema is nested too deeply: {error}"
+        raise ValueError(msg) from error
     return {each.field: each for each in fields}
 
 
 @lru_cache(maxsize=256)
 def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
-    """The same for each struct of an envelope's schema, above all `before` and `after`."""
+    """The same for each struct of an envelope's schema, above all `before` and `after`.
+
+    Raises:
+        ValueError: It is no such schema.
+    """
     return {
         name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
     }
+
+
+def json_text(value: Any) -> str:
+    """What was read from JSON as JSON again."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except OverflowError:  # msgspec reads ints of any size, and writes those of 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def needs_semantics(data_type: st.DataType) -> bool:
@@ -160,7 +186,7 @@ def _string(value: Any, _: Semantic | None) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (dict, list)):
-        return msgspec.json.encode(value).decode()
+        return json_text(value)
     raise _misfit("STRING", value)
 
 
@@ -319,4 +345,4 @@ def _struct(row: RowConverter) -> Convert:
 
 
 def _misfit(expected: str, value: Any) -> ValueError:
-    return ValueError(f"must be {expected}, got {value!r}")
+    return ValueError(f"must be {expected}, got {shown(value)}")

@@ -20,7 +20,7 @@ from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.base import plain
 
-__all__ = ["checked_order", "is_newer"]
+__all__ = ["checked_order", "is_nan", "is_newer"]
 
 _ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Instant)
 
@@ -57,6 +57,20 @@ def is_newer(order: Any, than: Any) -> bool:
         raise OrderKeyError(msg) from error
 
 
+def is_nan(order: Any) -> bool:
+    """Whether a part of an order is a NaN, quiet or signalling.
+
+    Nothing is less or greater than a NaN: as an order it would let nothing take its place, or
+    itself take any.  That it sorts last, as in PostgreSQL and Spark, would not do either: no
+    number would ever come after it.  So it is refused, here and in views.
+    """
+    if isinstance(order, (tuple, list)):
+        return any(map(is_nan, order))
+    if isinstance(order, Decimal):
+        return order.is_nan()
+    return isinstance(order, float) and math.isnan(order)
+
+
 def _checked(order: Any) -> Any:
     if isinstance(order, (tuple, list)):
         return tuple(None if each is None else _checked(each) for each in order)
@@ -67,7 +81,7 @@ def _checked(order: Any) -> Any:
             f"got {shown(order)} ({type(order).__name__}); give something that compares"
         )
         raise OrderKeyError(msg)
-    if isinstance(order, (float, Decimal)) and math.isnan(order):
+    if is_nan(order):
         msg = f"an order key must have a place in the order, got {shown(order)}; give a number"
         raise OrderKeyError(msg)
     return order

@@ -160,7 +160,7 @@ def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
         int(commit),
         streamed,
         int(commit if scn is None else scn),
-        *([] if position is None else _hex_parts(position)),
+        *([] if position is None else _hex_parts(str(position))),
         *(int(each, 16) for each in redo.split(".") if each),
         int(source.get("ssn") or 0),
     )

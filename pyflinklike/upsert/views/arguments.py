@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+from pyflinklike.shown import shown
 
 __all__ = [
     "check_choice",
@@ -28,10 +29,10 @@ _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 def checked_name(name: Any) -> str:
     """A name that a file can have."""
     if not isinstance(name, str):
-        msg = f"the name of a view must be a str, got {name!r}; name it"
+        msg = f"the name of a view must be a str, got {shown(name)}; name it"
         raise DeclarationTypeError(msg)
-    if not name or any(mark in name for mark in "/\\\0"):
-        msg = f"the name of a view must be that of a file, got {name!r}; rename it"
+    if not name or any(mark in name for mark in "/\\\0") or not _is_unicode(name):
+        msg = f"the name of a view must be that of a file, got {shown(name)}; rename it"
         raise DeclarationValueError(msg)
     return name
 
@@ -40,18 +41,30 @@ def checked_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
     """The names of one column or several."""
     columns = (given,) if isinstance(given, str) else given
     if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
-        msg = f"view {view!r}: {what} must be the name of a column or several, got {given!r}"
+        msg = f"view {view!r}: {what} must be the name of a column or several, got {shown(given)}"
         raise DeclarationTypeError(f"{msg}; for example {what}='id'")
+    if not all(map(_is_unicode, columns)):
+        msg = f"view {view!r}: {what} must be valid Unicode, got {shown(given)}; rename the column"
+        raise DeclarationValueError(msg)
     if not columns or len(set(columns)) < len(columns):
-        msg = f"view {view!r}: {what} must name columns that differ, got {given!r}; name each once"
+        msg = f"view {view!r}: {what} must name columns that differ, got {shown(given)}; name each once"
         raise DeclarationValueError(msg)
     return tuple(columns)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def file_of(name: str, path: str | Path) -> Path:
     """The file of a view: in a directory under its name, or the path itself if it names a file."""
     if not isinstance(path, (str, Path)):
-        msg = f"view {name!r}: path must be a str or a Path, got {path!r}; name a directory"
+        msg = f"view {name!r}: path must be a str or a Path, got {shown(path)}; name a directory"
         raise DeclarationTypeError(msg)
     file = Path(path)
     is_file = file.is_file() or (file.suffix in _FILE_SUFFIXES and not file.is_dir())
@@ -65,9 +78,7 @@ def checked_id(view: str, batch_id: Any) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(batch_id, bool) or not -(2**63) <= number < 2**63:
-        msg = (
-            f"view {view!r}: a batch id must be an int of 64 bits, got {batch_id!r}; count batches"
-        )
+        msg = f"view {view!r}: a batch id must be an int of 64 bits, got {shown(batch_id)}; count batches"
         raise StateValueError(msg)
     return number
 
@@ -75,27 +86,31 @@ def checked_id(view: str, batch_id: Any) -> int:
 def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
     """Refuse what is none of the choices."""
     if given not in choices:
-        msg = f"{name} must be one of {list(choices)}, got {given!r}; choose one"
+        msg = f"{name} must be one of {list(choices)}, got {shown(given)}; choose one"
         raise DeclarationValueError(msg)
 
 
 def to_ms(value: Any, zone: dt.tzinfo) -> int:
-    """An event time in ms since the epoch."""
+    """An event time in ms since the epoch.
+
+    Raises:
+        StateValueError: It is none.
+    """
     if isinstance(value, dt.datetime):
         aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
         return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(
             milliseconds=1
         )
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return value
-    msg = f"an event time must be a datetime or an int of ms, got {value!r}; cast the column"
+    msg = f"an event time must be a datetime or an int of ms in 64 bits, got {shown(value)}; cast the column"
     raise StateValueError(msg)
 
 
 def checked_count(view: str, what: str, given: Any) -> int:
     """An int of at least 1."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        msg = f"view {view!r}: {what} must be an int of at least 1, got {given!r}; for example 100"
+        msg = f"view {view!r}: {what} must be an int of at least 1, got {shown(given)}; for example 100"
         raise DeclarationValueError(msg)
     return given
 
@@ -110,8 +125,8 @@ def checked_limit(limit: Any) -> None:
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(limit, int):
-        msg = f"limit must be an int or None, got {limit!r}; None gives all"
+        msg = f"limit must be an int or None, got {shown(limit)}; None gives all"
         raise DeclarationTypeError(msg)
     if limit < 0:
-        msg = f"limit must not be negative, got {limit!r}; None gives all"
+        msg = f"limit must not be negative, got {shown(limit)}; None gives all"
         raise DeclarationValueError(msg)

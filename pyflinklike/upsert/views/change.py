@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from pyflinklike.errors import PyflinklikeError, UserFunctionError, ValueDecodeError
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.upsert.ops import DELETE, INSERT, UPDATE_AFTER
 from pyflinklike.upsert.views.codec import Failure, decode_row, from_key_bytes
 from pyflinklike.upsert.views.tables import RowChange
@@ -62,7 +63,7 @@ class Filter:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"the condition of a subscriber must take every row, it raised {error!r}; mend it"
+            msg = f"the condition of a subscriber must take every row, it raised {shown_error(error)}; mend it"
             raise UserFunctionError(msg) from error
 
     def _change(self, raw: RowChange, ts: int) -> Change | None:
@@ -88,5 +89,5 @@ class Filter:
 
 def failed(key: Any, failure: Failure) -> ValueDecodeError:
     """The error that stands in the place of a row."""
-    msg = f"the row of key {key!r} must be decodable, got: {failure.error}; send a good one"
+    msg = f"the row of key {shown(key)} must be decodable, got: {shown(failure.error)}; send a good one"
     return ValueDecodeError(msg)

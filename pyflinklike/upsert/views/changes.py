@@ -15,7 +15,7 @@ import contextlib
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import TracebackType
 from typing import Union
@@ -64,18 +64,23 @@ class Replay:
         connection: Closed at the end.
         changes: What it reads.
         wanted: What the subscriber wants to see.
+        failed: From an error of SQLite to one of ours.
     """
 
     connection: sqlite3.Connection
     changes: Iterator[tuple[RowChange, int]]
     wanted: Filter
+    failed: Callable[[sqlite3.Error], Exception]
 
     def next(self) -> Change | None:
         """The next one; None at the end."""
-        for raw, ts in self.changes:
-            change = self.wanted.change(raw, ts)
-            if change is not None:
-                return change
+        try:
+            for raw, ts in self.changes:
+                change = self.wanted.change(raw, ts)
+                if change is not None:
+                    return change
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
         self.close()
         return None
 
@@ -120,6 +125,8 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         Raises:
             StopIteration: It was closed, `limit` is reached, or `timeout` has passed.
             QueueOverflowError: It fell behind; only with `overflow="error"`.
+            StateStoreError: The writer was interrupted before it had told all of a batch.
+            CorruptStateError: The past cannot be read.
             UserFunctionError: `where` raised.
         """
         with self._taking:
@@ -134,7 +141,11 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
     def _next(self) -> Change | None:
         while self._replay is not None and not self._queue.closed:
-            change = self._replay.next()
+            try:
+                change = self._replay.next()
+            except Exception:
+                self.close()  # what follows would lack what could not be read
+                raise
             if change is not None:
                 return change
             self._replay = None

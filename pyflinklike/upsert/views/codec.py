@@ -10,7 +10,7 @@ MessagePack has no form for is an extension type:
 | 1    | a `Row`, Spark's or ours           | array: the array of the names, then the values   |
 | 2    | tuple                              | array of the elements                            |
 | 3    | dict with keys other than str      | array: key, value, key, value, ...               |
-| 4    | int beyond 64 bits                 | decimal digits                                   |
+| 4    | int beyond 64 bits                 | two's complement, big-endian                     |
 | 5    | Decimal                            | its text                                         |
 | 6    | date                               | ISO 8601                                         |
 | 7    | time                               | fold, ISO 8601                                   |
@@ -25,7 +25,7 @@ A key is what `pyflinklike.keycodec` makes of it: keys sort as their values do.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -36,13 +36,16 @@ import msgspec
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.keycodec import decode_key, encode_key
 from pyflinklike.row import Row, row_class
+from pyflinklike.shown import shown
 
-__all__ = ["Failure", "decode_row", "encode_row", "from_key_bytes", "to_key_bytes"]
+__all__ = ["Failure", "decode_row", "encode_row", "from_key_bytes", "part_form", "to_key_bytes"]
 
 _ROW, _TUPLE, _DICT, _INT, _DECIMAL, _DATE, _TIME, _DATETIME, _TIMEDELTA, _FAILURE = range(1, 11)
 
 _Ext = msgspec.msgpack.Ext
 _pack = msgspec.msgpack.Encoder().encode
+_MOST_DEPTH = 100  # as much as MongoDB's; what is written can be read from any thread's stack
+_MOST_BYTES = 999_000_000  # SQLite's limit is 1,000,000,000 for a line, key and checksum included
 _AS_THEY_ARE = frozenset({type(None), bool, float, str, bytes})
 _TYPES = (
     "None, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, "
@@ -70,12 +73,21 @@ def to_key_bytes(key: Any) -> bytes:
     if key is None:
         msg = "a key of a view must not be None, got None; give the value of the key column"
         raise StateValueError(msg)
+    return part_form(key)
+
+
+def part_form(part: Any) -> bytes:
+    """The bytes of one part of a key, which may be None, or of a whole key.
+
+    Raises:
+        StateValueError: It is of a type that has no order, or of no size for a key.
+    """
     try:
-        return encode_key(key)
+        return encode_key(part)
     except StateValueError as error:
         msg = (
             "a key of a view must be a str, int, float, bool, bytes, Decimal, date, time, datetime "
-            f"or a tuple of these, got {key!r}; choose other key columns"
+            f"or a tuple of these, got {shown(part)}: {error}; choose other key columns"
         )
         raise StateValueError(msg) from error
 
@@ -89,13 +101,18 @@ def encode_row(row: Any) -> bytes:
     """The bytes of a row, or of a plain value.
 
     Raises:
-        StateValueError: Something in it is none of the types a Spark row holds.
+        StateValueError: Something in it is none of the types a Spark row holds, it is nested
+            too deeply, or too large.
     """
     try:
-        return _pack(_prepared(row))
-    except (UnicodeEncodeError, RecursionError, OverflowError) as error:
-        msg = f"a view holds valid Unicode and rows of a sane depth, got {row!r}: {error}; mend the row"
-        raise StateValueError(msg) from error
+        data = _pack(_prepared(row, 0))
+    except (UnicodeEncodeError, OverflowError, ValueError) as error:
+        msg = f"a view holds valid Unicode and values of less than 4 GB, got {shown(row)}: {error}"
+        raise StateValueError(f"{msg}; mend the row") from error
+    if len(data) > _MOST_BYTES:
+        msg = f"a view holds rows of less than 1 GB, got one of {len(data):,} bytes: {shown(row)}"
+        raise StateValueError(f"{msg}; split it, or keep it elsewhere")
+    return data
 
 
 def decode_row(data: bytes) -> Any:
@@ -107,7 +124,7 @@ def decode_row(data: bytes) -> Any:
     try:
         return _unpack(data)
     except _DAMAGE as error:
-        msg = f"a stored row must be one that a view wrote, got {data[:80]!r}: {error}; restore the file"
+        msg = f"a stored row must be one that a view wrote, got {shown(data)}: {error}; restore the file"
         raise CorruptStateError(msg) from error
 
 
@@ -123,38 +140,54 @@ _DAMAGE = (
 # Encoding
 
 
-def _prepared(value: Any) -> Any:
+def _prepared(value: Any, depth: int) -> Any:
     """The value in a form that MessagePack has, made of extensions where need be."""
     cls = type(value)
     if cls in _AS_THEY_ARE:
         return value
     if cls is int:
-        return value if -(2**63) <= value < 2**64 else _Ext(_INT, str(value).encode())
-    for kinds, prepare in _PREPARERS:
+        return value if -(2**63) <= value < 2**64 else _Ext(_INT, _of_int(value))
+    if depth > _MOST_DEPTH:
+        msg = f"a view holds rows of at most {_MOST_DEPTH} levels, got one that is deeper"
+        raise StateValueError(f"{msg}; store what is inside as text")
+    for kinds, prepare in _CONTAINERS:
         if isinstance(value, kinds):
-            return prepare(value)
+            return prepare(value, depth + 1)
+    for kinds, convert in _SCALARS:
+        if isinstance(value, kinds):
+            return convert(value)
+    if isinstance(value, Mapping):  # last: asking an abstract class takes longest
+        return _of_dict(value, depth + 1)
     if cls.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", 0):
-        return _prepared(value.item())
-    msg = f"a view holds {_TYPES}, got {value!r} ({cls.__name__}); convert it first"
+        return _prepared(value.item(), depth)
+    msg = f"a view holds {_TYPES}, got {shown(value)} ({cls.__name__}); convert it first"
     raise StateValueError(msg)
 
 
-def _all_prepared(values: Any) -> list[Any]:
-    return [value if type(value) in _AS_THEY_ARE else _prepared(value) for value in values]
+def _all_prepared(values: Iterable[Any], depth: int) -> list[Any]:
+    return [value if type(value) in _AS_THEY_ARE else _prepared(value, depth) for value in values]
 
 
-def _of_tuple(value: tuple[Any, ...]) -> Any:
+def _of_tuple(value: tuple[Any, ...], depth: int) -> Any:
     names = getattr(value, "_fields", None) or getattr(value, "__fields__", None)
     if names is None and not isinstance(value, Row):
-        return _Ext(_TUPLE, _pack(_all_prepared(value)))
-    return _Ext(_ROW, _pack([list(names or ()), *_all_prepared(value)]))
+        return _Ext(_TUPLE, _pack(_all_prepared(value, depth)))
+    return _Ext(_ROW, _pack([list(names or ()), *_all_prepared(value, depth)]))
 
 
-def _of_dict(value: Mapping[Any, Any]) -> Any:
+def _of_dict(value: Mapping[Any, Any], depth: int) -> Any:
     if all(type(key) is str for key in value):
-        return dict(zip(value, _all_prepared(value.values())))
+        return dict(zip(value, _all_prepared(value.values(), depth)))
     pairs = [part for pair in value.items() for part in pair]
-    return _Ext(_DICT, _pack(_all_prepared(pairs)))
+    return _Ext(_DICT, _pack(_all_prepared(pairs, depth)))
+
+
+def _of_failure(value: Failure, depth: int) -> Any:
+    return _Ext(_FAILURE, _pack(_prepared(value.error, depth)))
+
+
+def _of_int(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
 
 
 def _of_datetime(value: dt.datetime) -> Any:
@@ -167,22 +200,23 @@ def _of_timedelta(value: dt.timedelta) -> Any:
     return _Ext(_TIMEDELTA, _pack([value.days, value.seconds, value.microseconds]))
 
 
-# In this order: a datetime is a date, a bool is an int.
-_PREPARERS: list[tuple[Any, Callable[[Any], Any]]] = [
+_CONTAINERS: list[tuple[Any, Callable[[Any, int], Any]]] = [
     (tuple, _of_tuple),
     (dict, _of_dict),
     (list, _all_prepared),
+    (Failure, _of_failure),
+]
+# In this order: a datetime is a date, a bool is an int.
+_SCALARS: list[tuple[Any, Callable[[Any], Any]]] = [
     (Decimal, lambda value: _Ext(_DECIMAL, str(value).encode())),
     (dt.datetime, _of_datetime),
     (dt.date, lambda value: _Ext(_DATE, value.isoformat().encode())),
     (dt.time, lambda value: _Ext(_TIME, f"{value.fold}{value.isoformat()}".encode())),
     (dt.timedelta, _of_timedelta),
     ((bytearray, memoryview), bytes),
-    (Failure, lambda value: _Ext(_FAILURE, _pack(_prepared(value.error)))),
     (str, str.__str__),
     (float, float),
-    (int, lambda value: _prepared(int(value))),
-    (Mapping, _of_dict),  # last: asking an abstract class takes longest
+    (int, lambda value: _prepared(int(value), 0)),
 ]
 
 
@@ -214,7 +248,7 @@ _RESTORERS: dict[int, Callable[[memoryview], Any]] = {
     _ROW: _to_row,
     _TUPLE: lambda data: tuple(_unpack(data)),
     _DICT: _to_dict,
-    _INT: lambda data: int(str(data, "ascii")),
+    _INT: lambda data: int.from_bytes(data, "big", signed=True),
     _DECIMAL: lambda data: Decimal(str(data, "ascii")),
     _DATE: lambda data: dt.date.fromisoformat(str(data, "ascii")),
     _TIME: _to_time,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SQLite file of a view: its tables, its one writer and its many readers.
+"""The SQLite file of a view: its one writer and its many readers.
 
 SQLite in WAL mode is what gives a view its guarantees.  A transaction is a whole batch:
 readers go on with what was committed when they began, and are never in each other's or
@@ -11,54 +11,38 @@ That a process is killed takes nothing from a log that the operating system has,
 would do for that; but a stream that was told its batch is in never sends it again, and must
 not lose it to a loss of power either.
 
-| table     | a line is                                                                      |
-|-----------|--------------------------------------------------------------------------------|
-| `about`   | the view: its name and key columns                                             |
-| `rows`    | a row as it is now                                                             |
-| `batches` | a batch that can be asked for; `seq` counts applied batches                    |
-| `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
-| `seen`    | a run of batch ids that were applied, of one source                            |
-
-What a row was after a batch is what it was before the first change since, and where there
-is none, what it is now.  So the past costs one image for each change, and none for each row.
+A file that exists is looked through before a connection that could write to it is opened:
+SQLite itself takes the end of what it can read in its log for the end of the log, and would
+drop the rest.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pyflinklike.errors import (
     CorruptStateError,
-    IncompatibleStateError,
+    PyflinklikeError,
     StateStoreError,
     StoreClosedError,
 )
+from pyflinklike.upsert.views import tables
+from pyflinklike.upsert.views.checksums import Sums
+from pyflinklike.upsert.views.mark import Mark, MarkError
+from pyflinklike.upsert.views.schema import check_schema, create, identify, is_empty
+from pyflinklike.upsert.views.sqlite_errors import translated
+from pyflinklike.upsert.views.tables import Connection
+from pyflinklike.upsert.views.verification import verify
 
 __all__ = ["Database"]
 
-_APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
-_FORMAT = 1
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
-_SCHEMA = [
-    "CREATE TABLE about (name TEXT NOT NULL, key_columns TEXT NOT NULL)",
-    "CREATE TABLE rows (key BLOB PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE batches (seq INTEGER PRIMARY KEY, source TEXT NOT NULL,
-        batch_id INTEGER NOT NULL, applied_at INTEGER NOT NULL, watermark INTEGER,
-        size INTEGER NOT NULL)""",
-    "CREATE INDEX batches_by_id ON batches (batch_id)",
-    """CREATE TABLE changes (key BLOB NOT NULL, seq INTEGER NOT NULL,
-        position INTEGER NOT NULL, before BLOB, PRIMARY KEY (key, seq)) WITHOUT ROWID""",
-    "CREATE INDEX changes_by_seq ON changes (seq, position)",
-    """CREATE TABLE seen (source TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-        PRIMARY KEY (source, first)) WITHOUT ROWID""",
-    f"PRAGMA application_id = {_APPLICATION_ID}",
-    f"PRAGMA user_version = {_FORMAT}",
-]
+_MAKING = threading.Lock()  # closing a file that SQLite has open would drop its locks
 
 
 class Database:
@@ -68,6 +52,7 @@ class Database:
         file: Made where it is not there.
         name: Of the view.
         key_columns: Of the view.
+        verified: Whether all of an existing file is looked through first.
 
     Raises:
         CorruptStateError: The file is damaged, or of an unknown format.
@@ -75,95 +60,124 @@ class Database:
         StateStoreError: It cannot be opened.
     """
 
-    def __init__(self, file: Path, name: str, key_columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, file: Path, name: str, key_columns: tuple[str, ...], *, verified: bool
+    ) -> None:
         self.file = file
         self._name = name
-        self._idle: list[sqlite3.Connection] = []
+        self._key_columns = key_columns
+        self._what = f"view {name!r}: {str(file)!r}"
+        self._idle: list[Connection] = []
         self._in_use = 0
         self._closed = False
         self._readers = threading.Condition()
+        self._mark = Mark(file)
+        self._identity: int | None = None
+        with self._translating(writing=False):
+            _make(file)
+            self._look_through(verified=verified)
+            self._writer = self._connect(read_only=False)
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = self._connect()
-        except (OSError, sqlite3.OperationalError) as error:
-            msg = f"view {name!r}: the file {str(file)!r} must be one to write to, got: {error}"
-            raise StateStoreError(f"{msg}; choose another path") from error
-        try:
-            self._prepare(key_columns)
+            self._prepare()
         except BaseException:
             self._writer.close()
             raise
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(
-            self.file, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
-        )
+    # Opening
 
-    def _prepare(self, key_columns: tuple[str, ...]) -> None:
+    def _connect(self, mode: str = "rw", *, read_only: bool = True) -> Connection:
+        connection = sqlite3.connect(
+            f"{self.file.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_PATIENCE_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+        )
         try:
-            if not self._is_empty():
-                self._check_format()  # before anything in the file is touched
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            if read_only:
+                connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+        if self._identity is not None:
+            connection.sums = Sums(self._identity)
+        return connection
+
+    def _look_through(self, *, verified: bool) -> None:
+        """Check a file that has something in it, by a connection that changes nothing."""
+        # Only who was killed while it made a view leaves a rollback journal, to be rolled back.
+        is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
+        with closing(self._connect("rw" if is_half_made else "ro")) as connection:
+            connection.execute("BEGIN")
+            if not is_empty(connection):
+                self._check(connection, verified=verified)
+            elif self._acknowledged():
+                msg = f"{self._what} must have the batches that were applied, got an empty file"
+                raise CorruptStateError(
+                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin anew"
+                )
+
+    def _check(self, connection: Connection, *, verified: bool) -> None:
+        check_schema(connection, self._what)
+        identity = identify(connection, self._what, self._name, self._key_columns)
+        connection.sums = Sums(identity)
+        self._identity = identity
+        latest = tables.latest_batch(connection) or tables.NO_BATCH
+        acknowledged = self._acknowledged()
+        if latest.seq < acknowledged:
+            msg = (
+                f"{self._what} must have all batches that were applied, got {latest.seq} of "
+                f"{acknowledged}; restore it with its log (-wal), or, if an older file was "
+                f"restored, remove {str(self._mark.file)!r} and apply again what it lacks"
+            )
+            raise CorruptStateError(msg)
+        if verified:
+            verify(connection)
+
+    def _prepare(self) -> None:
+        with self._translating(writing=False):
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             with self.writing() as connection:
-                if self._is_empty():
-                    for statement in _SCHEMA:
-                        connection.execute(statement)
-                    about = (self._name, json.dumps(key_columns))
-                    connection.execute("INSERT INTO about VALUES (?, ?)", about)
-                self._check_identity(key_columns)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+                if is_empty(connection):
+                    create(connection, self._name, self._key_columns)
+                if self._identity is None:  # made just now, perhaps by another process
+                    self._check(connection, verified=False)
+                latest = tables.latest_batch(connection) or tables.NO_BATCH
+            assert self._identity is not None
+            self._writer.sums = Sums(self._identity)
+        self.acknowledge(latest.seq)
 
-    def _is_empty(self) -> bool:
-        (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return not tables
-
-    def _check_format(self) -> None:
-        (application,) = self._writer.execute("PRAGMA application_id").fetchone()
-        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        if application != _APPLICATION_ID:
-            msg = f"view {self._name!r}: {str(self.file)!r} is the database of another program"
-            raise IncompatibleStateError(f"{msg}; choose another path")
-        if version != _FORMAT:
-            msg = f"view {self._name!r}: the format must be {_FORMAT}, got {version} in {str(self.file)!r}"
-            raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it")
-
-    def _check_identity(self, key_columns: tuple[str, ...]) -> None:
-        about = self._writer.execute("SELECT name, key_columns FROM about")
-        name, stored = about.fetchone()
-        if name != self._name or tuple(json.loads(stored)) != key_columns:
-            msg = (
-                f"a view keeps its name and key, got {self._name!r} by {list(key_columns)} for "
-                f"{str(self.file)!r}, which is {name!r} by {json.loads(stored)}; choose another path"
-            )
-            raise IncompatibleStateError(msg)
+    # Transactions
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[Connection]:
         """The writer's connection in a transaction, committed at the end and rolled back on error.
 
         The caller sees to it that one thread at a time is in here.
 
         Raises:
             StateStoreError: SQLite cannot write; a full disk, for one.  Nothing was written.
+            StateValueError: A row is too large.
             CorruptStateError: The file is damaged.
         """
         if self._closed:
             raise self._closed_error()
-        try:
-            self._writer.execute("BEGIN IMMEDIATE")
-            yield self._writer
-            self._writer.execute("COMMIT")
-        except BaseException as error:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise self._failed(error) from error
-            raise
+        with self._translating(writing=True):
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
         """A reader's connection in a transaction: all it reads is of one moment.
 
         Raises:
@@ -172,23 +186,69 @@ class Database:
         """
         connection = self._take()
         try:
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+            with self._translating(writing=False):
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    connection.execute("ROLLBACK")
         finally:
             self._give_back(connection)
 
-    def detached_reader(self) -> sqlite3.Connection:
+    def detached_reader(self) -> Connection:
         """A reader's connection in a transaction that begins now; its caller closes it."""
-        connection = self._connect()
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM about").fetchone()  # SQLite begins when it reads
+        with self._translating(writing=False):
+            connection = self._connect()
+            connection.execute("BEGIN")
+            connection.execute(
+                "SELECT count(*) FROM about"
+            ).fetchone()  # SQLite begins when it reads
         return connection
+
+    def verify(self) -> None:
+        """Look through the whole file.
+
+        Raises:
+            CorruptStateError: It is damaged.
+        """
+        with self.reading() as connection:
+            verify(connection)
+
+    def acknowledge(self, seq: int) -> None:
+        """Note that a batch is applied, before its stream is told.
+
+        Raises:
+            StateStoreError: That cannot be written.
+        """
+        assert self._identity is not None
+        with self._translating(writing=True):
+            self._mark.write(self._identity, seq)
+
+    def _acknowledged(self) -> int:
+        try:
+            return self._mark.read(self._identity)
+        except MarkError:
+            msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
+            raise CorruptStateError(
+                f"{msg}; remove it if all batches that were applied are there"
+            ) from None
+
+    @contextmanager
+    def _translating(self, *, writing: bool) -> Iterator[None]:
+        """Errors of SQLite and of the file system as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.failed(error, writing=writing) from error
+        except OSError as error:
+            msg = f"{self._what} must be a file to read and to write, got: {error}"
+            raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
+
+    def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
+        """An error of ours for one of SQLite's."""
+        return translated(error, self._what, writing=writing)
+
+    # Connections
 
     def close(self) -> None:
         """Wait for who is reading, and close all connections but detached ones."""
@@ -199,8 +259,9 @@ class Database:
                 connection.close()
             self._idle.clear()
         self._writer.close()
+        self._mark.close()
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> Connection:
         with self._readers:
             if self._closed:
                 raise self._closed_error()
@@ -208,14 +269,13 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         try:
-            connection = self._connect()
-            connection.execute("PRAGMA query_only = ON")
+            with self._translating(writing=False):
+                return self._connect()
         except BaseException:
             self._leave()
             raise
-        return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         with self._readers:
             self._idle.append(connection)
         self._leave()
@@ -225,13 +285,22 @@ class Database:
             self._in_use -= 1
             self._readers.notify_all()
 
-    def _failed(self, error: sqlite3.Error) -> StateStoreError | CorruptStateError:
-        what = f"view {self._name!r}: {str(self.file)!r}"
-        if isinstance(error, sqlite3.OperationalError):
-            return StateStoreError(f"{what} must be read and written, got: {error}; free the disk")
-        return CorruptStateError(f"{what} must be the file of a view, got: {error}; restore it")
-
     def _closed_error(self) -> StoreClosedError:
         return StoreClosedError(
             f"a view must be open to be used, got {self._name!r}; open it again"
         )
+
+
+def _make(file: Path) -> None:
+    """Make a file and its directories, which only their owner may read.
+
+    Raises:
+        OSError: They cannot be made.
+    """
+    for directory in reversed(file.parents):
+        if not directory.exists():
+            with suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+    with _MAKING, suppress(FileExistsError):
+        # SQLite gives its log and its index of the log the mode of the file.
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -26,7 +26,9 @@ import attrs
 
 from pyflinklike.errors import NullKeyError, StateValueError
 from pyflinklike.row import row_class
+from pyflinklike.shown import shown
 from pyflinklike.upsert.ops import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
+from pyflinklike.upsert.order_keys import is_nan
 from pyflinklike.upsert.views.codec import Failure, encode_row, to_key_bytes
 
 __all__ = ["Arrival", "BatchReader", "column_of", "final_row", "names_of"]
@@ -70,7 +72,7 @@ def column_of(row: Any, name: str) -> Any:
     """
     names = names_of(row)
     if names is None or name not in names:
-        got = f"a row with the fields {list(names)}" if names else repr(row)
+        got = f"a row with the fields {list(names)}" if names else shown(row)
         msg = f"a column must be a field of the row, got {name!r} of {got}; name another column"
         raise StateValueError(msg)
     return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
@@ -141,7 +143,14 @@ class BatchReader:
         return [self._arrival(row) for row in rows]
 
     def order_of(self, row: Any) -> tuple[Any, ...] | None:
-        """What a row that is in the view is ordered by; None where it does not tell."""
+        """What a row that is in the view is ordered by; None where it does not tell.
+
+        A NaN, which a change may have put there, is no place in an order.
+        """
+        order = self._order_of(row)
+        return None if order is None or is_nan(order) else order
+
+    def _order_of(self, row: Any) -> tuple[Any, ...] | None:
         names = names_of(row) or ()
         if not all(name in names for name in self.order_columns):
             return None
@@ -151,7 +160,7 @@ class BatchReader:
         names = names_of(row) or self._names_of_change(row)
         if not names:
             msg = (
-                f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {row!r}; "
+                f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {shown(row)}; "
                 "name its fields"
             )
             raise StateValueError(msg)
@@ -177,10 +186,12 @@ class BatchReader:
         key = self._key([values[at] for at in layout.key], row)
         order = None
         if self.order_columns:
-            order = self.order_of(row)
+            order = self._order_of(row)
+            wanted = f"the columns {list(self.order_columns)} it is ordered by"
             if order is None:
-                wanted = f"the columns {list(self.order_columns)} it is ordered by"
                 raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
+            if is_nan(order):
+                raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
     def _change(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
@@ -237,7 +248,7 @@ class BatchReader:
     def _key(self, parts: list[Any], row: Any) -> bytes:
         key = parts[0] if len(parts) == 1 else tuple(parts)
         if key is None or all(part is None for part in parts):
-            msg = f"view {self.view!r}: a row must have a key, got None in {row!r}; drop such rows before"
+            msg = f"view {self.view!r}: a row must have a key, got None in {shown(row)}; drop such rows before"
             raise NullKeyError(msg)
         return to_key_bytes(key)
 
@@ -251,7 +262,8 @@ class BatchReader:
         return None
 
     def _refuse(self, rule: str, row: Any, got: Any) -> StateValueError:
-        return StateValueError(f"view {self.view!r}: {rule}, got {got!r} in {row!r}; mend the feed")
+        what = f"view {self.view!r}: {rule}"
+        return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
 
 
 def final_row(
@@ -298,6 +310,6 @@ def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> 
             try:
                 return bool(one > other)
             except TypeError as error:
-                msg = f"rows must be ordered by values of one type, got {one!r} after {other!r}; cast the column"
+                msg = f"rows must be ordered by values of one type, got {shown(one)} after {shown(other)}; cast the column"
                 raise StateValueError(msg) from error
     return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError
 from pyflinklike.upsert.views.change import Change, Filter
@@ -42,25 +43,36 @@ class Queue:
         self.dropped = 0
         """How many changes were dropped because the queue was full."""
 
-    def publish(self, raw: RowChange, ts: int) -> None:
-        """Add a change; may wait for room.  Called by the writer, which it never fails."""
-        if self.ended:
-            return
-        try:
-            change = self._wanted.change(raw, ts)
-        except PyflinklikeError as error:
-            self._fail(error)
-            return
-        if change is None:
-            return
+    @property
+    def waits(self) -> bool:
+        """Whether publishing may wait for room."""
+        return self._overflow == "block"
+
+    def publish(self, changes: Iterable[RowChange], ts: int) -> None:
+        """Add the changes of a batch; may wait for room.
+
+        Called by the writer, which it never fails.
+        """
+        for raw in changes:
+            if self.ended:
+                return
+            try:
+                change = self._wanted.change(raw, ts)
+            except PyflinklikeError as error:
+                self.fail(error)
+                return
+            if change is not None:
+                self._add(change)
+
+    def _add(self, change: Change) -> None:
         with self._moved:
-            if self._overflow == "block":
+            if self.waits:
                 self._moved.wait_for(lambda: self.ended or len(self._changes) < self._size)
             if self.ended:
                 return
             if len(self._changes) >= self._size:
                 if self._overflow == "error":
-                    self._fail(self._overflowed())
+                    self.fail(self._overflowed())
                     return
                 self._changes.popleft()
                 self.dropped += 1
@@ -72,6 +84,7 @@ class Queue:
 
         Raises:
             QueueOverflowError: The queue overflowed after what it held, and that is an error.
+            StateStoreError: The writer was interrupted.
             UserFunctionError: The condition raised.
         """
         with self._moved:
@@ -99,10 +112,12 @@ class Queue:
             self._changes.clear()
             self._moved.notify_all()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """No more changes come, and who has taken those that wait is told why."""
         with self._moved:
-            self._error = error
-            self.end()
+            if not self.ended:
+                self._error = error
+                self.end()
 
     def _overflowed(self) -> QueueOverflowError:
         msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"

@@ -7,7 +7,6 @@ always to be had; what needs more than keys must be allowed to scan, as ksqlDB's
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
@@ -16,15 +15,18 @@ from pyflinklike.errors import (
     StateValueError,
     UnknownBatchError,
 )
+from pyflinklike.shown import shown
 from pyflinklike.upsert.views import tables
 from pyflinklike.upsert.views.arguments import checked_limit
 from pyflinklike.upsert.views.change import failed
 from pyflinklike.upsert.views.codec import Failure, decode_row, from_key_bytes, to_key_bytes
 from pyflinklike.upsert.views.database import Database
+from pyflinklike.upsert.views.keyed_rows import KeyedRows
 from pyflinklike.upsert.views.where import Condition, Where
 
 __all__ = ["Reader", "ViewAt", "item"]
 
+_NONE = object()
 _Lookup = Callable[[bytes], "bytes | None"]
 
 
@@ -48,16 +50,20 @@ class Reader:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The row of a key, or the default."""
-        row = self.get_many([key])
-        return row.get(key, default)
+        data = to_key_bytes(key)
+        with self._database.reading() as connection:
+            row = self._lookup(connection)(data)
+        return default if row is None else self._checked(key, decode_row(row))
 
-    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
+    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """The rows of those keys that have one."""
         wanted = [(key, to_key_bytes(key)) for key in keys]
         with self._database.reading() as connection:
             lookup = self._lookup(connection)
             found = [(key, lookup(data)) for key, data in wanted]
-        return {key: self._checked(key, decode_row(row)) for key, row in found if row is not None}
+        return KeyedRows(
+            (key, self._checked(key, decode_row(row))) for key, row in found if row is not None
+        )
 
     def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
         """The rows that meet a condition."""
@@ -67,7 +73,7 @@ class Reader:
         if keys is None and not allow_scan:
             msg = (
                 f"view {self._view!r}: a query must give a value for each key column "
-                f"{list(self._key_columns)}, got where={where!r}; give them, or allow_scan=True "
+                f"{list(self._key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
                 "to read the whole view"
             )
             raise ScanDisabledError(msg)
@@ -85,7 +91,7 @@ class Reader:
                     found.append(self._checked(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
-            msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={where!r}"
+            msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
             raise StateValueError(f"{msg}; no row has it")
         return found
 
@@ -95,11 +101,11 @@ class Reader:
         with self._database.reading() as connection:
             return self._lookup(connection)(data) is not None
 
-    def pairs(self) -> dict[Any, Any]:
+    def pairs(self) -> KeyedRows:
         """All keys and their rows."""
         with self._database.reading() as connection:
             found = [(key, decode_row(row)) for key, row in self._scan(connection)]
-        return {key: self._checked(key, value) for key, value in found}
+        return KeyedRows((key, self._checked(key, value)) for key, value in found)
 
     def size(self) -> int:
         """How many rows there are."""
@@ -109,21 +115,21 @@ class Reader:
             latest = tables.latest_batch(connection)
             return 0 if latest is None else latest.size
 
-    def _lookup(self, connection: sqlite3.Connection) -> _Lookup:
+    def _lookup(self, connection: tables.Connection) -> _Lookup:
         if self._seq is None:
             return lambda key: tables.row_of(connection, key)
         seq = self._batch(connection).seq
         return lambda key: tables.row_at(connection, key, seq)
 
-    def _scan(self, connection: sqlite3.Connection) -> Iterator[tuple[Any, bytes]]:
+    def _scan(self, connection: tables.Connection) -> Iterator[tuple[Any, bytes]]:
         if self._seq is None:
             found = tables.rows(connection)
         else:
-            found = tables.rows_at(connection, self._batch(connection).seq)
+            found = tables.rows_at(connection, self._batch(connection))
         return ((from_key_bytes(key), row) for key, row in found)
 
     def _some(
-        self, connection: sqlite3.Connection, keys: Iterable[Any]
+        self, connection: tables.Connection, keys: Iterable[Any]
     ) -> Iterator[tuple[Any, bytes]]:
         lookup = self._lookup(connection)
         for key in keys:
@@ -131,7 +137,7 @@ class Reader:
             if row is not None:
                 yield key, row
 
-    def _batch(self, connection: sqlite3.Connection) -> tables.Batch:
+    def _batch(self, connection: tables.Connection) -> tables.Batch:
         """The batch that is read as of, if it is still kept."""
         found = tables.batch_numbered(connection, self._seq or 0)
         if found is None:
@@ -181,7 +187,15 @@ class ViewAt(Mapping[Any, Any]):
     def __len__(self) -> int:
         return self._reader.size()
 
-    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same keys and rows; keys are told apart as a view does."""
+        return self._reader.pairs() == (
+            other._reader.pairs() if isinstance(other, ViewAt) else other
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """The rows that those keys had, as `MaterializedView.get_many`."""
         return self._reader.get_many(keys)
 
@@ -201,7 +215,7 @@ def item(reader: Reader, key: Any) -> Any:
     Raises:
         KeyError: It has none.
     """
-    found = reader.get_many([key])
-    if not found:
+    found = reader.get(key, _NONE)
+    if found is _NONE:
         raise KeyError(key)
-    return found[key]
+    return found

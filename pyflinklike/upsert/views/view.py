@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -91,6 +91,9 @@ class MaterializedView:
             session's time zone, in UTC where there is no session) or ms since the epoch.  By
             default `order_by`, where that is one column of datetimes.
         clock: Gives the time in ms since the epoch; None for the system's.
+        verified: Whether all of a file that exists is looked through when it is opened, at one
+            to two seconds for a million rows.  Without it each row that is read is checked,
+            and each scan; but a lookup may miss a row that damage has hidden.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
@@ -109,6 +112,7 @@ class MaterializedView:
         history: int = 100,
         event_time: str | None = None,
         clock: Callable[[], int] | None = None,
+        verified: bool = True,
     ) -> None:
         self.name = checked_name(name)
         self.key_columns = checked_columns(name, "key", key)
@@ -116,7 +120,7 @@ class MaterializedView:
         self.history = checked_count(name, "history", history)
         self._clock = clock or wall_clock
         incoming = BatchReader(name, self.key_columns, order_columns, event_time)
-        self._database = Database(file_of(name, path), name, self.key_columns)
+        self._database = Database(file_of(name, path), name, self.key_columns, verified=verified)
         self.path = self._database.file
         """The view's file."""
         self._now = Reader(self._database, name, self.key_columns)
@@ -181,8 +185,11 @@ class MaterializedView:
         """The row of a key; a KeyError where it has none."""
         return item(self._now, key)
 
-    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The rows of those keys that have one, all of the same moment."""
+    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
+        """The rows of those keys that have one, all of the same moment.
+
+        Keys are told apart as the view does: 1, 1.0 and True are three of them.
+        """
         return self._now.get_many(keys)
 
     def query(
@@ -220,7 +227,9 @@ class MaterializedView:
                 if oldest is None or latest is None
                 else f"batches {oldest.batch_id} to {latest.batch_id}"
             )
-            msg = f"view {self.name!r}: a batch must be kept to be asked for, got {batch_id!r} of {kept}"
+            msg = (
+                f"view {self.name!r}: a batch must be kept to be asked for, got {number} of {kept}"
+            )
             raise UnknownBatchError(f"{msg}; raise history above {self.history} to keep more")
         return ViewAt(Reader(self._database, self.name, self.key_columns, batch.seq), number)
 
@@ -291,6 +300,15 @@ class MaterializedView:
         return Changes(queue, replay, limit, wait)
 
     # Life
+
+    def verify(self) -> None:
+        """Look through the whole file, as opening it does.
+
+        Raises:
+            CorruptStateError: Something in it is not as it was written.
+            StoreClosedError: The view is closed.
+        """
+        self._database.verify()
 
     def close(self) -> None:
         """End all subscriptions, once they have given what they hold, and close the file.

@@ -5,16 +5,20 @@
 be: a value, a list or set of values (IN), or a callable of the column.  A mapping that gives
 values for all key columns is a lookup of keys, what else it says is asked of the rows that
 were found, as in ksqlDB's pull queries.  Everything else is a scan.
+
+A key column is the value that is asked for if it has its encoded form: 1, 1.0 and True are
+three keys, in a lookup as in a scan.  Other columns are compared as Python does.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.upsert.views.codec import Failure
+from pyflinklike.shown import shown
+from pyflinklike.upsert.views.codec import Failure, part_form
 from pyflinklike.upsert.views.incoming import column_of, names_of
 
 __all__ = ["Condition", "Where"]
@@ -32,6 +36,7 @@ class Condition:
 
     Raises:
         DeclarationTypeError: It is neither None, a mapping of columns nor callable.
+        StateValueError: What it asks of a key column can be none.
     """
 
     def __init__(self, where: Where, key_columns: Sequence[str]) -> None:
@@ -39,25 +44,29 @@ class Condition:
         if where is not None and not is_mapping and not callable(where):
             msg = (
                 "where must be a mapping of columns to values, a callable of the row, or None, "
-                f"got {where!r}; for example {{{key_columns[0]!r}: 'a'}}"
+                f"got {shown(where)}; for example {{{key_columns[0]!r}: 'a'}}"
             )
             raise DeclarationTypeError(msg)
         self._key_columns = tuple(key_columns)
         self._of_row = where if callable(where) else None
-        self._of_columns = dict(where) if isinstance(where, Mapping) else {}
-        self.unseen = self._of_columns.keys() - set(key_columns)
+        of_columns = dict(where) if isinstance(where, Mapping) else {}
+        self.unseen = of_columns.keys() - set(key_columns)
         """The columns that no row so far has had."""
+        self._keys = {
+            name: {part_form(each): each for each in _choices(wanted)}
+            for name, wanted in of_columns.items()
+            if name in self._key_columns and not callable(wanted)
+        }
+        self._of_columns = {
+            name: wanted for name, wanted in of_columns.items() if name not in self._keys
+        }
 
     def keys(self) -> list[Any] | None:
         """The keys to look up, each once; None where only a scan finds the rows."""
-        wanted = []
-        for name in self._key_columns:
-            if name not in self._of_columns or callable(self._of_columns[name]):
-                return None
-            value = self._of_columns[name]
-            wanted.append(list(value) if isinstance(value, (list, set, frozenset)) else [value])
-        keys = itertools.product(*wanted)
-        return list(dict.fromkeys(key if len(key) > 1 else key[0] for key in keys))
+        if any(name not in self._keys for name in self._key_columns):
+            return None
+        keys = itertools.product(*(self._keys[name].values() for name in self._key_columns))
+        return [key if len(key) > 1 else key[0] for key in keys]
 
     def is_met(self, key: Any, row: Any) -> bool:
         """Whether a row is asked for.
@@ -68,12 +77,14 @@ class Condition:
                 that it has not is None, as where SQL adds one.
         """
         if isinstance(row, Failure):
-            return self._of_row is None and not self._of_columns
+            return self._of_row is None and not self._of_columns and not self._keys
         if self._of_row is not None:
             return bool(self._of_row(row))
         if self.unseen:
             self.unseen = self.unseen.difference(names_of(row) or ())
         return all(
+            part_form(self._column(key, row, name)) in wanted for name, wanted in self._keys.items()
+        ) and all(
             _is_met(wanted, self._column(key, row, name))
             for name, wanted in self._of_columns.items()
         )
@@ -84,6 +95,10 @@ class Condition:
                 return key
             return key[self._key_columns.index(name)]
         return column_of(row, name) if name in (names_of(row) or ()) else None
+
+
+def _choices(wanted: Any) -> Iterable[Any]:
+    return wanted if isinstance(wanted, (list, set, frozenset)) else [wanted]
 
 
 def _is_met(wanted: Any, value: Any) -> bool:

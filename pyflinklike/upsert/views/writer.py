@@ -15,7 +15,9 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pyflinklike.errors import PyflinklikeError, StateStoreError
 from pyflinklike.upsert.views import tables
+from pyflinklike.upsert.views.applying import write_batch
 from pyflinklike.upsert.views.arguments import to_ms
 from pyflinklike.upsert.views.change import Filter
 from pyflinklike.upsert.views.changes import Replay
@@ -74,16 +76,37 @@ class Writer:
             arrivals = self._incoming.read(rows)
             times = [to_ms(a.event_time, zone) for a in arrivals if a.event_time is not None]
             reached = max((each for each in [reached, *times] if each is not None), default=None)
+            batch = tables.NO_BATCH._replace(source=source, batch_id=batch_id, watermark=reached)
+            return self._commit_and_tell(arrivals, batch)
+
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
+        """Commit a batch and publish its changes; False if another process has applied it.
+
+        Whatever interrupts this, no subscriber is left without what was committed and without
+        a word: those that were not given all of it end with an error.
+        """
+        untold: list[Queue] = []
+        written = None
+        try:
             with self._subscribing:
-                written = self._write(arrivals, source, batch_id, reached)
-                queues = self._queues = self._live_queues()
+                self._queues = self._live_queues()
+                # Those that wait for room come last, so that no other waits with them.
+                untold = sorted(self._queues, key=lambda queue: queue.waits)
+                written = self._write(arrivals, batch)
             if written is None:
                 return False
-            changes, applied_at = written
-            for queue in queues:
-                for change in changes:
-                    queue.publish(change, applied_at)
-            return True
+            changes, batch = written
+            while untold:
+                untold[0].publish(changes, batch.applied_at)
+                del untold[0]
+        except BaseException:
+            if untold and self._is_committed(batch):
+                _fail(untold)
+            raise
+        finally:
+            if written is not None:
+                self._database.acknowledge(written[1].seq)
+        return True
 
     def subscribe(self, queue: Queue, past: Filter | None) -> Replay | None:
         """Publish to a queue from now on.
@@ -112,24 +135,31 @@ class Writer:
             self._database.close()
 
     def _write(
-        self, arrivals: list[Arrival], source: str, batch_id: int, watermark: int | None
-    ) -> tuple[list[tables.RowChange], int] | None:
-        """Commit a batch; its changes and time, None if another process has applied it."""
+        self, arrivals: list[Arrival], batch: tables.Batch
+    ) -> tuple[list[tables.RowChange], tables.Batch] | None:
+        """Commit a batch; its changes and what is known of it, None if it was applied before."""
         with self._database.writing() as connection:
-            if tables.is_seen(connection, source, batch_id):
+            # Another process may have applied it since we asked.
+            if tables.is_seen(connection, batch.source, batch.batch_id):
                 return None
             changes = self._changes(connection, arrivals)
             latest = tables.latest_batch(connection)
-            seq, size = (1, 0) if latest is None else (latest.seq + 1, latest.size)
-            size += sum((each.after is not None) - (each.before is not None) for each in changes)
-            marks = [watermark, None if latest is None else latest.watermark]
-            watermark = max((mark for mark in marks if mark is not None), default=None)
-            applied_at = self._clock()
-            # What was before the first batch, or before the only one kept, cannot be asked for.
-            tables.write_rows(connection, seq, changes, log=seq > 1 and self._history > 1)
-            batch = tables.Batch(seq, source, batch_id, applied_at, watermark, size)
-            tables.add_batch(connection, batch, self._history)
-        return changes, applied_at
+            marks = [batch.watermark, None if latest is None else latest.watermark]
+            batch = batch._replace(
+                seq=1 if latest is None else latest.seq + 1,
+                applied_at=self._clock(),
+                watermark=max((mark for mark in marks if mark is not None), default=None),
+            )
+            write_batch(connection, batch, latest, changes, self._history)
+        return changes, batch
+
+    def _is_committed(self, batch: tables.Batch) -> bool:
+        """Whether a batch is in after all, though its commit raised; True if nobody knows."""
+        try:
+            with self._database.reading() as connection:
+                return tables.is_seen(connection, batch.source, batch.batch_id)
+        except PyflinklikeError:
+            return True
 
     def _changes(
         self, connection: tables.Connection, arrivals: list[Arrival]
@@ -159,9 +189,19 @@ class Writer:
         if oldest is None:
             connection.close()
             return None
-        return Replay(connection, tables.replay(connection, oldest, wanted.key), wanted)
+        changes = tables.replay(connection, oldest, wanted.key)
+        return Replay(connection, changes, wanted, self._database.failed)
 
     def _end_subscriptions(self) -> None:
         with self._subscribing:
             for queue in self._queues:
                 queue.end()
+
+
+def _fail(queues: list[Queue]) -> None:
+    msg = (
+        "a subscriber must be told of whole batches, got one of which the writer was interrupted; "
+        "subscribe again from 'earliest'"
+    )
+    for queue in queues:
+        queue.fail(StateStoreError(msg))

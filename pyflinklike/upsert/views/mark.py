@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mark beside a view's file: how many batches were acknowledged.
+
+Where a writer was killed, its last batches are in SQLite's log alone.  A damaged log ends,
+for SQLite, where the damage begins: the batches behind it are gone without an error, although
+their streams were told that they are in.  The mark tells that they were there.
+
+It is written after the commit and not synced.  So it may lag behind the view, never run ahead:
+whatever is lost with the power, it finds fault only where a batch that was committed is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from zlib import crc32
+
+__all__ = ["Mark", "MarkError"]
+
+_FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
+_MAGIC = b"pflvmrk1"
+
+
+class MarkError(Exception):
+    """A mark is damaged."""
+
+
+class Mark:
+    """The mark of one view's file.
+
+    Args:
+        file: Of the view.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file.with_name(f"{file.name}-mark")
+        """Where it is."""
+        self._descriptor: int | None = None
+
+    def read(self, identity: int | None) -> int:
+        """The last batch that was acknowledged.
+
+        Args:
+            identity: Of the view's file; None for whichever it was.
+
+        Returns:
+            The seq of the batch; 0 where there is no mark, or one of another file.
+
+        Raises:
+            MarkError: It is damaged.
+        """
+        try:
+            data = self.file.read_bytes()
+        except FileNotFoundError:
+            return 0
+        if not any(data):
+            return 0  # made, and the power was lost before it was written
+        if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
+            raise MarkError
+        _, marked, seq, _ = _FORMAT.unpack(data)
+        return int(seq) if identity in (marked, None) else 0
+
+    def write(self, identity: int, seq: int) -> None:
+        """Note that a batch was acknowledged.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        if self._descriptor is None:
+            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
+        data = _summed(struct.pack("<8sqq", _MAGIC, identity, seq))
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _summed(data: bytes) -> bytes:
+    return data + struct.pack("<L", crc32(data))
