@@ -117,10 +117,25 @@ class KeyGroupLog:
         if self._catch_up(store, head, group):
             metrics.caught_up_loads += 1
         else:
-            metrics.cold_loads += bool(head.nonce)
-            group = KeyGroup(group.index)
-            for sequence in range(head.first_sequence, head.next_sequence):
-                group.read(self._segment(store, group.index, sequence), self._where(group.index))
+            group = self._rebuilt(store, head, group.index)
+        return self._at_head(head, group)
+
+    def rebuilt(self, store: GroupStore, head: Head, index: int) -> KeyGroup:
+        """Working state from all segments, whatever a worker still has of the group.
+
+        Raises:
+            CorruptStateError: The log is damaged.
+        """
+        return self._at_head(head, self._rebuilt(store, head, index))
+
+    def _rebuilt(self, store: GroupStore, head: Head, index: int) -> KeyGroup:
+        self._metrics.cold_loads += bool(head.nonce)
+        group = KeyGroup(index)
+        for sequence in range(head.first_sequence, head.next_sequence):
+            group.read(self._segment(store, index, sequence), self._where(index))
+        return group
+
+    def _at_head(self, head: Head, group: KeyGroup) -> KeyGroup:
         group.next_sequence = head.next_sequence
         if group.nonce != head.nonce:
             msg = f"{self._where(group.index)}: the last segment must be the head's, got another"
