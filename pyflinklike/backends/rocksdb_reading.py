@@ -7,6 +7,7 @@ truth loses all that lies behind.  Here an iteration that has ended is looked at
 more from its last row, with RocksDB's own iterator, whose `status()` tells; that is
 cheaper than to ask after every row.
 
+Both see what there was when the first row was asked for, whatever is written meanwhile.
 What was given before the damage is right: RocksDB checks each block as it reads it.
 """
 
@@ -39,10 +40,10 @@ def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[by
     bounds = rocksdict.ReadOptions()
     bounds.set_iterate_upper_bound(end)
     last = None
+    more = db.iter(bounds)
     for chunk in _chunks(db.items(from_key=begin, read_opt=bounds)):
         yield from chunk
         last = chunk[-1][0]
-    more = db.iter(bounds)
     more.seek(begin if last is None else last)
     if more.valid() and more.key() == last:
         more.next()
@@ -51,7 +52,7 @@ def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[by
 
 def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
     """What `rows` gives, from its end to its beginning."""
-    last = end
+    last, more = end, db.iter()
     for chunk in _chunks(db.items(backwards=True, from_key=end)):
         for key, value in chunk:
             # rocksdict 0.3.29 does not heed a lower bound in its options.
@@ -60,12 +61,12 @@ def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, b
             if key < end:
                 yield key, value
         last = chunk[-1][0]
-    _must_be_over(_before(db, last))
+    _must_be_over(_before(more, last))
 
 
 def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
     """The keys of what `rows_backwards` gives."""
-    last = end
+    last, more = end, db.iter()
     for chunk in _chunks(db.keys(backwards=True, from_key=end)):
         for key in chunk:
             if key < begin:
@@ -73,7 +74,7 @@ def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
             if key < end:
                 yield key
         last = chunk[-1]
-    _must_be_over(_before(db, last))
+    _must_be_over(_before(more, last))
 
 
 def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
@@ -84,8 +85,7 @@ def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
         size = min(2 * size, _MOST_AT_ONCE)
 
 
-def _before(db: Any, last: bytes) -> Any:
-    more = db.iter()
+def _before(more: Any, last: bytes) -> Any:
     more.seek_for_prev(last)
     if more.valid() and more.key() == last:
         more.prev()
