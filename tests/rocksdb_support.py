@@ -40,7 +40,14 @@ BATCHES = 4
 
 
 class Everything(KeyedProcessFunction):
-    """Reads and writes every kind of state, a store with ranges, and timers."""
+    """Reads and writes every kind of state, a store with ranges, and timers.
+
+    Args:
+        before: Called before each use of a state.
+    """
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
 
     def open(self, runtime_context):
         ttl = StateTtlConfig.new_builder(10**9).cleanup_incrementally(7, True).build()
@@ -58,25 +65,54 @@ class Everything(KeyedProcessFunction):
 
     def process_element(self, value, ctx):
         key, batch = ctx.get_current_key(), value
-        size = 300 if key == LARGE else 3
+        for use in (self._write, self._read, self._change, self._range):
+            yield from ((key, use.__name__, got) for got in use(key, batch))
+        self._before()
+        ctx.timer_service().register_event_time_timer(batch * 1_000 + int(key[-3:]))
+
+    def _write(self, key, batch):
+        self._before()
         if batch % 2 == 0:
             self.list.add(batch)
+            self._before()
             self.map.put(batch + 1_000, "late")
-        yield key, "value", self.value.value(), self.sum.get(), self.map.get(1)
-        self.value.update(f"{key} {batch}" + "x" * 40)
-        self.sum.add(batch + 1)
         if batch == 0:
+            size = 300 if key == LARGE else 3
             self.map.put_all({at: f"{key}.{at}" for at in range(size)})
             self.list.add_all(list(range(size)))
-        elif key == LARGE or batch % 2:
-            yield key, "map", sorted(self.map.items())
-            yield key, "list", list(self.list.get())
-            self.map.remove(2)
-        ctx.timer_service().register_event_time_timer(batch * 1_000 + int(key[-3:]))
+        self._before()
         self.store.put(f"{key}.{batch}", batch)
-        if batch and key in KEYS[::40]:
-            yield key, "range", list(self.store.range(key, KEYS[-1])), self.store.get(f"{key}.0")
-            yield key, "backwards", list(self.store.range(KEYS[0], key, reverse=True))[:5]
+        yield batch
+
+    def _read(self, key, batch):
+        for read in (self.value.value, self.sum.get, self.map.is_empty, lambda: self.map.get(1)):
+            self._before()
+            yield read()
+        if key == LARGE or batch % 2:
+            self._before()
+            yield sorted(self.map.items())
+            self._before()
+            yield list(self.list.get())
+
+    def _change(self, key, batch):
+        self._before()
+        self.value.update(f"{key} {batch}" + "x" * 40)
+        self._before()
+        self.sum.add(batch + 1)
+        self._before()
+        yield self.map.remove(2)
+        if key == KEYS[0] and batch == BATCHES - 1:
+            self._before()
+            yield self.list.clear(), self.map.clear()
+
+    def _range(self, key, batch):
+        if batch and key in (*KEYS[::40], LARGE):
+            self._before()
+            yield list(self.store.range(key, KEYS[-1]))
+            self._before()
+            yield list(self.store.range(KEYS[0], key, reverse=True))[:5]
+            self._before()
+            yield self.store.get(f"{key}.0"), self.store.delete(f"{key}.1")
 
     def on_timer(self, timestamp, ctx):
         yield "timer", ctx.get_current_key(), timestamp
@@ -88,11 +124,18 @@ def batch_of(number: int) -> list[str]:
 
 
 def run_task(
-    backend: StateBackend, store: InMemoryGroupStore, number: int, owner: str = "query/0"
+    backend: StateBackend,
+    store: InMemoryGroupStore,
+    number: int,
+    before: Callable[[KeyedProcessOperator], None] = lambda operator: None,
 ) -> list[Any]:
-    """One task that serves one key group with one batch; its outputs."""
+    """One task that serves one key group with one batch; its outputs.
+
+    `before` is called before each use of a state, before the commit, and after it.
+    """
+    function = Everything(lambda: before(operator))
     operator = KeyedProcessOperator(
-        Everything(), backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), owner
+        function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
     )
     operator.open()
     try:
@@ -103,7 +146,9 @@ def run_task(
         operator.advance_watermark(number * 1_000)
         if number == BATCHES - 1:
             operator._group.rewrite = True
+        before(operator)
         operator.commit(store, head)
+        before(operator)
         outputs = list(operator.outputs.take().main)
         operator.keep_warm()
     finally:
@@ -139,7 +184,6 @@ class Damaged:
         for number in range(BATCHES - 2):
             run_task(self._backend, self._store, number)
         shutil.copytree(self._local, self._saved)
-        self.cold_loads = 0
 
     @property
     def files(self) -> list[Path]:
@@ -148,7 +192,11 @@ class Damaged:
         (directory,) = root.iterdir()
         return [file for file in sorted(directory.iterdir()) if file.stat().st_size]
 
-    def run(self, damage: Damage | None = None) -> tuple[list[Any], dict[str, list[Any]]]:
+    def run(
+        self,
+        damage: Damage | None = None,
+        before: Callable[[KeyedProcessOperator], None] = lambda operator: None,
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
         """The next two tasks: what they give, and what the log says then."""
         shutil.rmtree(self._local)
         shutil.copytree(self._saved, self._local)
@@ -157,7 +205,7 @@ class Damaged:
         store = self._store.copy()
         outputs = []
         for number in range(BATCHES - 2, BATCHES):
-            outputs += run_task(self._backend, store, number)
+            outputs += run_task(self._backend, store, number, before)
         return outputs, contents(store)
 
 
