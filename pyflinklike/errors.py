@@ -28,6 +28,7 @@ __all__ = [
     "HostError",
     "IncompatibleStateError",
     "KeyDecodeError",
+    "LocalStateError",
     "NullKeyError",
     "OrderKeyError",
     "OutputError",
@@ -92,6 +93,13 @@ class CorruptStateError(PyflinklikeError):
 
 class HostError(PyflinklikeError):
     """Spark refuses what is asked of it; the message names the setting that mends it."""
+
+
+class LocalStateError(HostError):
+    """The working state on a worker's disk cannot be read; what is durable is not touched by it.
+
+    A backend raises it once it has let go of that state; the runtime reads the log instead.
+    """
 
 
 class StateStoreError(PyflinklikeError):

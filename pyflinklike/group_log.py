@@ -121,9 +121,24 @@ class KeyGroupLog:
         if self._catch_up(store, head, group):
             metrics.caught_up_loads += 1
         else:
-            metrics.cold_loads += bool(head.nonce)
-            group = KeyGroup(group.index)
-            self._read(store, range(head.first_sequence, head.next_sequence), head, group)
+            group = self._rebuilt(store, head, group.index)
+        return self._at_head(head, group)
+
+    def rebuilt(self, store: GroupStore, head: Head, index: int) -> KeyGroup:
+        """Working state from all segments, whatever a worker still has of the group.
+
+        Raises:
+            CorruptStateError: The log is damaged.
+        """
+        return self._at_head(head, self._rebuilt(store, head, index))
+
+    def _rebuilt(self, store: GroupStore, head: Head, index: int) -> KeyGroup:
+        self._metrics.cold_loads += bool(head.nonce)
+        group = KeyGroup(index)
+        self._read(store, range(head.first_sequence, head.next_sequence), head, group)
+        return group
+
+    def _at_head(self, head: Head, group: KeyGroup) -> KeyGroup:
         group.next_sequence = head.next_sequence
         return group
 

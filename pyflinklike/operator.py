@@ -18,7 +18,7 @@ What the function yields is gathered until the host takes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pyflinklike.backends.base import StateBackend
@@ -27,6 +27,7 @@ from pyflinklike.changelog import Segment
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import (
     DeclarationValueError,
+    LocalStateError,
     PyflinklikeError,
     StateValueError,
 )
@@ -43,7 +44,7 @@ from pyflinklike.runtime_context import OperatorRuntimeContext, TaskInfo
 from pyflinklike.state_cleanup import StateCleanup
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
-from pyflinklike.table import NO_KEY, Scope, TableSpec
+from pyflinklike.table import NO_KEY, LocalStateBackend, Scope, TableChanges, TableSpec
 from pyflinklike.timers import KeyedTimerService, TimerQueue
 from pyflinklike.types import TypeInformation
 
@@ -87,6 +88,8 @@ class KeyedProcessOperator:
         self.side_outputs_read: Collection[str] | None = None
         """Ids of the side outputs that the host reads, to be set before `open`; None for all."""
         self.backend = state_backend.create_keyed_state_backend(self.scope, owner)
+        # Not asked of each key group: it looks at every method of the protocol.
+        self._local = self.backend if isinstance(self.backend, LocalStateBackend) else None
         if not allow_pickle and self.backend.is_persistent:
             self.backend.close()
             msg = (
@@ -209,13 +212,37 @@ class KeyedProcessOperator:
             head: Read from the store.
             index: Of the group.
         """
-        self.load_group(store, head, self.backend.take_warm(index) or KeyGroup(index))
+        try:
+            self.load_group(store, head, self.backend.take_warm(index) or KeyGroup(index))
+        except LocalStateError:
+            if head is None:
+                raise
+            group = self._log.rebuilt(store, head, index)
+            self.enter(group)
+            self._rebuild_from(store, head, group)
 
     def load_group(self, store: GroupStore, head: Head | None, group: KeyGroup) -> KeyGroup:
         """The same from working state that the caller kept; the one now in use."""
         group = self._log.load(store, head, group)
         self.enter(group)
+        self._rebuild_from(store, head, group)
         return group
+
+    def _rebuild_from(self, store: GroupStore, head: Head | None, group: KeyGroup) -> None:
+        """Let the backend rebuild the current group while it is worked on."""
+        if head is None or self._local is None:
+            return
+
+        def logged() -> Iterator[TableChanges]:
+            former = self._log.rebuilt(store, head, group.index)
+            for spec in self._specs:
+                yield from self._log.restored(former, spec, self._stamp_of(spec))
+
+        self._local.rebuild_from(logged)
+
+    def _rebuild_no_more(self) -> None:
+        if self._local is not None:
+            self._local.rebuild_from(None)
 
     def begin(self, store: GroupStore, head: Head | None, snapshot: Segment, index: int) -> None:
         """Add what a savepoint holds of a key group, and make it the current one.
@@ -239,6 +266,7 @@ class KeyedProcessOperator:
 
     def enter(self, group: KeyGroup) -> None:
         """Make a key group the current one, as it is."""
+        self._rebuild_no_more()
         self._group = group
         self.backend.enter(group.index, group.tables)
         for spec in self._specs:
@@ -268,6 +296,7 @@ class KeyedProcessOperator:
         assert self._group is not None
         self.stores.flush()
         head = self._log.commit(store, head, self._group, wake_at, sweep_at)
+        self._rebuild_no_more()  # the log is another one now
         timers = self.event_timers.count() + self.processing_timers.count()
         self.metrics.timers += timers
         self.metrics.live_entries += self.backend.count() - timers
@@ -286,7 +315,9 @@ class KeyedProcessOperator:
     def keep_warm(self) -> None:
         """Let the backend keep the current group, once nothing of its batch can fail here."""
         assert self._group is not None
-        self.backend.keep_warm(self._group)
+        # What is damaged is not kept: the log has it.
+        with contextlib.suppress(LocalStateError):
+            self.backend.keep_warm(self._group)
 
     def snapshot(self) -> bytes:
         """The current group as one segment; the working state is left as it is."""
@@ -311,11 +342,14 @@ class KeyedProcessOperator:
 
     def _restore(self, spec: TableSpec) -> None:
         assert self._group is not None
+        for changes in self._log.restored(self._group, spec, self._stamp_of(spec)):
+            self.backend.apply(changes)
+
+    def _stamp_of(self, spec: TableSpec) -> int:
+        """For entries that were written before TTL was switched on."""
         assembled = self.runtime_context.assembled.get(spec.name)
         ttl = assembled.ttl if assembled is not None else None
-        stamp = ttl.stamp() if ttl is not None else 0
-        for changes in self._log.restored(self._group, spec, stamp):
-            self.backend.apply(changes)
+        return ttl.stamp() if ttl is not None else 0
 
     # Time
 

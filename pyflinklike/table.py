@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -52,6 +52,7 @@ __all__ = [
     "CurrentKey",
     "Entry",
     "KeyedStateBackend",
+    "LocalStateBackend",
     "OrderedTable",
     "Scope",
     "Shape",
@@ -323,3 +324,23 @@ class KeyedStateBackend(Protocol):
 
     def close(self) -> None:
         """Release what the backend holds; it is not used again."""
+
+
+@runtime_checkable
+class LocalStateBackend(KeyedStateBackend, Protocol):
+    """A backend whose working state lies where it may be damaged.
+
+    What cannot be read any more is a `LocalStateError` of `enter`, `apply` and `keep_warm`,
+    and of all else where nothing was given to `rebuild_from`.
+    """
+
+    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
+        """Where the current key group can be rebuilt from while it is worked on.
+
+        Args:
+            logged: Reads every entry there was before the batch, as changes to an empty
+                group; None where that cannot be done any more.
+        """
+
+    def discard(self) -> None:
+        """Close, and delete what is kept."""

@@ -7,6 +7,10 @@ batch has done with the group, one write brings the disk from the former
 committed state to this one, nonce included.  A group whose batch failed is
 therefore what it was, and its nonce says so.
 
+What cannot be read of the disk is rebuilt from the log while the batch runs: the
+directory is dropped, the current key group goes on in memory, and the other ones are
+rebuilt when they are needed.
+
 In memory is what a batch touches of one key group, and the times of the group's
 timers; where the batch before touched most of the group, also up to 16 MiB of each
 of its tables.  A group that has to be rebuilt from its log is in memory as a whole
@@ -18,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import struct
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -27,9 +32,14 @@ from pyflinklike.backends.rocksdb_many import RocksManyTable
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
 from pyflinklike.backends.rocksdb_ordered import new_table
 from pyflinklike.backends.rocksdb_single import RocksSingleTable
-from pyflinklike.backends.rocksdb_store import LocalStore, require_rocksdict
+from pyflinklike.backends.rocksdb_store import LOG, LocalStore, require_rocksdict
 from pyflinklike.backends.rocksdb_table import RocksTableData
-from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    LocalStateError,
+)
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Scope, TableChanges, TableSpec
 
@@ -189,34 +199,60 @@ class RocksDBKeyedStateBackend:
         self._group: dict[str, Any] = {}
         self._store: LocalStore | None = None
         self._taken: set[int] = set()
+        self._logged: Callable[[], Iterable[TableChanges]] | None = None
 
     def _opened(self) -> LocalStore:
-        if self._store is None:
+        if self._store is None or not self._store.is_open:
             self._store = LocalStore(self._paths, self._owner, self._predefined.to_options)
         return self._store
+
+    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
+        """Where the current key group can be rebuilt from, if the disk cannot be read."""
+        self._logged = logged
+
+    def _rebuild(self, error: LocalStateError) -> None:
+        """Take the current key group into memory as its log has it, under what the batch did."""
+        if self._store is not None:
+            self._store.discard()
+        if self._logged is None:
+            raise error
+        LOG.warning("key group %d is rebuilt from its log, for: %s", self._index, error)
+        known = {name: table.data for name, table in self._tables.items()}
+        for table in self._tables.values():
+            table.point_at(RocksTableData(), b"")
+        try:
+            for changes in self._logged():
+                self.apply(changes)
+        finally:
+            rebuilt = {name: table.data for name, table in self._tables.items()}
+            for name, table in self._tables.items():
+                self._point(table, known[name])
+        for name, table in self._tables.items():
+            table.take_over(rebuilt[name])
 
     def table(self, spec: TableSpec) -> RocksSingleTable | RocksManyTable:
         """The table of a state, created at its first use."""
         table = self._tables.get(spec.name)
         if table is None:
-            table = self._tables[spec.name] = new_table(spec, self.scope, self._opened)
+            table = self._tables[spec.name] = new_table(
+                spec, self.scope, self._opened, self._rebuild
+            )
             self._forms[spec.name] = _form_of(spec)
-            self._point(table)
+            self._point(table, self._group.setdefault(spec.name, RocksTableData()))
         return table
 
-    def _point(self, table: RocksSingleTable | RocksManyTable) -> None:
-        name = table.spec.name
-        data = self._group.get(name)
-        if data is None:
-            data = self._group[name] = RocksTableData()
-        table.point_at(data, _range_of(self._index)[0] + _name_of(name))
+    def _point(self, table: RocksSingleTable | RocksManyTable, data: RocksTableData) -> None:
+        table.point_at(data, _range_of(self._index)[0] + _name_of(table.spec.name))
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
         """Point every table at the working state of a key group."""
         self._index = index
         self._group = tables
-        for table in self._tables.values():
-            self._point(table)
+        for name, table in self._tables.items():
+            data = tables.get(name)
+            if data is None:
+                data = tables[name] = RocksTableData()
+            self._point(table, data)
 
     def drain(self) -> list[TableChanges]:
         """What changed since the last drain."""
@@ -243,7 +279,10 @@ class RocksDBKeyedStateBackend:
         """The key group as it is on disk, unless it was taken and not kept since."""
         if index in self._taken:
             return None
-        stored = self._opened().get(_meta_of(index))
+        try:
+            stored = self._opened().get(_meta_of(index))
+        except LocalStateError:
+            return None
         if stored is None:
             return None
         self._taken.add(index)
@@ -262,7 +301,12 @@ class RocksDBKeyedStateBackend:
         return group
 
     def keep_warm(self, group: KeyGroup) -> None:
-        """Bring the disk to the committed state of a key group, in one write."""
+        """Bring the disk to the committed state of a key group, in one write.
+
+        Raises:
+            LocalStateError: What is on the disk cannot be read; the group is not kept.
+            HostError: The disk cannot be written to.
+        """
         index, tables = group.index, group.tables
         current = self._index, self._group
         self.enter(index, tables)
@@ -285,6 +329,12 @@ class RocksDBKeyedStateBackend:
             tables[name] = RocksTableData(True, *base)
         self.enter(*current)
         self._taken.discard(index)
+
+    def discard(self) -> None:
+        """Close, and delete what is on the disk."""
+        if self._store is not None:
+            self._store.discard()
+        self.close()
 
     def close(self) -> None:
         """Write to the disk what RocksDB has in memory, and release the directory."""

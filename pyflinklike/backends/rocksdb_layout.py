@@ -22,7 +22,15 @@ from typing import Any
 
 from pyflinklike.backends.rocksdb_keys import decode, encode
 from pyflinklike.backends.rocksdb_store import LocalStore
-from pyflinklike.backends.rocksdb_table import UNKNOWN, RocksTable, RocksTableData, dump, load
+from pyflinklike.backends.rocksdb_table import (
+    UNKNOWN,
+    Rebuild,
+    RocksTable,
+    RocksTableData,
+    dump,
+    load,
+)
+from pyflinklike.errors import LocalStateError
 from pyflinklike.table import MISSING, CurrentKey, Entry, Shape, TableSpec
 
 __all__ = ["POSITION", "RocksManyRows"]
@@ -41,11 +49,15 @@ class RocksManyRows(RocksTable):
     """What a packed row holds at most; a block, which RocksDB reads as a whole, is larger."""
 
     def __init__(
-        self, spec: TableSpec, scope: CurrentKey, opened: Callable[[], LocalStore]
+        self,
+        spec: TableSpec,
+        scope: CurrentKey,
+        opened: Callable[[], LocalStore],
+        rebuild: Rebuild,
     ) -> None:
         self._is_list = spec.shape is Shape.LIST
         self._encode: Callable[[Any], bytes] = POSITION.pack if self._is_list else encode
-        super().__init__(spec, scope, opened)
+        super().__init__(spec, scope, opened, rebuild)
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
         super().point_at(data, prefix)
@@ -57,7 +69,11 @@ class RocksManyRows(RocksTable):
     def _read(self, key: Any) -> dict[Any, Entry]:
         """Take a key into the overlay: its entries there, all of them unless it is `partial`."""
         data = self._data
-        row = self._row(self._prefix + encode(key)) if data.is_based else None
+        try:
+            row = self._row(self._prefix + encode(key)) if data.is_based else None
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._mine(key)
         mine: dict[Any, Entry] = load(row) if row else {}
         if row == _SPREAD:
             data.spread.add(key)
@@ -81,7 +97,13 @@ class RocksManyRows(RocksTable):
     def _fetch(self, key: Any, mine: dict[Any, Entry], user_keys: list[Any]) -> None:
         """Read entries of a partial key."""
         begin = self._at(key)
-        rows = self._opened().get_many([begin + self._encode(each) for each in user_keys])
+        try:
+            rows = self._opened().get_many([begin + self._encode(each) for each in user_keys])
+        except LocalStateError as error:
+            self._rebuild(error)
+            for user_key in user_keys:
+                mine.setdefault(user_key, MISSING)
+            return
         for user_key, row in zip(user_keys, rows):
             mine[user_key] = MISSING if row is None else load(row)
 
@@ -99,20 +121,40 @@ class RocksManyRows(RocksTable):
         data = self._data
         mine = self._mine(key)
         if key in self._partial:
-            over, mine = mine, {}
-            for user_key, row in self._spread_rows(key):
-                entry = over.get(user_key, UNKNOWN)
-                mine[user_key] = load(row) if entry is UNKNOWN else entry
-            if any(user_key not in mine for user_key in over):
-                mine.update(over)
-            else:
-                data.ordered.add(key)
-            self._partial.discard(key)
-            self._entries[key] = mine
+            try:
+                mine = self._load_spread(key, mine)
+            except LocalStateError as error:
+                self._rebuild(error)  # it is whole by that
         if len(mine) > 1 and key not in data.ordered:
             mine = self._entries[key] = self._sorted(mine)
             data.ordered.add(key)
         return mine
+
+    def _load_spread(self, key: Any, over: dict[Any, Entry]) -> dict[Any, Entry]:
+        mine: dict[Any, Entry] = {}
+        for user_key, row in self._spread_rows(key):
+            entry = over.get(user_key, UNKNOWN)
+            mine[user_key] = load(row) if entry is UNKNOWN else entry
+        if any(user_key not in mine for user_key in over):
+            mine.update(over)
+        else:
+            self._data.ordered.add(key)
+        self._partial.discard(key)
+        self._entries[key] = mine
+        return mine
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        data, entries = self._data, self._entries
+        for key, theirs in rebuilt.entries.items():
+            mine = entries.get(key)
+            if mine is None:
+                entries[key] = theirs
+                data.ordered |= rebuilt.ordered & {key}
+            elif key in self._partial:
+                # In place: who was reading this key goes on with the same dict.
+                for user_key, entry in theirs.items():
+                    mine.setdefault(user_key, entry)
+                data.ordered.discard(key)
 
     def _sorted(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
         # Texts and numbers sort as their bytes do.
@@ -127,7 +169,12 @@ class RocksManyRows(RocksTable):
         mine = self._mine(key)
         if any(entry is not MISSING for entry in mine.values()):
             return False
-        return key not in self._partial or all(each in mine for each, _ in self._spread_rows(key))
+        try:
+            rest = self._spread_rows(key) if key in self._partial else ()
+            return all(user_key in mine for user_key, _ in rest)
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._is_empty(key)
 
     # Across keys
 
@@ -153,7 +200,7 @@ class RocksManyRows(RocksTable):
             for each in data.unsaved.get(key, {}) | data.dirty.get(key, {})
         ]
 
-    def _collected(self) -> list[tuple[Any, Any, Entry]]:
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
         over, partial, start = self._entries, self._partial, len(self._prefix)
         found: dict[Any, dict[Any, Entry]] = {}
         for raw, row in self._rows():

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from pyflinklike.backends.rocksdb_layout import POSITION, RocksManyRows
+from pyflinklike.errors import LocalStateError
 from pyflinklike.table import MISSING, Entry, TableChanges
 
 __all__ = ["RocksManyTable"]
@@ -95,14 +96,22 @@ class RocksManyTable(RocksManyRows):
         mine = self._mine(key)
         if key in self._ends:
             return self._ends[key]
-        end = max((at + 1 for at, entry in mine.items() if entry is not MISSING), default=0)
+        last = -1
         if key in self._partial:
-            begin = self._at(key)
-            for raw in self._opened().keys_backwards(begin + b"\x00", begin + b"\xff"):
-                position: int = POSITION.unpack_from(raw, len(begin))[0]
-                if mine.get(position) is not MISSING:
-                    return max(end, position + 1)
-        return end
+            try:
+                last = self._last_on_disk(key, mine)
+            except LocalStateError as error:
+                self._rebuild(error)  # all of the list is in here by that
+        alive: list[int] = [at for at, entry in mine.items() if entry is not MISSING]
+        return max(last, *alive, -1) + 1
+
+    def _last_on_disk(self, key: Any, mine: dict[Any, Entry]) -> int:
+        begin = self._at(key)
+        for raw in self._opened().keys_backwards(begin + b"\x00", begin + b"\xff"):
+            position: int = POSITION.unpack_from(raw, len(begin))[0]
+            if mine.get(position) is not MISSING:
+                return position
+        return -1
 
     # All entries of a key
 

@@ -18,7 +18,8 @@ from typing import Any
 from pyflinklike.backends.rocksdb_many import RocksManyTable
 from pyflinklike.backends.rocksdb_single import RocksSingleTable
 from pyflinklike.backends.rocksdb_store import LocalStore
-from pyflinklike.backends.rocksdb_table import load
+from pyflinklike.backends.rocksdb_table import Rebuild, load
+from pyflinklike.errors import LocalStateError
 from pyflinklike.table import MISSING, Entry, Scope, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "new_table"]
@@ -36,6 +37,15 @@ class RocksOrderedTable(RocksManyTable):
         *,
         backwards: bool = False,
         limit: int | None = None,
+    ) -> list[tuple[bytes, Entry]]:
+        try:
+            return self._range(begin, end, backwards=backwards, limit=limit)
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._range(begin, end, backwards=backwards, limit=limit)
+
+    def _range(
+        self, begin: bytes | None, end: bytes | None, *, backwards: bool, limit: int | None
     ) -> list[tuple[bytes, Entry]]:
         key = self._scope.key
         over = self._over(key, begin, end, backwards=backwards)
@@ -86,12 +96,12 @@ class RocksOrderedTable(RocksManyTable):
 
 
 def new_table(
-    spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore]
+    spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore], rebuild: Rebuild
 ) -> RocksSingleTable | RocksManyTable:
     """The table for a spec."""
     key = spec.key_in(scope)
     if spec.ordered:
-        return RocksOrderedTable(spec, key, opened)
+        return RocksOrderedTable(spec, key, opened, rebuild)
     if spec.shape is Shape.SINGLE:
-        return RocksSingleTable(spec, key, opened)
-    return RocksManyTable(spec, key, opened)
+        return RocksSingleTable(spec, key, opened, rebuild)
+    return RocksManyTable(spec, key, opened, rebuild)

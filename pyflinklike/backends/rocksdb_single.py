@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyflinklike.backends.rocksdb_keys import decode, encode
-from pyflinklike.backends.rocksdb_table import UNKNOWN, RocksTable, dump, load
+from pyflinklike.backends.rocksdb_table import UNKNOWN, RocksTable, RocksTableData, dump, load
+from pyflinklike.errors import LocalStateError
 from pyflinklike.table import MISSING, Entry, TableChanges
 
 __all__ = ["RocksSingleTable"]
@@ -25,9 +26,18 @@ class RocksSingleTable(RocksTable):
         """The entry of a key that the overlay does not know."""
         if not self._data.is_based:
             return MISSING
-        row = self._row(self._prefix + encode(key))
+        try:
+            row = self._row(self._prefix + encode(key))
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._entries.get(key, MISSING)
         entry = self._entries[key] = MISSING if row is None else load(row)
         return entry
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        entries = self._entries
+        for key, entry in rebuilt.entries.items():
+            entries.setdefault(key, entry)
 
     def _lookup(self, key: Any, user_key: Any) -> Entry:
         entry = self._entries.get(key, UNKNOWN)
@@ -87,7 +97,7 @@ class RocksSingleTable(RocksTable):
     def _overlaid(self) -> list[tuple[Any, Any]]:
         return [(key, None) for key in self._changed()]
 
-    def _collected(self) -> list[tuple[Any, Any, Entry]]:
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
         mine, start = self._entries, len(self._prefix)
         below = [(decode(raw, start)[0], row) for raw, row in self._rows()]
         found = [(key, None, load(row)) for key, row in below if key not in mine]

@@ -6,6 +6,10 @@ written to the disk before the group is kept: `unsaved` gives all that must go
 there.  `dirty` and `cleared` are what the next commit must log, and are gone
 after it.
 
+Where the disk cannot be read, `rebuild` is asked to put all of the group into memory:
+what its log says, under what the batch has read and written (`take_over`).  The verb
+that met the damage then goes on there, and nobody above it notices.
+
 Rows on disk have keys that begin with the table's prefix (which begins with the
 key group) and the key.  What follows, and what is in a row, is the shape's.
 """
@@ -21,9 +25,13 @@ import attrs
 
 from pyflinklike.backends.rocksdb_keys import encode
 from pyflinklike.backends.rocksdb_store import LocalStore
+from pyflinklike.errors import LocalStateError
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
-__all__ = ["UNKNOWN", "RocksTable", "RocksTableData", "dump", "load"]
+__all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
+
+Rebuild = Callable[[LocalStateError], None]
+"""Takes the current group into memory, or raises the error where there is nothing to do so from."""
 
 UNKNOWN: Any = object()
 """The overlay does not say."""
@@ -88,11 +96,16 @@ class RocksTable:
     """Bytes of memory that rows read ahead may take."""
 
     def __init__(
-        self, spec: TableSpec, scope: CurrentKey, opened: Callable[[], LocalStore]
+        self,
+        spec: TableSpec,
+        scope: CurrentKey,
+        opened: Callable[[], LocalStore],
+        rebuild: Rebuild,
     ) -> None:
         self.spec = spec
         self._scope = scope
         self._opened = opened
+        self._rebuild = rebuild
         self.point_at(RocksTableData(), b"")
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
@@ -104,6 +117,27 @@ class RocksTable:
         self._row: Callable[[bytes], bytes | None] = self._opened().get if data.is_based else _none
         if data.is_based and data.is_dense:
             self._row = self._first_row
+
+    @property
+    def data(self) -> RocksTableData:
+        """What it points at."""
+        return self._data
+
+    def take_over(self, rebuilt: RocksTableData) -> None:
+        """Put all that the log says of the table under what is in memory; the disk is gone."""
+        data = self._data
+        self._put_under(rebuilt)
+        data.is_based = data.is_dense = False
+        data.cursor, data.rest = b"", None
+        data.unsaved.clear()
+        data.spread.clear()
+        data.partial.clear()
+        data.size = len(self._collect())
+        self._row = _none
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        """Take over the entries that are not known here."""
+        raise NotImplementedError
 
     def _at(self, key: Any) -> bytes:
         """Where the rows of a key begin on disk."""
@@ -144,6 +178,22 @@ class RocksTable:
         raise NotImplementedError
 
     def _collected(self) -> list[tuple[Any, Any, Entry]]:
+        """Key, user key and entry of all there are."""
+        data = self._data
+        try:
+            found = self._collect()
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._collect()
+        if data.is_based and len(found) != data.size:
+            msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
+            msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
+            self._rebuild(LocalStateError(msg))
+            found = self._collect()
+        return found
+
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+        """The same, as far as the disk tells."""
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
@@ -165,14 +215,13 @@ class RocksTable:
         seen = deleted = 0
         if data.rest is None:
             if data.is_based:
-                begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
-                for raw, row in self._opened().items(begin, end):
-                    if seen >= count:
-                        data.cursor = raw
-                        return deleted
-                    found, dead = self._sweep_row(raw, row, is_dead)
-                    seen += found
-                    deleted += dead
+                try:
+                    seen, deleted, is_over = self._sweep_disk(count, is_dead)
+                except LocalStateError as error:
+                    self._rebuild(error)
+                    return 0  # the pass begins anew
+                if not is_over:
+                    return deleted
             data.rest = iter(self._overlaid())
         for key, user_key in islice(data.rest, max(count - seen, 0)):
             seen += 1
@@ -180,6 +229,19 @@ class RocksTable:
         if seen < count:
             data.rest, data.cursor = None, b""
         return deleted
+
+    def _sweep_disk(self, count: int, is_dead: Callable[[Entry], bool]) -> tuple[int, int, bool]:
+        """How many entries were seen and deleted, and whether that were all rows."""
+        data, seen, deleted = self._data, 0, 0
+        begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
+        for raw, row in self._opened().items(begin, end):
+            if seen >= count:
+                data.cursor = raw
+                return seen, deleted, False
+            found, dead = self._sweep_row(raw, row, is_dead)
+            seen += found
+            deleted += dead
+        return seen, deleted, True
 
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyflinklike.backends.rocksdb_options import PredefinedOptions
-from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.backends.rocksdb_reading import is_corruption, rows
+from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.backend import (
     Write,
@@ -42,6 +43,7 @@ from pyflinklike.upsert.backend import (
 from pyflinklike.upsert.codec import encode_upsert_key
 from pyflinklike.upsert.consolidating import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.encoding import decode_state, encode_state, size_of
+from pyflinklike.upsert.rocksdb_mark import WrittenMark
 from pyflinklike.upsert.statistics import MergeStats, PutStats
 from pyflinklike.upsert.values import MergeValue, PutValue, UpsertValueAndSize
 
@@ -63,21 +65,37 @@ class RocksDBUpsertBackend:
     Raises:
         HostError: rocksdict is not installed, or the directory cannot be used, for example
             because somebody else has it open.
+        CorruptStateError: What the directory holds is damaged, or not all that was written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, write_ahead_log: bool = True) -> None:
         self.path = Path(path)
         self._rocksdict = _require_rocksdict()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            options = PredefinedOptions.DEFAULT.to_options(self._rocksdict)
-            self._db: Any = self._rocksdict.Rdict(str(self.path), options)
-        except Exception as error:
-            raise self._unusable(error) from error
+        self._is_logged = write_ahead_log
+        self._mark = WrittenMark(self.path)
+        self._db: Any = self._opened()
         self._write_options = self._rocksdict.WriteOptions()
         self._write_options.disable_wal = not write_ahead_log
-        self._sequence = 0
+        # Beyond those of operands that were left unfolded: no operand replaces another.
+        self._sequence = self._db.latest_sequence_number()
         self._has_operands = any(True for _ in self._scan(_OPERAND, _OPERAND_END))
+
+    def _opened(self) -> Any:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._mark.check_files()
+            options = PredefinedOptions.DEFAULT.to_options(self._rocksdict)
+            db = self._rocksdict.Rdict(str(self.path), options)
+        except CorruptStateError:
+            raise
+        except Exception as error:
+            raise self._unusable(error) from error
+        try:
+            self._mark.check(db.latest_sequence_number())
+        except CorruptStateError:
+            db.close()
+            raise
+        return db
 
     @property
     def supports_merge(self) -> bool:
@@ -129,9 +147,13 @@ class RocksDBUpsertBackend:
         db, self._db = self._db, None
         if db is not None:
             try:
+                last = db.latest_sequence_number()
                 db.close()
+                self._mark.note(last)
             except Exception as error:
                 raise self._unusable(error) from error
+            finally:
+                self._mark.close()
 
     # For the backend that moves out of memory
 
@@ -162,7 +184,6 @@ class RocksDBUpsertBackend:
         for slice_ in _slices(pending):
             self._fold_slice(slice_)
         self._has_operands = False
-        self._sequence = 0
 
     def _fold_slice(self, slice_: list[tuple[bytes, list[bytes]]]) -> None:
         keys = [prefix[len(_OPERAND) :] for prefix, _ in slice_]
@@ -190,9 +211,7 @@ class RocksDBUpsertBackend:
     def _scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         db = self._open()
         try:
-            bounds = self._rocksdict.ReadOptions()
-            bounds.set_iterate_upper_bound(end)
-            yield from db.items(from_key=begin, read_opt=bounds)
+            yield from rows(self._rocksdict, db, begin, end)
         except Exception as error:
             raise self._unusable(error) from error
 
@@ -208,20 +227,28 @@ class RocksDBUpsertBackend:
             if folded is not None:
                 batch.delete_range(*folded)
             db.write(batch, self._write_options)
+            if self._is_logged:
+                self._mark.note(db.latest_sequence_number())
         except Exception as error:
             raise self._unusable(error) from error
 
     def _open(self) -> Any:
         return checked_open(self._db, "RocksDBUpsertBackend")
 
-    def _unusable(self, error: Exception) -> HostError:
-        return HostError(
-            f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}; see that "
-            "it is writable, has room and is open only once"
-        )
+    def _unusable(self, error: Exception) -> HostError | CorruptStateError:
+        kept = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
+        if is_corruption(error) or _lacks_a_file(error):
+            return CorruptStateError(f"{kept}; go back to a copy, or read the source again")
+        return HostError(f"{kept}; see that it is writable, has room and is open only once")
 
     def __repr__(self) -> str:
         return f"RocksDBUpsertBackend({str(self.path)!r})"
+
+
+def _lacks_a_file(error: Exception) -> bool:
+    """Whether a file that RocksDB itself has named is gone."""
+    text = str(error)
+    return "No such file or directory" in text and (".sst" in text or "MANIFEST" in text)
 
 
 def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a RocksDB has been given, noted outside of it.
+
+RocksDB cannot tell a log that a crash cut short from one that is damaged: it goes on
+from what comes before the first record that it cannot read, without an error.  The
+number of its last change, noted in a file beside its own after the change is in its log,
+tells them apart: what a crash cuts off was never noted.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+from pyflinklike.errors import CorruptStateError
+
+__all__ = ["WrittenMark"]
+
+_NAME = "WRITTEN"
+_MARK = struct.Struct(">8sQ")
+_CHECKSUM = struct.Struct(">I")
+_MAGIC = b"pflwrit1"
+
+
+class WrittenMark:
+    """The number of the last change in a RocksDB that is known to be whole.
+
+    Args:
+        directory: Of the RocksDB.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    def check_files(self) -> None:
+        """See that a RocksDB which is there has the file without which it would begin anew.
+
+        Raises:
+            CorruptStateError: It has not.
+        """
+        directory = self._directory
+        if (directory / "CURRENT").exists():
+            return
+        if self._noted() or any(directory.glob("*.sst")):
+            raise self._short("no file CURRENT")
+
+    def check(self, last: int) -> None:
+        """See that a RocksDB which was opened has all that it was given.
+
+        Args:
+            last: The number of its last change.
+
+        Raises:
+            CorruptStateError: It has not, or the file is damaged.
+        """
+        noted = self._noted()
+        if last < noted:
+            raise self._short(f"{last} changes of {noted}")
+
+    def note(self, last: int) -> None:
+        """Remember the number of the last change."""
+        if self._file is None:
+            self._file = os.open(self._directory / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
+        data = _MARK.pack(_MAGIC, last)
+        # In place, within one page: a killed process leaves either number.
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, data + _CHECKSUM.pack(zlib.crc32(data)))
+
+    def close(self) -> None:
+        """Release the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _noted(self) -> int:
+        """The number, 0 where there is none: in a directory that is new, or of an older version."""
+        try:
+            data = (self._directory / _NAME).read_bytes()
+        except FileNotFoundError:
+            return 0
+        body, checksum = data[: _MARK.size], data[_MARK.size :]
+        if not data:  # killed between its creation and its first number
+            return 0
+        if len(body) < _MARK.size or checksum != _CHECKSUM.pack(zlib.crc32(body)):
+            raise self._short(f"{data[:40]!r} in its file {_NAME}")
+        number: int = _MARK.unpack(body)[1]
+        return number
+
+    def _short(self, got: str) -> CorruptStateError:
+        return CorruptStateError(
+            f"the RocksDB in {str(self._directory)!r} must hold all that was written to it, got "
+            f"{got}; go back to a copy or read the source again, or delete the file {_NAME} there "
+            "to go on with what is left"
+        )
