@@ -130,7 +130,7 @@ class Groups:
         results = []
         for index, batch in parts:
             store = self.stores[index]
-            head = store.read_head()
+            head = store.read_head(operator.where(index))
             operator.load(store, head, index)
             operator.clock.watermark = watermark
             operator.fire_due_timers()
@@ -188,7 +188,7 @@ def cold(backend: str, entries: int) -> list[Seconds]:
     rounds = []
     for number in range(_ROUNDS):
         operator = driven.new_operator()
-        rounds.append(timed(lambda: operator.load(store, store.read_head(), 0)))  # noqa: B023
+        rounds.append(timed(lambda: operator.load(store, store.read_head(operator.where(0)), 0)))  # noqa: B023
         rebuilt = operator.backend.count()
         Check(rebuilt, 0).must_be(Check(entries, 0), f"cold {backend}, round {number}")
         operator.close()

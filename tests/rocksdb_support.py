@@ -140,7 +140,7 @@ def run_task(
     operator.open()
     try:
         keys = batch_of(number)
-        head = store.read_head()
+        head = store.read_head("test")
         operator.load(store, head, 0)
         operator.process(keys, [number] * len(keys), [None] * len(keys))
         operator.advance_watermark(number * 1_000)
@@ -166,7 +166,7 @@ def contents(store: InMemoryGroupStore) -> dict[str, list[Any]]:
         "contents",
     )
     operator.open()
-    operator.load(store, store.read_head(), 0)
+    operator.load(store, store.read_head("test"), 0)
     return {
         each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
         for each in operator.backend.contents()

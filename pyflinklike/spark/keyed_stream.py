@@ -35,6 +35,7 @@ from pyflinklike.spark.checks import (
     check_savepoint,
     checked_backend,
 )
+from pyflinklike.spark.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.group_ids import group_ids
 from pyflinklike.spark.key_groups import key_group, quoted
 from pyflinklike.spark.observation import observed
@@ -63,7 +64,6 @@ from pyflinklike.types import Types
 __all__ = ["KeyedStream", "key_by"]
 
 _ARRIVAL = "__arrival"
-_WATERMARK = "spark.watermarkDelayMs"
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:
@@ -121,6 +121,7 @@ class KeyedStream:
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
+        output_event_time: str | None = None,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
@@ -145,6 +146,9 @@ class KeyedStream:
             from_savepoint: What a stream with a new checkpoint begins with: the bytes of
                 `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
                 and backend.  A query that goes on from its checkpoint ignores it.
+            output_event_time: The column of the result, and of its side outputs, that holds
+                their event time, for Spark's windows, joins and deduplication behind a
+                stream.  Where not given, a timestamp that is called as `event_time` is.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment does so for all programs.
@@ -165,18 +169,19 @@ class KeyedStream:
             raise DeclarationTypeError(msg)
         df = self._df
         if event_time is not None:
-            df = _with_event_time(df, event_time)
+            df = with_event_time(df, event_time)
         spark = df.sparkSession
         if max_parallelism is None:
             max_parallelism = default_max_parallelism(spark)
         check_max_parallelism(max_parallelism)
         name = uid or type(function).__name__
         time_zone = time_zone_of(spark)
+        main = output_schema(df, output_type)
+        sides = _side_schemas(df, side_outputs, self._columns)
+        outputs = {"output_type": main, **{f"side output {each!r}": sides[each] for each in sides}}
+        mark = event_time_mark(df, event_time, output_event_time, outputs)
         layout = OutputLayout(
-            output_schema(df, output_type),
-            _side_schemas(df, side_outputs, self._columns),
-            time_zone,
-            name,
+            mark.on(main), {each: mark.on(sides[each]) for each in sides}, time_zone, name
         )
         _check_names(layout)
         plan = Plan(
@@ -229,26 +234,12 @@ class KeyedStream:
         keyed = with_batch_time(self._keyed(df, plan)).withColumn(
             _ARRIVAL, F.monotonically_increasing_id()
         )
-        order = [KEY_GROUP, _ARRIVAL]
+        order: list[Any] = [KEY_GROUP, _ARRIVAL]
         if plan.reader.event_time is not None:
-            order.insert(1, quoted(plan.reader.event_time))
+            # As `ctx.timestamp()` and a stream have it: within one ms what arrived first is first.
+            order.insert(1, F.unix_millis(quoted(plan.reader.event_time)))
         sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(_ARRIVAL)
         return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())
-
-
-def _with_event_time(df: DataFrame, event_time: str) -> DataFrame:
-    check_column(df, event_time, "event_time")
-    kind = df.schema[event_time].dataType
-    if not isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
-        msg = (
-            f"event_time must name a timestamp column, got {event_time!r} of type "
-            f"{kind.simpleString()}; convert it, for example with F.timestamp_millis()"
-        )
-        raise DeclarationTypeError(msg)
-    watermarked = any(_WATERMARK in (field.metadata or {}) for field in df.schema.fields)
-    if df.isStreaming and not watermarked:
-        return df.withWatermark(event_time, "0 seconds")
-    return df
 
 
 def _time_mode(

@@ -47,7 +47,10 @@ class OutputLayout:
         """Schema of the result."""
         if not self.sides:
             return self.main
-        fields = [st.StructField(field.name, field.dataType) for field in self.main.fields]
+        fields = [
+            st.StructField(field.name, field.dataType, metadata=field.metadata)
+            for field in self.main.fields
+        ]
         fields.append(st.StructField(OUTPUT_TAG, st.StringType()))
         fields += [st.StructField(tag_id, schema) for tag_id, schema in self.sides.items()]
         return st.StructType(fields)
