@@ -28,6 +28,7 @@ LAYERS = [
             "errors",
             "clock",
             "row",
+            "zones",
             "arrow_rows",
             "keycodec",
             "types",
