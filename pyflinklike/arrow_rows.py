@@ -2,7 +2,7 @@
 """Arrow columns as Python's rows.
 
 Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in
-the session's time zone, a struct is a `Row`, a map is a dict.  A timestamp
+the session's time zone, `fold` telling an hour that comes twice, a struct is a `Row`, a map is a dict.  A timestamp
 without a time zone is naive as well, and is left as it is.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyflinklike.row import Row, row_class
+from pyflinklike.zones import to_local_times
 
 __all__ = ["to_python", "to_rows"]
 
@@ -33,10 +33,9 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
     """The values of a column as Python's."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        local = (
-            pc.local_timestamp(column.cast(pa.timestamp("us", tz=time_zone))) if kind.tz else column
-        )
-        values: list[Any] = local.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+        if kind.tz:
+            return to_local_times(column, time_zone)
+        values: list[Any] = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
         return values
     if pa.types.is_struct(kind):
         fields = [to_python(part, time_zone) for part in column.flatten()]

@@ -182,7 +182,7 @@ class _Table:
             IncompatibleStateError: Both types are declared and differ, or a key does not fit.
         """
         declaration = attrs.evolve(self.declaration, key=key_type.signature)
-        if self.declaration == declaration:
+        if self.declaration == declaration and type(self._key_type) is type(key_type):
             return
         if _ANY_KEY not in (self.declaration.key, declaration.key):
             self.declaration.check(declaration)

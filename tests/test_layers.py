@@ -29,6 +29,7 @@ LAYERS = [
             "shown",
             "clock",
             "row",
+            "zones",
             "arrow_rows",
             "arrow_message",
             "decoding",

@@ -228,7 +228,7 @@ def test_the_keys_of_a_savepoint_get_the_key_groups_of_records(spark):
             rows = [map(_as_a_key, tuple(row)[:-1]) for row in expected]
             values = [next(row) if len(columns) == 1 else tuple(row) for row in rows]
             types = {column: records.schema[column].dataType for column in columns}
-            known = KeyGroups(types, key_type_of(list(types.values())), groups, "UTC")
+            known = KeyGroups(types, key_type_of(list(types.values()), "UTC"), groups, "UTC")
             found = known.of(spark, values)
             assert [row["group"] for row in expected] == found, (kind, columns)
 

@@ -14,23 +14,18 @@ import pyarrow.compute as pc
 
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown, shown_message
+from pyflinklike.zones import to_instants
 
 __all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
 
 
-def milliseconds(column: pa.Array, time_zone: str) -> pa.Array:
-    """The instants of a timestamp column in ms; one without a zone is read in the session's."""
-    if not column.type.tz:
-        column = _assumed(column.cast(pa.timestamp("us")), time_zone)
+def milliseconds(column: pa.Array) -> pa.Array:
+    """The instants of a timestamp column in ms."""
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     quotients = pc.divide(micros, 1000)
     # Arrow divides towards zero; an instant before the epoch belongs to the ms before.
     below = pc.less(micros, pc.multiply(quotients, 1000))
     return pc.subtract(quotients, below.cast(pa.int64()))
-
-
-def _assumed(naive: pa.Array, time_zone: str) -> pa.Array:
-    return pc.assume_timezone(naive, time_zone, ambiguous="earliest", nonexistent="earliest")
 
 
 @attrs.frozen
@@ -154,8 +149,9 @@ def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.
     if kind.tz and any(isinstance(v, dt.datetime) and v.tzinfo is not None for v in values):
         values = [_zoned(value, kind, time_zone) for value in values]
         return pa.array(values, kind)
-    naive = pa.array(values, pa.timestamp("us"))
-    return _assumed(naive, time_zone).cast(kind) if kind.tz else naive
+    if kind.tz:
+        return to_instants(values, time_zone).cast(kind)
+    return pa.array(values, pa.timestamp("us"))
 
 
 def _holds_timestamps(kind: pa.DataType) -> bool:
@@ -168,7 +164,7 @@ def _zoned(value: Any, kind: pa.DataType, time_zone: str) -> Any:
         return None
     if pa.types.is_timestamp(kind):
         if kind.tz and isinstance(value, dt.datetime) and value.tzinfo is None:
-            return _assumed(pa.array([value], pa.timestamp("us")), time_zone)[0].as_py()
+            return to_instants([value], time_zone)[0].as_py()
         return value
     if pa.types.is_struct(kind) and isinstance(value, Mapping):
         return {

@@ -106,7 +106,9 @@ class KeyedStream:
             raise DeclarationValueError(msg)
         self._df = df
         self._columns = tuple(columns)
-        self._key_type = key_type_of([df.schema[column].dataType for column in columns])
+        self._time_zone = time_zone_of(df.sparkSession)
+        types = [df.schema[column].dataType for column in columns]
+        self._key_type = key_type_of(types, self._time_zone)
 
     def process(
         self,
@@ -175,13 +177,12 @@ class KeyedStream:
             max_parallelism = default_max_parallelism(spark)
         check_max_parallelism(max_parallelism)
         name = uid or type(function).__name__
-        time_zone = time_zone_of(spark)
         main = output_schema(df, output_type)
         sides = _side_schemas(df, side_outputs, self._columns)
         outputs = {"output_type": main, **{f"side output {each!r}": sides[each] for each in sides}}
         mark = event_time_mark(df, event_time, output_event_time, outputs)
         layout = OutputLayout(
-            mark.on(main), {each: mark.on(sides[each]) for each in sides}, time_zone, name
+            mark.on(main), {each: mark.on(sides[each]) for each in sides}, self._time_zone, name
         )
         _check_names(layout)
         plan = Plan(
@@ -195,7 +196,7 @@ class KeyedStream:
                 job_parameters=dict(job_parameters or {}),
             ),
             _time_mode(function, event_time, processing_time_timers),
-            RecordReader(self._columns, event_time, self._key_type, time_zone),
+            RecordReader(self._columns, event_time, self._key_type, self._time_zone),
             layout,
             pickle_allowed(allow_pickle),
             f"{name}-{uuid.uuid4()}",

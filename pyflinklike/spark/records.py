@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyflinklike.arrow_rows import to_python, to_rows
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.spark.columns import milliseconds
+from pyflinklike.spark.instant_keys import InstantKeyTypeInfo
 from pyflinklike.types import TypeInformation
 
 __all__ = ["RecordReader"]
@@ -49,7 +50,7 @@ class RecordReader:
         if self.event_time is None:
             times = [None] * records.num_rows
         else:
-            column = milliseconds(records.column(self.event_time), self.time_zone)
+            column = milliseconds(records.column(self.event_time))
             if not in_order:
                 order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
                 records, column = records.take(order), column.take(order)
@@ -57,11 +58,11 @@ class RecordReader:
         names = tuple(records.schema.names)
         columns = [to_python(column, self.time_zone) for column in records.columns]
         elements = to_rows(names, columns, records.num_rows)
-        return (
-            self._keys([columns[names.index(name)] for name in self.key_columns]),
-            elements,
-            times,
-        )
+        if isinstance(self.key_type, InstantKeyTypeInfo):
+            keys = self.key_type.frozen([records.column(name) for name in self.key_columns])
+        else:
+            keys = self._keys([columns[names.index(name)] for name in self.key_columns])
+        return keys, elements, times
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))

@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.spark.instant_keys import InstantKeyTypeInfo, holds_instants
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import (
     ListTypeInfo,
@@ -100,11 +101,12 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
 
 
-def key_type_of(types: list[st.DataType]) -> TypeInformation:
+def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
     """How the values of key columns are kept and written.
 
     Args:
         types: Of the key columns; several make the key a tuple.
+        time_zone: Of the Spark session, in which a function sees keys that hold instants.
 
     Raises:
         DeclarationTypeError: A column cannot be a key.
@@ -118,7 +120,10 @@ def key_type_of(types: list[st.DataType]) -> TypeInformation:
             raise DeclarationTypeError(msg)
     keys = [_KEYS.get(type(each)) for each in types]
     if any(each is None for each in keys):
-        return AnyKeyTypeInfo()
+        kinds = [arrow_type(each) for each in types]
+        several = pa.struct([(f"f{at}", kind) for at, kind in enumerate(kinds)])
+        kind = kinds[0] if len(kinds) == 1 else several
+        return InstantKeyTypeInfo(kind, time_zone) if holds_instants(kind) else AnyKeyTypeInfo()
     known = [each for each in keys if each is not None]
     return known[0] if len(known) == 1 else Types.TUPLE(known)
 
