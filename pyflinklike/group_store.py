@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import zlib
 from typing import Protocol
 
@@ -18,14 +17,16 @@ from pyflinklike.decoding import decoding
 
 __all__ = ["GroupStore", "Head"]
 
-_MAGIC = b"PFH"
-_PREFIX = struct.Struct("<3sBI")
+_FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
 
 
-def _checksum(text: bytes) -> int:
-    """Of the prefix as well, so that a head of one version is none of another."""
-    return zlib.crc32(text, zlib.crc32(_MAGIC + bytes((FORMAT_VERSION,))))
+def _seal(text: bytes) -> bytes:
+    """The end of a head: the checksum of what is before it, as a field of its own."""
+    return b',"checksum":"%08x"}' % zlib.crc32(text)
+
+
+_SEAL_SIZE = len(_seal(b""))
 
 
 @attrs.frozen
@@ -59,10 +60,10 @@ class Head:
     sweep_at: int | None = None
 
     def to_bytes(self) -> bytes:
-        """The head as it is stored: a magic, the format version, a CRC-32 and JSON."""
-        fields = attrs.asdict(self) | {"nonce": self.nonce.hex()}
-        text = json.dumps(fields, separators=(",", ":")).encode()
-        return _PREFIX.pack(_MAGIC, FORMAT_VERSION, _checksum(text)) + text
+        """The head as it is stored: JSON whose last field is the checksum of what is before it."""
+        fields = {"format": FORMAT_VERSION} | attrs.asdict(self) | {"nonce": self.nonce.hex()}
+        text = json.dumps(fields, separators=(",", ":")).encode()[:-1]
+        return text + _seal(text)
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str) -> Head:
@@ -76,18 +77,15 @@ class Head:
             CorruptStateError: It is none, is damaged, or of another format version.
         """
         with decoding(where, "the head of a key group must be what a commit wrote"):
-            if blob[:1] == b"{":
+            if blob.startswith(_FORMAT_1):
                 check_version(1, where)
-            magic, version, checksum = _PREFIX.unpack_from(blob)
-            text = blob[_PREFIX.size :]
-            if magic != _MAGIC:
-                msg = f"{blob[: _PREFIX.size]!r}"
+            text, seal = blob[:-_SEAL_SIZE], blob[-_SEAL_SIZE:]
+            if seal != _seal(text):
+                msg = f"an end of {seal!r} instead of {_seal(text)!r}"
                 raise ValueError(msg)
-            check_version(version, where)
-            if checksum != _checksum(text):
-                msg = f"a checksum of {_checksum(text):#x} instead of {checksum:#x}"
-                raise ValueError(msg)
-            fields = json.loads(text)
+            fields = json.loads(blob)
+            check_version(fields.pop("format"), where)
+            del fields["checksum"]
             head = cls(**fields | {"nonce": bytes.fromhex(fields["nonce"])})
             head.check()
             return head

@@ -2,7 +2,6 @@
 """Heads: what went in comes out, and nothing else does."""
 
 import json
-import struct
 import zlib
 
 import attrs
@@ -37,7 +36,14 @@ def heads(draw):
 
 def sealed(text):
     """Bytes of a head with this text and a right checksum."""
-    return struct.pack("<3sBI", b"PFH", 2, zlib.crc32(text, zlib.crc32(b"PFH\x02"))) + text
+    text = text.rstrip(b"}")
+    return text + b',"checksum":"%08x"}' % zlib.crc32(text)
+
+
+def json_of(head, **changed):
+    """The text of a head before it is sealed."""
+    fields = {"format": 2} | attrs.asdict(head) | {"nonce": head.nonce.hex()} | changed
+    return json.dumps(fields).encode()
 
 
 @given(heads())
@@ -64,16 +70,21 @@ def test_a_head_cut_short_is_refused():
             Head.from_bytes(blob[:size], PLACE)
 
 
-@pytest.mark.parametrize("version", [1, 3])
-def test_the_head_of_another_format_is_refused_by_its_number(version):
-    """The first was bare JSON."""
-    fields = attrs.asdict(HEAD) | {"nonce": HEAD.nonce.hex()}
-    blob = json.dumps(fields).encode()
-    if version > 1:
-        blob = b"PFH" + bytes((version,)) + bytes(4) + blob
+def test_a_head_is_json_for_whoever_looks_into_a_checkpoint():
+    """All its fields, and a checksum."""
+    fields = json.loads(HEAD.to_bytes())
+    assert (2, 7, "6e" * 16) == (fields["format"], fields["next_sequence"], fields["nonce"])
 
-    with pytest.raises(CorruptStateError, match=f"{PLACE}: .* got format {version}"):
-        Head.from_bytes(blob, PLACE)
+
+def test_the_head_of_another_format_is_refused_by_its_number():
+    """The first was without number and checksum."""
+    first = attrs.asdict(HEAD) | {"nonce": HEAD.nonce.hex()}
+    for version, blob in (
+        (1, json.dumps(first, separators=(",", ":")).encode()),
+        (3, sealed(json_of(HEAD, format=3))),
+    ):
+        with pytest.raises(CorruptStateError, match=f"{PLACE}: .* got format {version}"):
+            Head.from_bytes(blob, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +109,16 @@ def test_the_head_of_another_format_is_refused_by_its_number(version):
 )
 def test_a_head_with_a_right_checksum_is_still_checked(changed):
     """What no commit writes is refused by name."""
-    fields = attrs.asdict(HEAD) | {"nonce": HEAD.nonce.hex()}
-    assert HEAD == Head.from_bytes(sealed(json.dumps(fields).encode()), PLACE)
+    assert HEAD == Head.from_bytes(sealed(json_of(HEAD)), PLACE)
 
     with pytest.raises(CorruptStateError, match=PLACE):
-        Head.from_bytes(sealed(json.dumps(fields | changed).encode()), PLACE)
+        Head.from_bytes(sealed(json_of(HEAD, **changed)), PLACE)
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"{}", b"7", b"\xff", b"[" * 100_000, b'{"nonce":"00"}'], ids=len
+    "text",
+    [b"", b"[]", b"{}", b"7", b"\xff", b"[" * 100_000, b'{"format":2,"nonce":"00"}'],
+    ids=len,
 )
 def test_what_is_no_head_is_refused(text):
     """Nested for ever, too."""
