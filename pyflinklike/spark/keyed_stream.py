@@ -183,6 +183,9 @@ class KeyedStream:
                 parallelism=partitions_of(spark),
                 max_parallelism=max_parallelism,
                 job_parameters=dict(job_parameters or {}),
+                key_columns=tuple(
+                    (each, df.schema[each].dataType.simpleString()) for each in self._columns
+                ),
             ),
             _time_mode(function, event_time, processing_time_timers),
             RecordReader(self._columns, event_time, self._key_type, time_zone),

@@ -22,6 +22,7 @@ from pyspark import TaskContext
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark.batch_time import BATCH_TIME
+from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
     "PACKED_TYPE",
@@ -79,14 +80,16 @@ def pack(
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        if partition == 0:
-            yield _roll_call(group_ids[0])
         sequence = partition * _MAX_PAYLOADS
+        called: set[int] = set()
         for chunk in _chunks(batches):
             refuse_null_keys(chunk, key_columns)
+            called.update(chunk.column(KEY_GROUP).unique().to_pylist())
             result = _packed(chunk, sequence, group_ids)
             sequence += result.num_rows
             yield result
+        if called or partition == 0:
+            yield _roll_call(called)
 
     return packed
 
@@ -106,10 +109,8 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(group_id: int) -> pa.RecordBatch:
-    # One group is called in every batch that has data, to see what the checkpoint was made with:
-    # whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
-    values = (group_id, -1, b"")
+def _roll_call(called: set[int]) -> pa.RecordBatch:
+    values = (ROLL_CALL, -1, roll_payload(called))
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
     )
