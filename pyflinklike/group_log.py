@@ -274,8 +274,8 @@ class KeyGroupLog:
     ) -> Head | None:
         if head is None and served_at is None:
             return None
-        times = {"wake_at": wake_at, "sweep_at": sweep_at, "served_at": served_at}
-        remembered = attrs.evolve(head or self._blank_head(), **times)
+        former = head or self._blank_head()
+        remembered = attrs.evolve(former, wake_at=wake_at, sweep_at=sweep_at, served_at=served_at)
         if remembered != head:
             store.write_head(remembered)
         return remembered

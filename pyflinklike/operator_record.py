@@ -85,9 +85,12 @@ class OperatorRecord:
             columns = tuple((name, kind) for name, kind in fields["key_columns"])
             record = cls(
                 OperatorIdentity(fields["uid"], fields["max_parallelism"], columns, fields["key"]),
-                *(fields[name] for name in ("function", "library", "time_zone", "event_time")),
-                time_mode=fields["time_mode"],
-                states=fields["states"],
+                fields["function"],
+                fields["library"],
+                fields["time_zone"],
+                fields["event_time"],
+                fields["time_mode"],
+                fields["states"],
             )
             # The one way to write it: what reads alike and was written otherwise is damaged.
             whole = fields["format"] == _FORMAT and record.to_bytes() == blob
@@ -122,9 +125,7 @@ class RecordStore(Protocol):
         """Store under a number."""
 
 
-def call_roll(
-    store: RecordStore, record: OperatorRecord, groups: Iterable[int], time: int
-) -> None:
+def call_roll(store: RecordStore, record: OperatorRecord, groups: Iterable[int], time: int) -> None:
     """See that a checkpoint is this program's, and note which key groups have records.
 
     Args:

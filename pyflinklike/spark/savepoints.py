@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints of streams: out of a checkpoint, and into a new one.
 
-`read_savepoint` reads the logs of all key groups through Spark's `statestore` data
-source and merges them; `initial_state` takes a savepoint apart for the key groups
+`read_savepoint` merges the logs of all key groups; `initial_state` takes a savepoint apart for the key groups
 of a new query, which Spark hands to `handleInitialState` in its first batch.
 """
 
@@ -12,20 +11,21 @@ import os
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.changelog import read_segment
-from pyflinklike.errors import HostError
+from pyflinklike.checkpoint_logs import checked_logs, record_and_roll
+from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.group_store import Head
 from pyflinklike.regrouping import regrouped, timer_domains
-from pyflinklike.savepoint import merge, read_log
+from pyflinklike.savepoint import merge
 from pyflinklike.spark.batch_time import with_batch_time
+from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.group_ids import group_ids, index_of
-from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.group_state import HEAD_AT
 from pyflinklike.spark.key_groups import KeyGroups
 from pyflinklike.spark.packing import KEY_GROUP
+from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.transform import Plan
 
 __all__ = ["initial_state", "read_savepoint"]
@@ -55,56 +55,34 @@ def read_savepoint(
         harness.
 
     Raises:
-        CorruptStateError: A key group's log is damaged or not whole.
-        HostError: Spark cannot read the checkpoint, it has no such batch, or the operator is
-            not pyflinklike's; or the savepoint would be larger than 2 GiB.
+        CorruptStateError: A key group's log is damaged, not whole, or not the one that the
+            operator's record tells of; or a key group is missing.
+        HostError: Spark cannot read the checkpoint, it has no such batch or none that is
+            committed, or the operator is not pyflinklike's; or the savepoint would be larger
+            than 2 GiB.
     """
     location = os.fspath(checkpoint_location)
     place = f"checkpoint {location!r}, operator {operator_id}"
-    try:
-        operators = spark.read.format("state-metadata").load(location)
-        operator = operators.where(F.col("operatorId") == operator_id).first()
-    except PySparkException as error:
-        raise _unreadable(place, error) from error
-    if operator is None:
-        msg = (
-            f"{place}: a savepoint is read from a stateful operator of a query that has run, got "
-            "none there; give the checkpointLocation of the query, and look into Spark's "
-            "state-metadata for the operator's id"
-        )
-        raise HostError(msg)
-    properties = operator["operatorProperties"] or ""
-    if f'"{LOG_VARIABLE}"' not in properties:
-        msg = (
-            f"{place}: the operator must be one that process() made, got {operator['operatorName']}"
-            "; look into Spark's state-metadata for its id"
-        )
-        raise HostError(msg)
-    batch_id = operator["maxBatchId"] if batch_id is None else batch_id
+    last = last_batch(spark, location, operator_id, place)
+    batch_id = last if batch_id is None else batch_id
+    where = f"{place}, batch {batch_id}"
+    blobs = read_blobs(spark, location, operator_id, batch_id, where)
+    return _savepoint(blobs, where)
 
-    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
-    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
-    columns = (f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob")
-    try:
-        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
-    except PySparkException as error:
-        raise _unreadable(f"{place}, batch {batch_id}", error) from error
-    blobs: dict[int, dict[int, bytes]] = {}
-    for row in rows:
-        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
-    logs = {}
+
+def _savepoint(blobs: dict[int, dict[int, bytes]], where: str) -> bytes:
+    record, roll = record_and_roll(blobs.pop(ROLL_CALL, {}), where)
+    max_parallelism = record.identity.max_parallelism
+    ids = group_ids(max_parallelism)
+    groups = {}
     for group_id, segments in blobs.items():
+        index = index_of(group_id, max_parallelism)
+        if group_id != ids[index]:
+            msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(segments.pop(HEAD_AT, b""))
-        where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
-        logs[where] = read_log(head, segments, where)
-    return merge(logs)
-
-
-def _unreadable(place: str, error: PySparkException) -> HostError:
-    return HostError(
-        f"{place}: Spark must be able to read its state, got {error}; give the "
-        "checkpointLocation of the query and a batch that it retains"
-    )
+        groups[index] = (head, segments)
+    return merge(checked_logs(record, roll, groups, where))
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
@@ -146,8 +124,10 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     ids = group_ids(plan.task.max_parallelism)
     table = pa.table(
         {
-            KEY_GROUP: pa.array([ids[group] for group in groups], pa.int32()),
-            "payload": pa.array([each.to_bytes() for each in groups.values()], pa.binary()),
+            KEY_GROUP: pa.array([ROLL_CALL, *(ids[group] for group in groups)], pa.int32()),
+            "payload": pa.array(
+                [roll_payload(groups), *(each.to_bytes() for each in groups.values())], pa.binary()
+            ),
         }
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")

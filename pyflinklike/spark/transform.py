@@ -174,7 +174,7 @@ class KeyGroupProcessor(StatefulProcessor):
     def _index_of(self, key: Any) -> int:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
+    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
@@ -342,11 +342,11 @@ def _earlier(one: int | None, other: int | None, at_least: int = MIN_WATERMARK) 
 class PandasKeyGroupProcessor(KeyGroupProcessor):
     """The same through `transformWithStateInPandas`, all that Spark 4.0 has."""
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
+    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [
-            row
+            (origin, int(time), payload)
             for frame in rows
-            for row in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
+            for origin, time, payload in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
         ]
 
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
