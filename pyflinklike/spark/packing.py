@@ -84,12 +84,12 @@ def pack(
         called: set[int] = set()
         for chunk in _chunks(batches):
             refuse_null_keys(chunk, key_columns)
-            called.update(chunk.column(KEY_GROUP).unique().to_pylist())
             result = _packed(chunk, sequence, group_ids)
             sequence += result.num_rows
+            called.update(result.column(KEY_GROUP).to_pylist())
             yield result
         if called or partition == 0:
-            yield _roll_call(called)
+            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
 
     return packed
 
@@ -109,8 +109,8 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(called: set[int]) -> pa.RecordBatch:
-    values = (ROLL_CALL, -1, roll_payload(called))
+def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
+    values = (ROLL_CALL, -1, roll_payload(groups))
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
     )

@@ -8,6 +8,7 @@ of a new query, which Spark hands to `handleInitialState` in its first batch.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyflinklike.spark.packing import KEY_GROUP
 from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.transform import Plan
 
-__all__ = ["initial_state", "read_savepoint"]
+__all__ = ["initial_state", "read_savepoint", "savepoint_of"]
 
 
 def read_savepoint(
@@ -67,21 +68,31 @@ def read_savepoint(
     batch_id = last if batch_id is None else batch_id
     where = f"{place}, batch {batch_id}"
     blobs = read_blobs(spark, location, operator_id, batch_id, where)
-    return _savepoint(blobs, where)
+    return savepoint_of(blobs, where)
 
 
-def _savepoint(blobs: dict[int, dict[int, bytes]], where: str) -> bytes:
-    record, roll = record_and_roll(blobs.pop(ROLL_CALL, {}), where)
+def savepoint_of(blobs: Mapping[int, Mapping[int, bytes]], where: str) -> bytes:
+    """The savepoint of all that an operator has stored.
+
+    Args:
+        blobs: By grouping key, then by sequence number.
+        where: Which operator, for messages.
+
+    Raises:
+        CorruptStateError: Something is damaged, missing, or not of the operator.
+        HostError: The savepoint would be larger than 2 GiB.
+    """
+    record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
     max_parallelism = record.identity.max_parallelism
     ids = group_ids(max_parallelism)
     groups = {}
-    for group_id, segments in blobs.items():
+    for group_id in blobs.keys() - {ROLL_CALL}:
         index = index_of(group_id, max_parallelism)
         if group_id != ids[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
-        head = Head.from_bytes(segments.pop(HEAD_AT, b""))
-        groups[index] = (head, segments)
+        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""))
+        groups[index] = (head, blobs[group_id])
     return merge(checked_logs(record, roll, groups, where))
 
 
