@@ -286,6 +286,12 @@ class Assembled:
     state: State
     ttl: TtlTable | None
 
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """The TTL that it was declared with, or None."""
+        ttl_config: StateTtlConfig | None = self.declaration[3]
+        return ttl_config
+
     def checked(self, descriptor: StateDescriptor) -> State:
         """The state, for a second declaration under its name.
 

@@ -36,8 +36,8 @@ from pyflinklike.changelog import (
     total,
 )
 from pyflinklike.entries import encode_entries
-from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.group_store import GroupStore, Head
+from pyflinklike.identity import OperatorIdentity
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.log_chain import chained, divided, read_one
 from pyflinklike.operator_metrics import OperatorMetrics
@@ -70,8 +70,7 @@ class KeyGroupLog:
     Args:
         backend: Holds the working state.
         key_type: Of the keys.
-        max_parallelism: The number of key groups.
-        operator: Name of the operator, for messages.
+        identity: Of the operator.
         cleanup: Of the operator's states.
         metrics: Count loads and commits.
         segment_bytes: How large a segment may get where several entries are in it.
@@ -81,16 +80,16 @@ class KeyGroupLog:
         self,
         backend: KeyedStateBackend,
         key_type: TypeInformation,
-        max_parallelism: int,
-        operator: str,
+        identity: OperatorIdentity,
         cleanup: LogCleanup,
         metrics: OperatorMetrics,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self._backend = backend
         self._key_type = key_type
-        self._max_parallelism = max_parallelism
-        self._operator = operator
+        self._identity = identity
+        self._identity_text = identity.text
+        self._operator = identity.name
         self._cleanup = cleanup
         self._metrics = metrics
         self._segment_bytes = segment_bytes
@@ -108,7 +107,8 @@ class KeyGroupLog:
 
         Raises:
             CorruptStateError: The log is damaged.
-            IncompatibleStateError: It was written under another `max_parallelism`.
+            IncompatibleStateError: It is another operator's, or was written under another
+                `max_parallelism`.
         """
         metrics = self._metrics
         metrics.key_groups += 1
@@ -149,35 +149,15 @@ class KeyGroupLog:
         ):
             group.read(segment, place)
 
-    def check(self, store: GroupStore, where: str) -> None:
-        """See that a group was written under this `max_parallelism`, and note it if it is new.
-
-        Args:
-            store: Of the group.
-            where: What messages call the group.
-
-        Raises:
-            CorruptStateError: Its head is damaged.
-            IncompatibleStateError: It was written under another.
-        """
-        head = store.read_head(where)
-        if head is None:
-            store.write_head(self._blank_head())
-        else:
-            self._check_head(head)
-
     def _blank_head(self) -> Head:
         """Of a group without state: it holds nothing but what the checkpoint was made with."""
-        return Head(b"", 0, 0, 0, 0, 0, 0, self._max_parallelism)
+        identity = self._identity
+        return Head(b"", 0, 0, 0, 0, 0, 0, identity.max_parallelism, identity=self._identity_text)
 
     def _check_head(self, head: Head) -> None:
-        if head.max_parallelism != self._max_parallelism:
-            msg = (
-                f"operator {self._operator!r}: max_parallelism is fixed by its checkpoint at "
-                f"{head.max_parallelism}, got {self._max_parallelism}; pass the former, or begin a "
-                "new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
-            )
-            raise IncompatibleStateError(msg)
+        text, identity = head.identity or self._identity_text, self._identity
+        if (text, head.max_parallelism) != (self._identity_text, identity.max_parallelism):
+            identity.check(OperatorIdentity.of_text(text, head.max_parallelism))
 
     def _catch_up(self, store: GroupStore, head: Head, group: KeyGroup) -> bool:
         if not group.nonce or not head.first_sequence < group.next_sequence < head.next_sequence:
@@ -224,6 +204,7 @@ class KeyGroupLog:
         group: KeyGroup,
         wake_at: int | None = None,
         sweep_at: int | None = None,
+        served_at: int | None = None,
     ) -> Head | None:
         """Make what changed in the current group durable.
 
@@ -233,10 +214,15 @@ class KeyGroupLog:
             group: The working state that the backend has entered.
             wake_at: When the host must call even without data, in ms, or None.
             sweep_at: When expired entries are looked for next, in ms, or None.
+            served_at: Time of the micro-batch in ms, if it has records for the group and the
+                host wants that noted.
 
         Returns:
             The head now; None where there is none.
         """
+        former = head or self._blank_head()
+        if served_at is None:
+            served_at = former.served_at
         changes = [each for each in self._backend.drain() if len(each)]
         rewrite = group.rewrite or (
             head is not None
@@ -244,10 +230,9 @@ class KeyGroupLog:
             and self._cleanup.is_compaction_due(head.compacted_at)
         )
         if not changes and not rewrite:
-            return self._remember(store, head, wake_at, sweep_at)
-        former = head or self._blank_head()
+            return self._remember(store, head, wake_at, sweep_at, served_at)
         if rewrite:
-            return self._compact(store, former, group, wake_at, sweep_at)
+            return self._compact(store, former, group, wake_at, sweep_at, served_at)
         segments = list(divided(self._sections(changes), group, group.nonce, self._segment_bytes))
         blobs = [segment.to_bytes() for segment in segments]
         size = sum(map(len, blobs))
@@ -261,9 +246,11 @@ class KeyGroupLog:
             compacted_at=former.compacted_at if former.nonce else self._cleanup.now(),
             wake_at=wake_at,
             sweep_at=sweep_at,
+            identity=self._identity_text,
+            served_at=served_at,
         )
         if head is not None and self._is_outgrown(next_head, group, size):
-            return self._compact(store, former, group, wake_at, sweep_at)
+            return self._compact(store, former, group, wake_at, sweep_at, served_at)
         for segment, blob in zip(segments, blobs):
             self._append(store, group, segment, blob)
         store.write_head(next_head)
@@ -276,6 +263,7 @@ class KeyGroupLog:
         group: KeyGroup,
         wake_at: int | None,
         sweep_at: int | None,
+        served_at: int | None,
     ) -> Head:
         """Write a snapshot in place of all segments."""
         self._metrics.compactions += 1
@@ -283,7 +271,7 @@ class KeyGroupLog:
         contents = self.contents()
         store.clear_segments()
         if not contents and not any(group.pending.values()):
-            return self._erase(store, group)
+            return self._erase(store, group, served_at)
         first, size = group.next_sequence, 0
         for segment in self.snapshot(group, contents):
             blob = segment.to_bytes()
@@ -301,6 +289,8 @@ class KeyGroupLog:
             compacted_at=self._cleanup.now(),
             wake_at=wake_at,
             sweep_at=sweep_at,
+            identity=self._identity_text,
+            served_at=served_at,
         )
         store.write_head(head)
         return head
@@ -312,15 +302,21 @@ class KeyGroupLog:
         group.rewrite = False
         self._metrics.segment_bytes += len(blob)
 
-    @staticmethod
     def _remember(
-        store: GroupStore, head: Head | None, wake_at: int | None, sweep_at: int | None
+        self,
+        store: GroupStore,
+        head: Head | None,
+        wake_at: int | None,
+        sweep_at: int | None,
+        served_at: int | None,
     ) -> Head | None:
-        if head is None or (head.wake_at, head.sweep_at) == (wake_at, sweep_at):
-            return head
-        head = attrs.evolve(head, wake_at=wake_at, sweep_at=sweep_at)
-        store.write_head(head)
-        return head
+        if head is None and served_at is None:
+            return None
+        former = head or self._blank_head()
+        remembered = attrs.evolve(former, wake_at=wake_at, sweep_at=sweep_at, served_at=served_at)
+        if remembered != head:
+            store.write_head(remembered)
+        return remembered
 
     def contents(self) -> list[TableChanges]:
         """Every entry of the group in a declared table."""
@@ -353,8 +349,8 @@ class KeyGroupLog:
         limit = 2.5 - (group.index % _STAGGER) / (2 * _STAGGER)
         return head.log_bytes > _FLOOR_BYTES + limit * self._backend.count() * each
 
-    def _erase(self, store: GroupStore, group: KeyGroup) -> Head:
-        head = self._blank_head()
+    def _erase(self, store: GroupStore, group: KeyGroup, served_at: int | None) -> Head:
+        head = attrs.evolve(self._blank_head(), served_at=served_at)
         store.write_head(head)
         group.nonce = b""
         group.next_sequence = 0

@@ -45,6 +45,9 @@ class Head:
         compacted_at: Processing time of the oldest segment that counts, in ms.
         wake_at: When the host must call even without data, in ms, or None.
         sweep_at: When expired entries are looked for next, in ms, or None.
+        identity: `OperatorIdentity.text` of the operator, where the host notes it.
+        served_at: Time of the last micro-batch with records for the group, in ms, where the
+            host tells it.
     """
 
     nonce: bytes
@@ -58,6 +61,8 @@ class Head:
     compacted_at: int = 0
     wake_at: int | None = None
     sweep_at: int | None = None
+    identity: str = ""
+    served_at: int | None = None
 
     def to_bytes(self) -> bytes:
         """The head as it is stored: JSON whose last field is the checksum of what is before it."""

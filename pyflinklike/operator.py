@@ -25,6 +25,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.call_context import CallContext
 from pyflinklike.changelog import Segment
 from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.declared_states import declared_states
 from pyflinklike.errors import (
     DeclarationValueError,
     LocalStateError,
@@ -35,6 +36,7 @@ from pyflinklike.function_calls import FunctionCalls
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
 from pyflinklike.group_store import GroupStore, Head
+from pyflinklike.identity import OperatorIdentity
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.log_chain import joined
 from pyflinklike.metrics import Increment, MetricIncrements
@@ -83,6 +85,9 @@ class KeyedProcessOperator:
             check_pickled(f"operator {task.name!r}, keys", key_type)
         self.function = function
         self.key_type = key_type
+        self.identity = OperatorIdentity(
+            task.name, task.max_parallelism, task.key_columns, key_type.signature
+        )
         self.clock = Clock()
         self.scope = Scope()
         self.side_outputs_read: Collection[str] | None = None
@@ -147,8 +152,7 @@ class KeyedProcessOperator:
         self._log = KeyGroupLog(
             self.backend,
             key_type,
-            task.max_parallelism,
-            task.name,
+            self.identity,
             self.cleanup,
             self.metrics,
         )
@@ -185,24 +189,17 @@ class KeyedProcessOperator:
         with contextlib.suppress(PyflinklikeError):
             self.close()
 
+    def declared_states(self) -> dict[str, dict[str, Any]]:
+        """What the function has declared, for the record of the operator."""
+        states = self.runtime_context.assembled
+        ttls = {name: state.ttl_config for name, state in states.items()}
+        return declared_states(self._specs, ttls, self.stores.descriptors())
+
     # Key groups
 
     def where(self, index: int) -> str:
         """What messages call a key group."""
         return self._log.where(index)
-
-    def check_store(self, store: GroupStore, index: int) -> None:
-        """See that a key group was written under these settings, and note them if it is new.
-
-        Args:
-            store: The host's, of that group.
-            index: Of the group.
-
-        Raises:
-            CorruptStateError: Its head is damaged.
-            IncompatibleStateError: It was written under another `max_parallelism`.
-        """
-        self._log.check(store, self.where(index))
 
     def load(self, store: GroupStore, head: Head | None, index: int) -> None:
         """Make a key group the current one, brought up to its head.
@@ -282,6 +279,7 @@ class KeyedProcessOperator:
         head: Head | None,
         wake_at: int | None = None,
         sweep_at: int | None = None,
+        served_at: int | None = None,
     ) -> Head | None:
         """Log what changed in the current group; the head now, None where there is none.
 
@@ -292,10 +290,12 @@ class KeyedProcessOperator:
             head: Read from the store.
             wake_at: When the host must call even without data, in ms, or None.
             sweep_at: What `cleanup.sweep` returned.
+            served_at: Time of the micro-batch in ms, if it has records for the group and the
+                host wants that noted.
         """
         assert self._group is not None
         self.stores.flush()
-        head = self._log.commit(store, head, self._group, wake_at, sweep_at)
+        head = self._log.commit(store, head, self._group, wake_at, sweep_at, served_at)
         self._rebuild_no_more()  # the log is another one now
         timers = self.event_timers.count() + self.processing_timers.count()
         self.metrics.timers += timers

@@ -44,6 +44,7 @@ class TaskInfo:
         max_parallelism: How many key groups there are.
         attempt: How often this task was tried before.
         job_parameters: For `get_job_parameter`.
+        key_columns: Names and types of the columns that make the key, where a host has such.
     """
 
     name: str
@@ -52,6 +53,7 @@ class TaskInfo:
     max_parallelism: int = 128
     attempt: int = 0
     job_parameters: Mapping[str, str] = attrs.field(factory=dict)
+    key_columns: tuple[tuple[str, str], ...] = ()
 
 
 class OperatorRuntimeContext(RuntimeContext):

@@ -15,6 +15,7 @@ from pyflinklike.descriptors import ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_log import KeyGroupLog
+from pyflinklike.identity import OperatorIdentity
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.operator_metrics import OperatorMetrics
@@ -62,7 +63,11 @@ class Worker:
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.now = 0
         self.log = KeyGroupLog(
-            self.backend, Types.STRING(), max_parallelism, "totals", self.cleanup, self.metrics
+            self.backend,
+            Types.STRING(),
+            OperatorIdentity("totals", max_parallelism),
+            self.cleanup,
+            self.metrics,
         )
         self.group = KeyGroup(0)
 
@@ -357,7 +362,7 @@ def test_compaction_of_an_empty_group_leaves_no_segment(store):
     assert (0, 0, 8) == (store.head.next_sequence, store.head.log_bytes, store.head.max_parallelism)
     assert not store.segments
     with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
-        Worker(max_parallelism=4).log.check(store, "here")
+        Worker(max_parallelism=4).load(store)
 
 
 def test_an_erased_group_can_be_written_again(store):
@@ -478,10 +483,11 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
     assert [1, 2] == fired
 
 
-def test_a_new_group_is_noted_with_its_max_parallelism(store):
-    """A roll call leaves a head that holds no state, and that a commit goes on from."""
+def test_a_group_that_had_records_has_a_head(store):
+    """Of the time of the micro-batch, also if the function has left no state; a commit goes on from it."""
     worker = Worker(max_parallelism=8)
-    worker.log.check(store, "here")
+    worker.load(store)
+    worker.log.commit(store, store.head, worker.group, served_at=70)
     noted = store.head
     worker.load(store)
     worker.put("a", 1)
@@ -489,16 +495,20 @@ def test_a_new_group_is_noted_with_its_max_parallelism(store):
     reader = Worker(max_parallelism=8)
     reader.load(store)
 
-    assert (8, 0) == (noted.max_parallelism, noted.log_bytes)
+    assert (8, 0, 70) == (noted.max_parallelism, noted.log_bytes, noted.served_at)
+    assert 70 == store.head.served_at
     assert {"a": 1} == reader.contents()
 
 
-def test_a_roll_call_refuses_another_max_parallelism(store):
-    """What the checkpoint was made with is known before any group with data is touched."""
-    Worker(max_parallelism=8).log.check(store, "here")
+def test_an_erased_group_keeps_the_time_of_its_records(store):
+    """It must still be there when the roll is compared."""
+    worker = Worker()
+    worker.batch(store, a=1)
+    worker.delete("a")
+    worker.group.rewrite = True
+    worker.log.commit(store, store.head, worker.group, served_at=90)
 
-    with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 8, got 4"):
-        Worker(max_parallelism=4).log.check(store, "here")
+    assert (b"", 90) == (store.head.nonce, store.head.served_at)
 
 
 class SometimesDeclares(KeyedProcessFunction):

@@ -649,7 +649,8 @@ def test_a_log_is_read_from_its_last_snapshot(store):
 def test_the_log_of_an_empty_group_is_empty():
     """A head without a nonce has no segments."""
     stream = Stream(Probe(), HashMapStateBackend(), 1)
-    stream.operator.check_store(stream.stores[0], 0)
+    stream.operator.load(stream.stores[0], None, 0)
+    stream.operator.commit(stream.stores[0], None, served_at=1)
     assert [] == read_log(stream.stores[0].head, {}, "group 0")
     assert (
         None is drive(ValueStateDescriptor("s", Types.LONG()), restore=stream.savepoint()).value()

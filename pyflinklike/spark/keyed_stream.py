@@ -138,7 +138,10 @@ class KeyedStream:
             max_parallelism: Number of key groups, fixed for the life of a checkpoint.  Where
                 not given it follows the number of shuffle partitions, as Flink's follows
                 the parallelism: the smallest multiple of it that is at least 16.
-            uid: Names the operator in messages and to `get_task_name`.
+            uid: Names the operator: in messages, metrics and to `get_task_name`, and in its
+                checkpoint, which no operator of another name goes on from.  Where not given
+                that is the name of the function's class; where a query has the same class
+                twice, it must be given.
             side_outputs: The tags whose outputs are wanted, with their types where
                 the tags have none; any other tag's outputs are dropped.
             job_parameters: For `RuntimeContext.get_job_parameter`.
@@ -194,6 +197,9 @@ class KeyedStream:
                 parallelism=partitions_of(spark),
                 max_parallelism=max_parallelism,
                 job_parameters=dict(job_parameters or {}),
+                key_columns=tuple(
+                    (each, df.schema[each].dataType.simpleString()) for each in self._columns
+                ),
             ),
             _time_mode(function, event_time, processing_time_timers),
             RecordReader(self._columns, event_time, self._key_type, self._time_zone),

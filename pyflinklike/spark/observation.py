@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.metrics import Increment
 from pyflinklike.operator_metrics import OperatorMetrics
 
@@ -35,12 +37,25 @@ def observed(transformed: DataFrame, name: str) -> DataFrame:
     Args:
         transformed: What the state operator gives.
         name: Of the operator.
+
+    Raises:
+        DeclarationValueError: Another operator of the query has the name.
     """
     numbers = [
         F.coalesce(F.sum(F.get("counts", F.lit(at))), F.lit(0)).alias(number)
         for at, number in enumerate(OperatorMetrics.names())
     ]
-    seen = transformed.observe(name, *numbers, _of_the_user().alias("user"))
+    try:
+        seen = transformed.observe(name, *numbers, _of_the_user().alias("user"))
+        seen.schema  # noqa: B018 - Spark Connect looks at a plan only when it is asked something
+    except AnalysisException as error:
+        if "DUPLICATED_METRICS_NAME" not in str(error):
+            raise
+        msg = (
+            f"the operators of a query must differ in name, got {name!r} twice; pass "
+            'process(..., uid="<a name of its own>") to one of them'
+        )
+        raise DeclarationValueError(msg) from error
     return seen.where("payload is not null").select("output", "payload")
 
 

@@ -23,6 +23,7 @@ from pyspark import TaskContext
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.spark.batch_time import BATCH_TIME
+from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
     "PACKED_TYPE",
@@ -80,14 +81,16 @@ def pack(
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        if partition == 0:
-            yield _roll_call(group_ids[0])
         sequence = partition * _MAX_PAYLOADS
+        called: set[int] = set()
         for chunk in _chunks(batches):
             refuse_null_keys(chunk, key_columns)
             result = _packed(chunk, sequence, group_ids)
             sequence += result.num_rows
+            called.update(result.column(KEY_GROUP).to_pylist())
             yield result
+        if called or partition == 0:
+            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
 
     return packed
 
@@ -107,10 +110,8 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(group_id: int) -> pa.RecordBatch:
-    # One group is called in every batch that has data, to see what the checkpoint was made with:
-    # whether `max_parallelism` changed can otherwise go unnoticed while only new groups have data.
-    values = (group_id, -1, b"")
+def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
+    values = (ROLL_CALL, -1, roll_payload(groups))
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
     )

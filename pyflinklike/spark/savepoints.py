@@ -1,36 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints of streams: out of a checkpoint, and into a new one.
 
-`read_savepoint` reads the logs of all key groups through Spark's `statestore` data
-source and merges them; `initial_state` takes a savepoint apart for the key groups
+`read_savepoint` merges the logs of all key groups; `initial_state` takes a savepoint apart for the key groups
 of a new query, which Spark hands to `handleInitialState` in its first batch.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.changelog import read_segment
-from pyflinklike.errors import HostError
+from pyflinklike.checkpoint_logs import checked_logs, record_and_roll
+from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.group_store import Head
 from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import regrouped, timer_domains
-from pyflinklike.savepoint import merge, read_log, refuse_pickles
+from pyflinklike.savepoint import merge, refuse_pickles
 from pyflinklike.spark.batch_time import with_batch_time
+from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.group_ids import group_ids, index_of
-from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.group_state import HEAD_AT
 from pyflinklike.spark.key_groups import KeyGroups
 from pyflinklike.spark.packing import KEY_GROUP
+from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.transform import Plan
 
-__all__ = ["initial_state", "read_savepoint"]
+__all__ = ["initial_state", "read_savepoint", "savepoint_of"]
 
 
 def read_savepoint(
@@ -60,60 +61,53 @@ def read_savepoint(
         harness.
 
     Raises:
-        CorruptStateError: A key group's log is damaged or not whole.
+        CorruptStateError: A key group's log is damaged, not whole, or not the one that the
+            operator's record tells of; or a key group is missing.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: Spark cannot read the checkpoint, it has no such batch, or the operator is
-            not pyflinklike's; or the savepoint would be larger than 2 GiB.
+        HostError: Spark cannot read the checkpoint, it has no such batch or none that is
+            committed, or the operator is not pyflinklike's; or the savepoint would be larger
+            than 2 GiB.
     """
     allow_pickle = pickle_allowed(allow_pickle)
     location = os.fspath(checkpoint_location)
     place = f"checkpoint {location!r}, operator {operator_id}"
-    try:
-        operators = spark.read.format("state-metadata").load(location)
-        operator = operators.where(F.col("operatorId") == operator_id).first()
-    except PySparkException as error:
-        raise _unreadable(place, error) from error
-    if operator is None:
-        msg = (
-            f"{place}: a savepoint is read from a stateful operator of a query that has run, got "
-            "none there; give the checkpointLocation of the query, and look into Spark's "
-            "state-metadata for the operator's id"
-        )
-        raise HostError(msg)
-    properties = operator["operatorProperties"] or ""
-    if f'"{LOG_VARIABLE}"' not in properties:
-        msg = (
-            f"{place}: the operator must be one that process() made, got {operator['operatorName']}"
-            "; look into Spark's state-metadata for its id"
-        )
-        raise HostError(msg)
-    batch_id = operator["maxBatchId"] if batch_id is None else batch_id
+    last = last_batch(spark, location, operator_id, place)
+    batch_id = last if batch_id is None else batch_id
+    where = f"{place}, batch {batch_id}"
+    blobs = read_blobs(spark, location, operator_id, batch_id, where)
+    return savepoint_of(blobs, where, allow_pickle=allow_pickle)
 
-    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
-    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
-    columns = (f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob")
-    try:
-        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
-    except PySparkException as error:
-        raise _unreadable(f"{place}, batch {batch_id}", error) from error
-    blobs: dict[int, dict[int, bytes]] = {}
-    for row in rows:
-        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
-    logs = {}
-    for group_id, segments in blobs.items():
-        head = Head.from_bytes(segments.pop(HEAD_AT, b""), f"{place}, Spark key {group_id}")
-        where = f"{place}, key group {index_of(group_id, head.max_parallelism)}"
-        logs[where] = read_log(head, segments, where)
+
+def savepoint_of(
+    blobs: Mapping[int, Mapping[int, bytes]], where: str, *, allow_pickle: bool = True
+) -> bytes:
+    """The savepoint of all that an operator has stored.
+
+    Args:
+        blobs: By grouping key, then by sequence number.
+        where: Which operator, for messages.
+        allow_pickle: Whether it may hold pickled state.
+
+    Raises:
+        CorruptStateError: Something is damaged, missing, or not of the operator.
+        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
+        HostError: The savepoint would be larger than 2 GiB.
+    """
+    record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
+    max_parallelism = record.identity.max_parallelism
+    ids = group_ids(max_parallelism)
+    groups = {}
+    for group_id in blobs.keys() - {ROLL_CALL}:
+        index = index_of(group_id, max_parallelism)
+        if group_id != ids[index]:
+            msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
+        groups[index] = (head, blobs[group_id])
+    logs = checked_logs(record, roll, groups, where)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs)
-
-
-def _unreadable(place: str, error: PySparkException) -> HostError:
-    return HostError(
-        f"{place}: Spark must be able to read its state, got {error}; give the "
-        "checkpointLocation of the query and a batch that it retains"
-    )
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
@@ -156,8 +150,10 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     table = pa.table(
         {
-            KEY_GROUP: pa.array([group_id for group_id, _ in rows], pa.int32()),
-            "payload": pa.array([payload for _, payload in rows], pa.binary()),
+            KEY_GROUP: pa.array([ROLL_CALL, *(group_id for group_id, _ in rows)], pa.int32()),
+            "payload": pa.array(
+                [roll_payload(groups), *(payload for _, payload in rows)], pa.binary()
+            ),
         }
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")

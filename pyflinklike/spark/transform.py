@@ -35,6 +35,7 @@ from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.functions import KeyedProcessFunction
 from pyflinklike.group_store import Head
 from pyflinklike.operator import KeyedProcessOperator
+from pyflinklike.operator_record import call_roll
 from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark.batch_time import BATCH_TIME
@@ -45,6 +46,7 @@ from pyflinklike.spark.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.output_layout import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
+from pyflinklike.spark.roll_call import ROLL_CALL, groups_in, record_of
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "Plan", "TimeMode"]
@@ -134,14 +136,14 @@ class KeyGroupProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
-        if not packed[0][2]:
-            self._opened().check_store(self._store, self._index_of(key))
-            packed = packed[1:]
-        if not packed:
+        batch_time = packed[0][1]
+        payloads = [payload for _, _, payload in packed]
+        if key[0] == ROLL_CALL:
+            self._call_roll(payloads, batch_time)
             return self._results([])
-        batches = [payload_to_batch(payload) for _, _, payload in packed]
-        self._set_time(timerValues, packed[0][1])
-        return self._results(self._serve(self._index_of(key), pa.concat_batches(batches)))
+        records = pa.concat_batches([payload_to_batch(each) for each in payloads])
+        self._set_time(timerValues, batch_time)
+        return self._results(self._serve(self._index_of(key), records, served_at=batch_time))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -157,11 +159,14 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
-        batch_time, payload = self._initial(initialState)
-        self._set_time(timerValues, batch_time)
-        index = self._index_of(key)
-        snapshot = read_segment(payload, f"savepoint, key group {index}")
-        self._serve(index, None, snapshot=snapshot)
+        for batch_time, payload in self._initial(initialState):
+            if key[0] == ROLL_CALL:
+                self._call_roll([payload], batch_time)
+                continue
+            self._set_time(timerValues, batch_time)
+            index = self._index_of(key)
+            snapshot = read_segment(payload, f"savepoint, key group {index}")
+            self._serve(index, None, snapshot=snapshot, served_at=batch_time)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
@@ -172,14 +177,24 @@ class KeyGroupProcessor(StatefulProcessor):
     def _index_of(self, key: Any) -> int:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
+    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
-    def _initial(self, row: Any) -> tuple[int, bytes]:
-        return row[BATCH_TIME], row["payload"]
+    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
+        return [(row[BATCH_TIME], row["payload"])]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         return iter([_RESULT(*result) for result in results])
+
+    def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
+        operator = self._opened()
+        try:
+            record = record_of(self._plan, operator)
+            call_roll(self._store, record, groups_in(payloads), batch_time)
+        except BaseException:
+            self._operator = None
+            operator.abandon()
+            raise
 
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -221,13 +236,14 @@ class KeyGroupProcessor(StatefulProcessor):
         records: pa.RecordBatch | None,
         expired_timer: int | None = None,
         snapshot: Segment | None = None,
+        served_at: int | None = None,
     ) -> list[_Result]:
         operator = self._opened()
         try:
             if snapshot is not None:
-                self._begin(operator, index, snapshot)
+                self._begin(operator, index, snapshot, served_at)
                 return []
-            return self._served(operator, index, records, expired_timer)
+            return self._served(operator, index, records, expired_timer, served_at)
         except BaseException:
             # Spark will not call close() of a task that failed.
             self._operator = None
@@ -241,6 +257,7 @@ class KeyGroupProcessor(StatefulProcessor):
         index: int,
         records: pa.RecordBatch | None,
         expired_timer: int | None,
+        served_at: int | None,
     ) -> list[_Result]:
         plan = self._plan
         head = self._store.read_head(operator.where(index))
@@ -251,28 +268,40 @@ class KeyGroupProcessor(StatefulProcessor):
             operator.metrics.add_records(keys, times, operator.clock.watermark)
             operator.process(keys, elements, times)
             operator.fire_due_timers()
-        self._commit(operator, head, expired_timer)
+        self._commit(operator, head, expired_timer, served_at)
         results = self._encoded(operator)
         operator.keep_warm()
         return results
 
     @without_collection
-    def _begin(self, operator: KeyedProcessOperator, index: int, snapshot: Segment) -> None:
+    def _begin(
+        self,
+        operator: KeyedProcessOperator,
+        index: int,
+        snapshot: Segment,
+        served_at: int | None,
+    ) -> None:
         head = self._store.read_head(operator.where(index))
+        if head is not None and head.served_at != served_at:
+            return  # what the checkpoint holds is newer than any savepoint
         operator.begin(self._store, head, snapshot, index)
-        self._commit(operator, head, None)
+        self._commit(operator, head, None, served_at)
         operator.metrics.take()  # the first batch tells of its own work
         operator.keep_warm()
 
     def _commit(
-        self, operator: KeyedProcessOperator, head: Head | None, expired_timer: int | None
+        self,
+        operator: KeyedProcessOperator,
+        head: Head | None,
+        expired_timer: int | None,
+        served_at: int | None,
     ) -> None:
         domain = self._plan.time_mode.domain()
         sweep_at = wake_at = None
         if domain is not None:
             sweep_at = operator.cleanup.sweep(domain, head.sweep_at if head else None)
             wake_at = self._wake_at(operator, sweep_at)
-        committed = operator.commit(self._store, head, wake_at, sweep_at)
+        committed = operator.commit(self._store, head, wake_at, sweep_at, served_at)
         self._wake(_wake_of(head), _wake_of(committed), expired_timer)
 
     def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
@@ -319,15 +348,15 @@ def _earlier(one: int | None, other: int | None, at_least: int) -> int | None:
 class PandasKeyGroupProcessor(KeyGroupProcessor):
     """The same through `transformWithStateInPandas`, all that Spark 4.0 has."""
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int | None, bytes]]:
+    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [
-            row
+            (origin, int(time), payload)
             for frame in rows
-            for row in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
+            for origin, time, payload in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
         ]
 
-    def _initial(self, row: Any) -> tuple[int, bytes]:
-        return int(row[BATCH_TIME].iloc[0]), row["payload"].iloc[0]
+    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
+        return [(int(time), payload) for time, payload in zip(row[BATCH_TIME], row["payload"])]
 
     def _results(self, results: list[_Result]) -> Iterator[Any]:
         import pandas as pd

@@ -119,11 +119,11 @@ class StoreDescriptor:
         )
 
     _is_stamped: ClassVar[bool] = False
-    _noun: ClassVar[str]
+    noun: ClassVar[str]
 
     def _kind(self) -> str:
         """What must stay as it was, from run to run, besides the type of the values."""
-        return f"{self._noun} store by {self.key_type.signature}, scope {self.scope}"
+        return f"{self.noun} store by {self.key_type.signature}, scope {self.scope}"
 
     def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
         return (("key", self.key_type),)
@@ -137,7 +137,7 @@ class KeyValueStoreDescriptor(StoreDescriptor):
     """Declares a `KeyValueStore`."""
 
     store_class = KeyValueStore
-    _noun = "key-value"
+    noun = "key-value"
 
 
 @attrs.frozen
@@ -145,7 +145,7 @@ class TimestampedStoreDescriptor(StoreDescriptor):
     """Declares a `TimestampedStore`."""
 
     store_class = TimestampedStore
-    _noun = "timestamped"
+    noun = "timestamped"
     _is_stamped = True
 
 
@@ -158,7 +158,7 @@ class LruStoreDescriptor(StoreDescriptor):
     """
 
     store_class = LruKeyValueStore
-    _noun = "lru"
+    noun = "lru"
     _is_stamped = True
 
     max_entries: int = _option(validator=checked_max_entries)
@@ -211,7 +211,7 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor):
     """
 
     store_class = WindowStore
-    _noun = "window"
+    noun = "window"
 
     retain_duplicates: bool = _option(default=False, validator=checked_bool)
     window_size: int = _option(converter=milliseconds("window_size"), validator=checked_window_size)
@@ -237,7 +237,7 @@ class SessionStoreDescriptor(ExpiringStoreDescriptor):
     """
 
     store_class = SessionStore
-    _noun = "session"
+    noun = "session"
 
     def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
         return (("key", self.key_type), ("start", Types.LONG()), ("end", Types.LONG()))
@@ -254,7 +254,7 @@ class VersionedStoreDescriptor(StoreDescriptor):
     """
 
     store_class = VersionedStore
-    _noun = "versioned"
+    noun = "versioned"
 
     history_retention: int = _option(
         converter=milliseconds("history_retention"), validator=checked_history

@@ -59,6 +59,10 @@ class StoreRegistry:
         self._stores[descriptor.name] = descriptor, store
         return store
 
+    def descriptors(self) -> list[StoreDescriptor]:
+        """What the stores were declared as."""
+        return [descriptor for descriptor, _ in self._stores.values()]
+
     def get(self, name: str) -> StateStore:
         """The store of a name.
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spark says is in a checkpoint, read through its `statestore` data sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import HostError
+from pyflinklike.spark.group_state import LOG_VARIABLE
+from pyflinklike.spark.packing import KEY_GROUP
+
+__all__ = ["last_batch", "read_blobs"]
+
+_REFUSALS = (PySparkException, Py4JError)
+"""A Java exception that PySpark has no class for comes as py4j's own."""
+_LONGEST = 1_000
+
+
+def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
+    """The last micro-batch that was committed.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        operator_id: Of an operator that `process` made.
+        where: Both, for messages.
+
+    Raises:
+        HostError: There is none, or the operator is not ours.
+    """
+    try:
+        operators = spark.read.format("state-metadata").load(location)
+        operator = operators.where(F.col("operatorId") == operator_id).first()
+    except _REFUSALS as error:
+        raise _unreadable(where, error) from error
+    if operator is None:
+        msg = (
+            f"{where}: a savepoint is read from a stateful operator of a query that has run, got "
+            "none there; give the checkpointLocation of the query, look into Spark's "
+            "state-metadata for the operator's id, and if the query is new wait for its first batch"
+        )
+        raise HostError(msg)
+    _check_ours(operator, where)
+    last: int = operator["maxBatchId"]
+    if last < 0:
+        msg = (
+            f"{where}: a savepoint is of a micro-batch that was committed, and none is committed "
+            "yet; wait for the query's first batch"
+        )
+        raise HostError(msg)
+    return last
+
+
+def _check_ours(operator: SparkRow, where: str) -> None:
+    properties = operator["operatorProperties"] or ""
+    if f'"{LOG_VARIABLE}"' not in properties:
+        msg = (
+            f"{where}: the operator must be one that process() made, got {operator['operatorName']}"
+            "; look into Spark's state-metadata for its id"
+        )
+        raise HostError(msg)
+
+
+def read_blobs(
+    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
+) -> dict[int, dict[int, bytes]]:
+    """All that an operator has stored: by grouping key, then by sequence number.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        operator_id: Of an operator that `process` made.
+        batch_id: After which micro-batch.
+        where: All these, for messages.
+
+    Raises:
+        HostError: Spark cannot read it.
+    """
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    columns = (f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob")
+    try:
+        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
+    except _REFUSALS as error:
+        raise _unreadable(where, error) from error
+    blobs: dict[int, dict[int, bytes]] = {}
+    for row in rows:
+        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
+    return blobs
+
+
+def _unreadable(where: str, error: Exception) -> HostError:
+    said = str(error)
+    if len(said) > _LONGEST:
+        said = f"{said[:_LONGEST]}..."
+    return HostError(
+        f"{where}: Spark must be able to read its state, got {said}; give the "
+        "checkpointLocation of the query and a batch that it retains"
+    )
