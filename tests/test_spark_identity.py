@@ -58,7 +58,7 @@ def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
     spark.conf.set(_PARTITIONS, "200")
     try:
         with pytest.raises(
-            StreamingQueryException, match="'Count': .* at 4, got 200; pass the former"
+            StreamingQueryException, match=r"'Count': .* at 4, got 200; pass the former"
         ):
             run()
     finally:
@@ -109,7 +109,7 @@ def test_operators_of_a_chain_that_changed_places_are_refused(spark, tmp_path):
 def test_one_class_twice_in_a_chain_needs_a_uid(spark, tmp_path):
     """Which is said when the query is made."""
     once = counted(Feed(spark, tmp_path, "key string").stream())
-    with pytest.raises(DeclarationValueError, match="'Count' twice; pass .*uid="):
+    with pytest.raises(DeclarationValueError, match=r"'Count' twice; pass .*uid="):
         counted(once)
     assert ["key", "total"] == counted(once, uid="second").columns
 
