@@ -101,18 +101,25 @@ class Head:
         Raises:
             ValueError: They cannot.
         """
-        fields = attrs.asdict(self)
-        nonce = fields.pop("nonce")
-        times = (fields.pop("wake_at"), fields.pop("sweep_at"))
-        optional = [time for time in times if time is not None]
-        numbers = list(fields.values())
+        times = (self.wake_at, self.sweep_at, self.served_at)
+        counts = (
+            self.next_sequence,
+            self.first_sequence,
+            self.log_bytes,
+            self.log_entries,
+            self.snapshot_bytes,
+            self.snapshot_entries,
+            self.max_parallelism,
+        )
         if (
-            any(type(number) is not int for number in (*numbers, *optional))
-            or min(numbers[:-1]) < 0  # the last is a time
-            or len(nonce) not in (0, _NONCE_SIZE)
-            or (self.first_sequence < self.next_sequence) != bool(nonce)
+            any(type(time) is not int for time in times if time is not None)
+            or any(type(each) is not int for each in (*counts, self.compacted_at))
+            or min(counts) < 0
+            or type(self.identity) is not str
+            or len(self.nonce) not in (0, _NONCE_SIZE)
+            or (self.first_sequence < self.next_sequence) != bool(self.nonce)
         ):
-            raise ValueError(fields)
+            raise ValueError(self)
 
 
 class GroupStore(Protocol):

@@ -206,7 +206,7 @@ def test_a_checkpoint_without_record_or_roll_is_refused(checkpoint, lost):
 def test_a_key_group_of_another_operator_is_refused(checkpoint, change):
     """By its head."""
     at = group_ids(8)[3]
-    head = attrs.evolve(Head.from_bytes(checkpoint.blobs[at][HEAD_AT]), **change)
+    head = attrs.evolve(Head.from_bytes(checkpoint.blobs[at][HEAD_AT], "test"), **change)
     checkpoint.blobs[at][HEAD_AT] = head.to_bytes()
     with pytest.raises(CorruptStateError, match="key group 3: a key group must be of the operator"):
         savepoint_of(checkpoint.blobs, WHERE)

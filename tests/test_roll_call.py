@@ -247,8 +247,8 @@ def initial_rows(program, *savepoints):
             program.max_parallelism,
             "savepoint",
         )
-        for index, segment in groups.items():
-            rows.setdefault(ids[index], []).append(segment.to_bytes())
+        for index, segments in groups.items():
+            rows.setdefault(ids[index], []).extend(each.to_bytes() for each in segments)
         rows.setdefault(ROLL_CALL, []).append(roll_payload(groups))
     return rows
 

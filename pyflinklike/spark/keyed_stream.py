@@ -204,8 +204,8 @@ class KeyedStream:
             _time_mode(function, event_time, processing_time_timers),
             RecordReader(self._columns, event_time, self._key_type, self._time_zone),
             layout,
-            pickle_allowed(allow_pickle),
             f"{name}-{uuid.uuid4()}",
+            allow_pickle=pickle_allowed(allow_pickle),
         )
         check_pickle(function)
         if from_savepoint is not None:

@@ -102,8 +102,8 @@ class Plan:
         time_mode: Of the query.
         reader: Takes records out of payloads.
         layout: Of the outputs.
-        allow_pickle: Whether state may be unpickled.
         plan_id: Tells this query's working state from another's in the same worker.
+        allow_pickle: Whether state may be unpickled.
     """
 
     function: KeyedProcessFunction
@@ -113,8 +113,8 @@ class Plan:
     time_mode: TimeMode
     reader: RecordReader
     layout: OutputLayout
-    allow_pickle: bool
     plan_id: str
+    allow_pickle: bool = attrs.field(default=True, kw_only=True)
 
 
 class KeyGroupProcessor(StatefulProcessor):
