@@ -42,6 +42,8 @@ class HeapTableData:
         appended: Key to the position from which on all was put since the last commit (lists).
         starts: Key to the position of the first entry in its list, 0 if it is not here.
         gaps: Key to the number of gaps in its list, where there are any.
+        weight: What is in `entries` weighs at most, in bytes; None where nobody has looked.
+        measured: What it weighed when it was last looked at as a whole.
     """
 
     spec: TableSpec
@@ -55,3 +57,5 @@ class HeapTableData:
     appended: dict[Any, int] = attrs.field(factory=dict)
     starts: dict[Any, int] = attrs.field(factory=dict)
     gaps: dict[Any, int] = attrs.field(factory=dict)
+    weight: int | None = None
+    measured: int = 0
