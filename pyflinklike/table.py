@@ -219,7 +219,8 @@ class Table(Protocol):
 
         Args:
             count: How many entries to look at, about: a pass that ends ends the call.
-            is_dead: Whether an entry shall be deleted.
+            is_dead: Whether an entry shall be deleted.  It may have a method `any_of`, which
+                tells of a sequence of entries whether any of them shall.
 
         Returns:
             How many entries were deleted.

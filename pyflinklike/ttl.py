@@ -37,9 +37,9 @@ from pyflinklike.ttl_config import StateTtlConfig
 
 __all__ = ["TtlTable"]
 
-_LARGE_TABLE = 128
 _UNKNOWN = -1
-_SWEEP_EVERY = 16
+# Of how many entries, after how many accesses.
+_SWEEP_EVERY = ((4_096, 64), (129, 16), (0, 1))
 
 
 class TtlTable:
@@ -54,7 +54,7 @@ class TtlTable:
     def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
         self.spec = table.spec
         self._table = table
-        self._get, self._put = table.get, table.put
+        self._get, self._put, self._append = table.get, table.put, table.append
         self._clock = clock
         self._ttl = config.ttl_ms
         self._event_time = (
@@ -69,7 +69,7 @@ class TtlTable:
         incremental = cleanup.get_incremental_cleanup_strategy()
         self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self._countdown = 1
-        self._sweep_left = 0
+        self._sweep_left = self._sweep_stored = 0
         self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
         """Whether `sweep_some` shall also run whenever a record's key is selected."""
         self.in_full_snapshot = cleanup.in_full_snapshot()
@@ -97,6 +97,7 @@ class TtlTable:
         now = clock.watermark if self._event_time else clock.processing_time
         self._now = now
         self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
+        self._dead = _Dead(self._horizon)
         self.entered()
 
     def stamp(self) -> int:
@@ -123,14 +124,15 @@ class TtlTable:
 
     def dead_now(self) -> Callable[[Entry], bool]:
         """A test for entries that are expired at this moment."""
-        horizon = self._horizon
-        return lambda entry: entry[0] <= horizon
+        return self._dead
 
     # Reading
 
     def get(self, user_key: Hashable) -> Any:
         if self._sweep_left:
-            self.sweep_some()
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
         entry = self._get(user_key)
         return MISSING if entry is MISSING else self._judge(user_key, entry)
 
@@ -213,7 +215,9 @@ class TtlTable:
 
     def put(self, user_key: Hashable, value: Any) -> None:
         if self._sweep_left:
-            self.sweep_some()
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
         self._put(user_key, (self.stamp() if self._event_time else self._now, value))
 
     def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
@@ -224,8 +228,10 @@ class TtlTable:
 
     def append(self, value: Any) -> None:
         if self._sweep_left:
-            self.sweep_some()
-        self._table.append((self.stamp(), value))
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+        self._append((self.stamp() if self._event_time else self._now, value))
 
     def delete(self, user_key: Hashable) -> None:
         if self._sweep_left:
@@ -244,19 +250,25 @@ class TtlTable:
         entries: the same progress at a fraction of the cost.  Once all entries were
         looked at, nothing can be found before the time moves.
         """
-        if not self._sweep_left:
-            return
-        self._countdown -= 1
-        if self._countdown:
-            return
+        if self._sweep_left:
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+
+    def _sweep_now(self) -> None:
         stored = self._table.count()
+        self._countdown = next(every for least, every in _SWEEP_EVERY if stored >= least)
+        size = self._sweep_size * self._countdown
         if self._sweep_left == _UNKNOWN:
             # Wherever the running pass stands, two passes hold a whole one.
-            self._sweep_left = 2 * (stored + self._sweep_size)
-        self._countdown = _SWEEP_EVERY if stored > _LARGE_TABLE else 1
-        size = self._sweep_size * self._countdown
-        self.expired += self._table.sweep(size, self.dead_now())
+            self._sweep_left = 2 * (stored + size)
+            self._sweep_stored = stored
+        self.expired += self._table.sweep(size, self._dead)
         self._sweep_left = max(self._sweep_left - size, 0)
+        if not self._sweep_left and stored > self._sweep_stored:
+            # What was added since has been looked at, too, in the place of older entries.
+            self._sweep_left = 2 * (stored - self._sweep_stored)
+            self._sweep_stored = stored
 
     def entered(self) -> None:
         """The table holds other entries than before: those of another key group."""
@@ -297,6 +309,27 @@ class TtlTable:
 
     def count(self) -> int:
         return self._table.count()
+
+
+class _Dead:
+    """Whether an entry was stamped so long ago that it is expired."""
+
+    __slots__ = ("_horizon",)
+
+    def __init__(self, horizon: int) -> None:
+        self._horizon = horizon
+
+    def __call__(self, entry: Entry) -> bool:
+        expired: bool = entry[0] <= self._horizon
+        return expired
+
+    def any_of(self, entries: Sequence[Entry]) -> bool:
+        """Whether any of these is, at a third of the time of asking for each."""
+        horizon = self._horizon
+        for stamp, _ in entries:  # noqa: SIM110 - a generator would take twice as long
+            if stamp <= horizon:
+                return True
+        return False
 
 
 class _Elements:

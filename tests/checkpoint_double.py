@@ -108,7 +108,7 @@ class Checkpoint:
         """By index of the key group."""
         ids = group_ids(program.max_parallelism)
         return {
-            ids.index(key): Head.from_bytes(blobs[HEAD_AT])
+            ids.index(key): Head.from_bytes(blobs[HEAD_AT], "test")
             for key, blobs in self.blobs.items()
             if key != ROLL_CALL
         }

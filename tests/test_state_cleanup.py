@@ -219,7 +219,7 @@ class Passing:
     """A table of ten entries that expire at 1000, where looking at one takes a millisecond."""
 
     spec = TableSpec("swept", Shape.SINGLE, "value", Types.LONG(), stamped=True)
-    get = put = None
+    get = put = append = None
 
     def __init__(self, clock):
         self.clock = clock

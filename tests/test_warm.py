@@ -4,12 +4,13 @@
 import pytest
 
 from pyflinklike.backends.heap_data import HeapTableData
-from pyflinklike.backends.warm import WarmGroups, estimated_bytes
+from pyflinklike.backends.warm import WarmGroups
+from pyflinklike.backends.weight import weight_of
 from pyflinklike.changelog import Declaration, Section
 from pyflinklike.clock import TimeDomain
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.table import Shape, TableSpec
-from pyflinklike.timers import Agenda
+from pyflinklike.timers import Agenda, timers_table
 from pyflinklike.types import Types
 
 PLENTY = 10**9
@@ -64,13 +65,13 @@ def test_the_total_is_the_weight_of_what_is_kept(warm):
     warm.keep("a", group, PLENTY)
     warm.keep("b", group, PLENTY)
 
-    assert 2 * estimated_bytes(group) == warm.total_bytes
+    assert 2 * weight_of(group) == warm.total_bytes
 
 
 def test_the_group_used_least_recently_is_dropped_first(warm):
     """Being kept again is a use."""
     group = group_of({"k": 1})
-    limit = 2 * estimated_bytes(group)
+    limit = 2 * weight_of(group)
     for owner in ["a", "b", "a", "c"]:
         warm.keep(owner, group, limit)
 
@@ -120,21 +121,61 @@ def test_clearing_drops_everything(warm):
     assert (None, 0) == (warm.take("a"), warm.total_bytes)
 
 
+def table_of(shape, entries, stamped=False):
+    """A group of one table of strings."""
+    user_key = Types.STRING() if shape is Shape.MAP else None
+    spec = TableSpec("t", shape, "value", Types.STRING(), user_key, stamped=stamped)
+    return KeyGroup(0, tables={"t": HeapTableData(spec, entries)})
+
+
+def timers_of(count):
+    """A group of so many timers of one key."""
+    name = timers_table(TimeDomain.EVENT_TIME)
+    spec = TableSpec(name, Shape.MAP, "timers", user_key_type=Types.LONG())
+    agenda = Agenda({at: {"k": None} for at in range(count)})
+    data = HeapTableData(spec, {"k": dict.fromkeys(range(count))} if count else {})
+    return KeyGroup(0, tables={name: data}, timers={TimeDomain.EVENT_TIME: agenda})
+
+
 @pytest.mark.parametrize(
     ("light", "heavy"),
     [
-        pytest.param(group_of({"k": 1}), group_of({"k": "x" * 9_000}), id="value"),
-        pytest.param(group_of({"k": 1}), group_of({"k" * 9_000: 1}), id="key"),
-        pytest.param(group_of({"k": (0, 1)}), group_of({"k": (0, "x" * 9_000)}), id="stamped"),
-        pytest.param(group_of({"k": {1: 1}}), group_of({"k": {1: "x" * 9_000}}), id="map"),
-        pytest.param(group_of({"k": [1]}), group_of({"k": ["x" * 9_000]}), id="list"),
+        pytest.param({"k": "v"}, {"k": "v" * 9_000}, id="value"),
+        pytest.param({"k": "v"}, {"k" * 9_000: "v"}, id="key"),
+        pytest.param({"k": "v"}, {"k": "\u20ac" + "v" * 4_500}, id="wide"),
+    ],
+)
+def test_every_part_of_an_entry_has_weight(light, heavy):
+    """The value, the key, and what Python makes of a text that is not ASCII."""
+    light, heavy = table_of(Shape.SINGLE, light), table_of(Shape.SINGLE, heavy)
+
+    assert weight_of(light) + 8_000 < weight_of(heavy)
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy"),
+    [
         pytest.param(
-            KeyGroup(0),
-            KeyGroup(
-                0, timers={TimeDomain.EVENT_TIME: Agenda({at: {"k": None} for at in range(90)})}
-            ),
-            id="timers",
+            table_of(Shape.SINGLE, {"k": (0, "v")}, stamped=True),
+            table_of(Shape.SINGLE, {"k": (0, "v" * 9_000)}, stamped=True),
+            id="stamped",
         ),
+        pytest.param(
+            table_of(Shape.MAP, {"k": {"u": "v"}}),
+            table_of(Shape.MAP, {"k": {"u": "v" * 9_000}}),
+            id="map",
+        ),
+        pytest.param(
+            table_of(Shape.MAP, {"k": {"u": "v"}}),
+            table_of(Shape.MAP, {"k": {"u" * 9_000: "v"}}),
+            id="user key",
+        ),
+        pytest.param(
+            table_of(Shape.LIST, {"k": ["v"]}),
+            table_of(Shape.LIST, {"k": ["v" * 9_000]}),
+            id="list",
+        ),
+        pytest.param(timers_of(0), timers_of(90), id="timers"),
         pytest.param(
             KeyGroup(0),
             KeyGroup(0, pending={"t": [Section(Declaration(*"tttttt"), b"x" * 9_000)]}),
@@ -144,12 +185,12 @@ def test_clearing_drops_everything(warm):
 )
 def test_everything_a_group_holds_has_weight(light, heavy):
     """Give or take."""
-    assert estimated_bytes(light) + 8_000 < estimated_bytes(heavy)
+    assert weight_of(light) + 8_000 < weight_of(heavy)
 
 
 def test_the_weight_grows_with_the_entries():
     """Ten times the entries weigh about ten times as much."""
-    some = estimated_bytes(group_of(dict.fromkeys(range(1_000), 1.5)))
-    many = estimated_bytes(group_of(dict.fromkeys(range(10_000), 1.5)))
+    some = weight_of(group_of(dict.fromkeys(range(1_000), 1.5)))
+    many = weight_of(group_of(dict.fromkeys(range(10_000), 1.5)))
 
     assert 5 < many / some < 20

@@ -13,6 +13,7 @@ from pyflinklike.backends.heap_many import ManyTable
 from pyflinklike.backends.heap_ordered import new_table
 from pyflinklike.backends.heap_single import SingleTable
 from pyflinklike.backends.warm import WARM_GROUPS
+from pyflinklike.backends.weight import charge
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.shown import shown
@@ -29,9 +30,10 @@ class HashMapStateBackend(StateBackend):
 
     Args:
         max_warm_bytes: How much working state each Python worker keeps between
-            micro-batches, in bytes, estimated; the key groups used least recently
-            go first and are rebuilt when needed.  A batch that needs more than
-            this still gets it while it runs.
+            micro-batches, in bytes; the key groups used least recently go first and
+            are rebuilt when needed.  What is kept is weighed from above, so that the
+            bound holds whatever the entries are.  A batch that needs more than this
+            still gets it while it runs.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: `max_warm_bytes` is not an int >= 0.
@@ -87,7 +89,10 @@ class HeapKeyedStateBackend:
 
     def drain(self) -> list[TableChanges]:
         """What changed since the last drain."""
-        return [table.drain() for table in self._tables.values()]
+        drained = [table.drain() for table in self._tables.values()]
+        for changes in drained:
+            charge(self._group[changes.spec.name], changes)
+        return drained
 
     def discard_changes(self) -> None:
         """Forget what changed."""
@@ -97,6 +102,7 @@ class HeapKeyedStateBackend:
     def apply(self, changes: TableChanges) -> None:
         """Take over restored entries."""
         self._tables[changes.spec.name].apply(changes)
+        charge(self._group[changes.spec.name], changes)
 
     def contents(self) -> list[TableChanges]:
         """Every entry of the key group."""

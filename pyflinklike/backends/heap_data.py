@@ -11,14 +11,14 @@ operations: an entry updated a thousand times in a batch is logged once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
 
-from pyflinklike.table import TableSpec
+from pyflinklike.table import Entry, TableSpec
 
-__all__ = ["HeapTableData"]
+__all__ = ["HeapTableData", "any_dead", "found"]
 
 
 @attrs.define
@@ -37,11 +37,15 @@ class HeapTableData:
             iterates as the warm one.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
-        cursor: Where the running sweep goes on.
+        cursor: The keys to which the running sweep has still to come.
+        resting: Where it rests within a key, if it does: the key, and its user keys still to
+            be looked at (`MAP`) or the next position (`LIST`).
         sorted: Key to its user keys in order, where a range was asked for (ordered tables).
         appended: Key to the position from which on all was put since the last commit (lists).
         starts: Key to the position of the first entry in its list, 0 if it is not here.
         gaps: Key to the number of gaps in its list, where there are any.
+        weight: What is in `entries` weighs at most, in bytes; None where nobody has looked.
+        measured: What it weighed when it was last looked at as a whole.
     """
 
     spec: TableSpec
@@ -51,7 +55,27 @@ class HeapTableData:
     cleared: dict[Any, None] = attrs.field(factory=dict)
     size: int = 0
     cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+    resting: tuple[Any, Any] | None = None
     sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
     appended: dict[Any, int] = attrs.field(factory=dict)
     starts: dict[Any, int] = attrs.field(factory=dict)
     gaps: dict[Any, int] = attrs.field(factory=dict)
+    weight: int | None = None
+    measured: int = 0
+
+
+def any_dead(is_dead: Callable[[Entry], bool], entries: Sequence[Entry]) -> bool:
+    """Whether any of these entries is dead; as a rule none of those that a sweep looks at is."""
+    any_of: Callable[[Sequence[Entry]], bool] | None = getattr(is_dead, "any_of", None)
+    if any_of is None:
+        return any(map(is_dead, entries))
+    return any_of(entries)
+
+
+def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The keys that are there, and the entries under them."""
+    try:
+        return keys, list(map(entries.__getitem__, keys))
+    except KeyError:
+        keys = [key for key in keys if key in entries]
+        return keys, [entries[key] for key in keys]

@@ -11,14 +11,16 @@ came after it, gaps would pile up behind it; a list of gaps for the most part is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from typing import Any
 
-from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_data import HeapTableData, any_dead
 from pyflinklike.backends.heap_many import ManyTable
 from pyflinklike.table import MISSING, Entry, TableChanges
 
 __all__ = ["HeapListTable"]
+
+_LONGEST_STEP = 256
 
 
 class HeapListTable(ManyTable):
@@ -149,6 +151,29 @@ class HeapListTable(ManyTable):
             self._delete(key, position)
         return len(dead)
 
+    def _sweep_within(
+        self, key: Any, at: int | None, count: int, is_dead: Callable[[Any], bool]
+    ) -> tuple[int, int, int | None]:
+        mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps
+        index = 0 if at is None else max(at - start, 0)
+        end, seen, width = len(mine), 0, count
+        dead: list[int] = []
+        while seen < count and index < end:
+            positions: Iterable[int] = range(start + index, start + end)
+            entries = mine[index : index + width]
+            index += width
+            if gaps:
+                there = [entry is not MISSING for entry in entries]
+                positions, entries = compress(positions, there), list(compress(entries, there))
+            # Where all are gaps, it goes on in longer steps.
+            width = count - seen - len(entries) if entries else min(2 * width, _LONGEST_STEP)
+            seen += len(entries)
+            if any_dead(is_dead, entries):
+                dead += compress(positions, map(is_dead, entries))
+        for position in dead:
+            self._delete(key, position)
+        return seen, len(dead), start + index if index < end else None
+
     def drain(self) -> TableChanges:
         data, starts = self._data, self._starts
         for key in [key for key in self._dirty if self._is_sparse(key)]:
@@ -181,6 +206,10 @@ class HeapListTable(ManyTable):
 
     def _close_gaps(self, key: Any) -> None:
         """Have a list logged as one that was cleared and filled again."""
+        resting = self._data.resting
+        if resting is not None and resting[0] == key:
+            passed = self._entries[key][: max(resting[1] - self._starts.get(key, 0), 0)]
+            self._data.resting = (key, sum(entry is not MISSING for entry in passed))
         self._entries[key] = [entry for entry in self._entries[key] if entry is not MISSING]
         for each in (self._starts, self._gaps, self._dirty):
             each.pop(key, None)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_data import HeapTableData, any_dead, found
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["ManyTable"]
@@ -106,18 +106,56 @@ class ManyTable:
         )
 
     def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
-        data = self._data
-        seen = deleted = 0
-        while seen < count:
-            key = next(data.cursor, MISSING)
+        data, left, deleted = self._data, count, 0
+        while left > 0:
+            resting, data.resting = data.resting, None
+            key, at = resting or (next(data.cursor, MISSING), None)
             if key is MISSING:
                 data.cursor = iter(tuple(self._entries))
                 break
             mine = self._entries.get(key)
-            if mine:
-                seen += len(mine)
+            if not mine:
+                continue
+            if at is None and len(mine) <= count:
+                left -= len(mine)
                 deleted += self._delete_dead(key, mine, is_dead)
+            else:
+                seen, dead, at = self._sweep_within(key, at, left, is_dead)
+                left -= seen
+                deleted += dead
+                data.resting = None if at is None else (key, at)
         return deleted
+
+    def _sweep_within(
+        self, key: Any, at: Any, count: int, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int, Any]:
+        """Sweep some entries of a key that has many.
+
+        Args:
+            key: Whose.
+            at: Where to go on, None for the beginning.
+            count: How many entries to look at; those that are gone by now are free.
+            is_dead: Whether one shall be deleted.
+
+        Returns:
+            How many were looked at and deleted, and where to go on, None after the last.
+        """
+        mine = self._entries[key]
+        rest = iter(tuple(mine)) if at is None else at
+        seen = 0
+        dead: list[Any] = []
+        while seen < count:
+            user_keys = list(islice(rest, count - seen))
+            if not user_keys:
+                rest = None
+                break
+            user_keys, entries = found(mine, user_keys)
+            seen += len(entries)
+            if any_dead(is_dead, entries):
+                dead += compress(user_keys, map(is_dead, entries))
+        for user_key in dead:
+            self._delete(key, user_key)
+        return seen, len(dead), rest
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
         return sum(

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from itertools import compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap_data import HeapTableData
+from pyflinklike.backends.heap_data import HeapTableData, any_dead, found
 from pyflinklike.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["SingleTable"]
@@ -71,11 +71,18 @@ class SingleTable:
 
     def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
         data, entries = self._data, self._entries
-        keys = list(islice(data.cursor, count))
-        deleted = self._delete([key for key in keys if key in entries and is_dead(entries[key])])
-        if len(keys) < count:
-            data.cursor = iter(tuple(entries))
-        return deleted
+        seen = 0
+        dead: list[Any] = []
+        while seen < count:
+            keys = list(islice(data.cursor, count - seen))
+            if not keys:
+                data.cursor = iter(tuple(entries))
+                break
+            keys, stored = found(entries, keys)
+            seen += len(stored)
+            if any_dead(is_dead, stored):
+                dead += compress(keys, map(is_dead, stored))
+        return self._delete(dead)
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
         return self._delete([key for key, entry in self._entries.items() if is_dead(entry)])

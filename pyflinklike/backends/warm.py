@@ -9,18 +9,16 @@ simply gone.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from itertools import islice
-from typing import Any
 
+from pyflinklike.backends.weight import measured, slack, weight_of
 from pyflinklike.key_group import KeyGroup
 
 __all__ = ["WARM_GROUPS", "WarmGroups"]
 
-_SAMPLE = 8
+_WORTH_MEASURING = 8
 
 
 class WarmGroups:
@@ -34,26 +32,41 @@ class WarmGroups:
     def take(self, owner: Hashable) -> KeyGroup | None:
         """Remove and return a group, if it is here."""
         with self._lock:
-            group, size = self._groups.pop(owner, (None, 0))
-            self._bytes -= size
-        return group
+            return self._remove(owner)
 
     def keep(self, owner: Hashable, group: KeyGroup, limit: int) -> None:
         """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing.
 
         A group that does not fit by itself is dropped at once, and no other for it.
         """
-        size = estimated_bytes(group) if limit else 0
+        size = weight_of(group) if limit else 0
+        if size > limit:
+            size = measured(group)
         with self._lock:
-            _, former = self._groups.pop(owner, (None, 0))
-            self._bytes -= former
+            self._remove(owner)
             if not limit or size > limit:
                 return
             self._groups[owner] = (group, size)
             self._bytes += size
-            while self._bytes > limit and self._groups:
-                _, (_, dropped) = self._groups.popitem(last=False)
-                self._bytes -= dropped
+            if self._bytes > limit:
+                self._measure(limit)
+            while self._bytes > limit:
+                self._remove(next(iter(self._groups)))
+
+    def _remove(self, owner: Hashable) -> KeyGroup | None:
+        group, size = self._groups.pop(owner, (None, 0))
+        self._bytes -= size
+        return group
+
+    def _measure(self, limit: int) -> None:
+        """See whether groups weigh less than they were charged; to rebuild one takes longer."""
+        for owner, (group, size) in self._groups.items():
+            if self._bytes <= limit:
+                return
+            if _WORTH_MEASURING * slack(group) > size:
+                now = measured(group)
+                self._groups[owner] = (group, now)
+                self._bytes += now - size
 
     def clear(self) -> None:
         """Drop everything, as the loss of the worker would."""
@@ -66,39 +79,9 @@ class WarmGroups:
 
     @property
     def total_bytes(self) -> int:
-        """Estimated size of all groups, in bytes."""
+        """What all groups weigh at most, in bytes."""
         return self._bytes
 
 
 WARM_GROUPS = WarmGroups()
 """Of this process."""
-
-
-def estimated_bytes(group: KeyGroup) -> int:
-    """What the tables of a heap group weigh, from a sample of their entries, in bytes."""
-    weight = 1024
-    for data in group.tables.values():
-        entries: dict[Any, Any] = getattr(data, "entries", {})
-        sample = list(islice(entries.items(), _SAMPLE))
-        if sample:
-            sampled = sum(_weight(key) + _weight(entry) for key, entry in sample)
-            weight += sys.getsizeof(entries) + sampled * len(entries) // len(sample)
-    for agenda in group.timers.values():
-        weight += _weight(agenda.keys_at)
-    for sections in group.pending.values():
-        weight += sum(len(section.payload) for section in sections)
-    return weight
-
-
-def _weight(value: Any) -> int:
-    if isinstance(value, dict):
-        items = list(islice(value.items(), _SAMPLE))
-        sampled = sum(_weight(key) + _weight(entry) for key, entry in items)
-        return sys.getsizeof(value) + sampled * len(value) // max(len(items), 1)
-    if isinstance(value, list):
-        sample = value[:_SAMPLE]
-        sampled = sum(map(_weight, sample))
-        return sys.getsizeof(value) + sampled * len(value) // max(len(sample), 1)
-    if isinstance(value, tuple):
-        return sys.getsizeof(value) + sum(map(_weight, value))
-    return sys.getsizeof(value)
