@@ -50,6 +50,7 @@ from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.spark import key_by
 from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.roll_call import ROLL_CALL
 from pyflinklike.testing.group_store import InMemoryGroupStore
 
 _LOAD = 250_000
@@ -204,6 +205,8 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     rows = reader.load(str(checkpoint)).select(*columns).toArrow().to_pylist()
     stores: dict[int, InMemoryGroupStore] = defaultdict(InMemoryGroupStore)
     for row in rows:
+        if row["__key_group"] == ROLL_CALL:
+            continue
         store = stores[row["__key_group"]]
         if row["sequence"] == HEAD_AT:
             store.head = Head.from_bytes(row["blob"], "bench")
@@ -213,7 +216,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
         RunningCount(),
         HashMapStateBackend(),
         Types.STRING(),
-        TaskInfo("RunningCount", max_parallelism=_KEY_GROUPS),
+        TaskInfo("RunningCount", max_parallelism=_KEY_GROUPS, key_columns=(("user", "string"),)),
         "weigh",
     )
     operator.open()

@@ -30,8 +30,14 @@ from pyflinklike.spark.output_layout import OutputLayout
 from pyflinklike.spark.packing import KEY_GROUP, pack, payload_to_batch
 from pyflinklike.spark.records import RecordReader
 from pyflinklike.spark.roll_call import ROLL_CALL
-from pyflinklike.spark.transform import KeyGroupProcessor, Plan, TimeMode
+from pyflinklike.spark.transform import (
+    KeyGroupProcessor,
+    PandasKeyGroupProcessor,
+    Plan,
+    TimeMode,
+)
 
+_PROCESSORS = {False: KeyGroupProcessor, True: PandasKeyGroupProcessor}
 _OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
 
 
@@ -45,6 +51,7 @@ class Program:
         name: Of the operator.
         key_columns: What the record says of them.
         time_mode: Of the query.
+        pandas: Whether Spark hands rows over as Spark 4.0 does.
     """
 
     function: KeyedProcessFunction
@@ -52,6 +59,7 @@ class Program:
     name: str = "counted"
     key_columns: tuple[tuple[str, str], ...] = (("key", "string"),)
     time_mode: TimeMode = TimeMode.PROCESSING_TIME
+    pandas: bool = False
 
     def plan(self) -> Plan:
         """What the workers are told."""
@@ -117,16 +125,17 @@ class Checkpoint:
         self, program: Program, data: dict[int, list[Any]], initial: dict[int, list[Any]], time: int
     ) -> list[Any]:
         handle = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
-        processor = KeyGroupProcessor(program.plan())
+        processor = _PROCESSORS[program.pandas](program.plan())
+        handed = _frames if program.pandas else list
         processor.init(handle)
         times = _Times(time)
         results = []
         for key in sorted(data.keys() | initial.keys()):
             handle.key = key
-            for row in initial.get(key, ()):
+            for row in handed(initial.get(key, [])):
                 processor.handleInitialState((key,), row, times)
             if key in data:
-                results += processor.handleInputRows((key,), iter(data[key]), times)
+                results += processor.handleInputRows((key,), iter(handed(data[key])), times)
         for key in sorted(handle.timers):
             for due in sorted(each for each in handle.timers[key] if each <= time):
                 handle.key = key
@@ -134,6 +143,8 @@ class Checkpoint:
                 handle.timers[key].discard(due)
         processor.close()
         self.blobs, self.timers, self.calls = handle.blobs, handle.timers, handle.calls
+        if program.pandas:
+            results = [row for frame in results for _, row in frame.iterrows()]
         rows = [payload_to_batch(row["payload"]).to_pylist() for row in results if row["payload"]]
         return sorted(tuple(row.values()) for some in rows for row in some)
 
@@ -156,6 +167,12 @@ def _packed(
 
 def _rows(time: int, payloads: list[bytes]) -> list[dict[str, Any]]:
     return [{"payload": payload, BATCH_TIME: time} for payload in payloads]
+
+
+def _frames(rows: list[dict[str, Any]]) -> list[Any]:
+    import pandas as pd
+
+    return [pd.DataFrame(rows)] if rows else []
 
 
 @attrs.define

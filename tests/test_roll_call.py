@@ -122,10 +122,12 @@ def test_integers_of_up_to_32_bits_are_the_same_keys(former, now):
     assert (("a", now),) == checkpoint.record().identity.key_columns
 
 
-def test_operators_that_changed_places_are_refused():
+@pytest.mark.parametrize("pandas", [False, True])
+def test_operators_that_changed_places_are_refused(pandas):
     """By the names of both, with data and without; back in their places they go on."""
     checkpoint = Checkpoint()
-    first, second = Program(Remind(), name="first"), Program(Remind(), name="second")
+    first = Program(Remind(), name="first", pandas=pandas)
+    second = Program(Remind(), name="second", pandas=pandas)
     checkpoint.run(first, [("a", 50)], time=1)
     for run in (
         lambda: checkpoint.run(second, [("z", 1)], time=2),
@@ -253,9 +255,10 @@ def initial_rows(program, *savepoints):
     return rows
 
 
-def test_a_key_group_begins_with_all_rows_that_spark_hands_over():
-    """It calls once for each of them; the roll names them all, and a later call changes nothing."""
-    program = Program(Count(), max_parallelism=4)
+@pytest.mark.parametrize("pandas", [False, True])
+def test_a_key_group_begins_with_all_rows_that_spark_hands_over(pandas):
+    """One by one or as a frame; the roll names them all, and a later call changes nothing."""
+    program = Program(Count(), max_parallelism=4, pandas=pandas)
     keys = [str(number) for number in range(40)]
     rows = initial_rows(program, counted(keys[:15]), counted(keys[15:30]), counted(keys[30:]))
     assert 3 == max(map(len, rows.values()))

@@ -31,7 +31,7 @@ class Count(KeyedProcessFunction):
 
     def process_element(self, value, ctx):
         self.count.update((self.count.value() or 0) + 1)
-        yield value.key, self.count.value()
+        yield str(value.key), self.count.value()
 
 
 class Again(Count):

@@ -96,10 +96,15 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> HostError:
-    said = str(error)
-    if len(said) > _LONGEST:
-        said = f"{said[:_LONGEST]}..."
+    # Of Java's stack trace, what each exception says.
+    lines = str(error).splitlines()
+    said = [line for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+    reason = " ".join([lines[0] if lines else repr(error), *said])
     return HostError(
-        f"{where}: Spark must be able to read its state, got {said}; give the "
+        f"{where}: Spark must be able to read its state, got {_shortened(reason)}; give the "
         "checkpointLocation of the query and a batch that it retains"
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
