@@ -17,58 +17,115 @@ What the buffers hold (offsets, UTF-8, null counts) is then Arrow's own full val
 
 from __future__ import annotations
 
-import struct
-from functools import lru_cache
+from struct import Struct, unpack_from
 
+import attrs
 import pyarrow as pa
 
-__all__ = ["read_checked"]
+__all__ = ["Layout", "read_checked"]
 
-_I64 = struct.Struct("<q")
-_U32 = struct.Struct("<I")
-_I32 = struct.Struct("<i")
-_U16 = struct.Struct("<H")
+_U32, _I32, _U16, _I64 = Struct("<I"), Struct("<i"), Struct("<H"), Struct("<q")
 _PREFIX = 8
 """Bytes before the metadata: a continuation marker and the metadata's size."""
 _ALIGNMENT = 8
 
 # The places of fields in FlatBuffers tables, as in Arrow's Message.fbs.
 _HEADER = 2
-_LENGTH, _NODES, _BUFFERS, _COMPRESSION, _VARIADIC = range(5)
+_LENGTH, _NODES, _BUFFERS = range(3)
+_FIELDS = 3
+"""Of a record batch that is neither compressed nor has variadic buffers."""
 
 
-def read_checked(payload: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+@attrs.frozen
+class Layout:
+    """What a record batch of a schema consists of.
+
+    Args:
+        schema: Of the batch.
+        nodes: How many arrays it has, nested ones included.
+        buffers: How many buffers these have.
+    """
+
+    schema: pa.Schema
+    nodes: int
+    buffers: int
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> Layout:
+        """The layout of a schema."""
+        nodes = buffers = 0
+        waiting: list[pa.DataType] = list(schema.types)
+        while waiting:
+            kind = waiting.pop()
+            nodes += 1
+            buffers += kind.num_buffers
+            waiting.extend(kind.field(number).type for number in range(kind.num_fields))
+        return cls(schema, nodes, buffers)
+
+
+def read_checked(payload: pa.Buffer, layout: Layout) -> pa.RecordBatch:
     """The record batch of a message, every value of which can be read.
 
     Args:
         payload: The message, and nothing behind it.
-        schema: Of the batch.
+        layout: Of the batch.
 
     Raises:
-        ValueError: The message contradicts itself or the schema (`pa.ArrowInvalid` is one).
+        ValueError: The message contradicts itself or the layout (`pa.ArrowInvalid` is one).
+        struct.error, IndexError: Its header is cut short.
     """
     message = pa.ipc.read_message(payload)
     if message.type != "record batch":
         msg = f"a message of type {message.type!r}"
         raise ValueError(msg)
-    size = _PREFIX + message.metadata.size + message.body.size
-    if size != payload.size:
-        msg = f"a message of {size} bytes in a payload of {payload.size}"
+    metadata, body = message.metadata.to_pybytes(), message.body.size
+    if _PREFIX + len(metadata) + body != payload.size:
+        msg = f"a message of {_PREFIX + len(metadata) + body} bytes in a payload of {payload.size}"
         raise ValueError(msg)
-    header = _Table.header_of(message.metadata.to_pybytes())
-    if header.has(_COMPRESSION) or header.has(_VARIADIC):
-        msg = "a message with compressed or variadic buffers"
+    rows, nodes, buffers = _header(metadata)
+    if (len(nodes), len(buffers)) != (2 * layout.nodes, 2 * layout.buffers):
+        msg = (
+            f"{len(nodes) // 2} nodes and {len(buffers) // 2} buffers, "
+            f"not {layout.nodes} and {layout.buffers}"
+        )
         raise ValueError(msg)
-    nodes, buffers = header.numbers(_NODES), header.numbers(_BUFFERS)
-    found, expected = (len(nodes) // 2, len(buffers) // 2), _counts(schema)
-    if found != expected:
-        msg = f"{found} nodes and buffers, not {expected}"
-        raise ValueError(msg)
-    _check_buffers(buffers, message.body.size)
-    _check_lengths((header.number(_LENGTH), 0, *nodes), message.body.size)
-    batch = pa.ipc.read_record_batch(message, schema)
+    _check_buffers(buffers, body)
+    _check_lengths((rows, 0, *nodes), body)
+    batch = pa.ipc.read_record_batch(message, layout.schema)
     batch.validate(full=True)
     return batch
+
+
+def _header(metadata: bytes) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Rows, nodes (length and nulls of each) and buffers (offset and size of each)."""
+    at = _U32.unpack_from(metadata)[0]
+    places = _places(metadata, at)
+    at += places[_HEADER]
+    at += _U32.unpack_from(metadata, at)[0]
+    places = _places(metadata, at)
+    if any(places[_FIELDS:]):
+        msg = "a message with compressed or variadic buffers"
+        raise ValueError(msg)
+    rows = _I64.unpack_from(metadata, at + places[_LENGTH])[0] if places[_LENGTH] else 0
+    return rows, _pairs(metadata, at, places[_NODES]), _pairs(metadata, at, places[_BUFFERS])
+
+
+def _places(data: bytes, at: int) -> tuple[int, ...]:
+    """Where the fields of a table are, counted from its beginning; 0 where one is left out."""
+    fields = at - _I32.unpack_from(data, at)[0]
+    if fields < 0:  # which Python would count from the end
+        msg = f"a table whose fields are told {-fields} bytes before the beginning"
+        raise ValueError(msg)
+    return unpack_from(f"<{_U16.unpack_from(data, fields)[0] // 2 - 2}H", data, fields + 4)
+
+
+def _pairs(data: bytes, at: int, place: int) -> tuple[int, ...]:
+    """A vector of pairs of 64 bits, one behind another; empty where it is left out."""
+    if not place:
+        return ()
+    at += place
+    at += _U32.unpack_from(data, at)[0]
+    return unpack_from(f"<{2 * _U32.unpack_from(data, at)[0]}q", data, at + 4)
 
 
 def _check_buffers(buffers: tuple[int, ...], body: int) -> None:
@@ -85,76 +142,3 @@ def _check_lengths(nodes: tuple[int, ...], body: int) -> None:
         if not 0 <= nulls <= length <= 8 * body:
             msg = f"{length} values, {nulls} of them null, in a body of {body} bytes"
             raise ValueError(msg)
-
-
-@lru_cache(maxsize=256)
-def _counts(schema: pa.Schema) -> tuple[int, int]:
-    """How many nodes and buffers a batch of a schema has."""
-    nodes = buffers = 0
-    waiting: list[pa.DataType] = list(schema.types)
-    while waiting:
-        kind = waiting.pop()
-        nodes += 1
-        buffers += kind.num_buffers
-        waiting.extend(kind.field(number).type for number in range(kind.num_fields))
-    return nodes, buffers
-
-
-class _Table:
-    """A table of FlatBuffers.
-
-    Args:
-        data: The buffer it is in.
-        at: Where it begins.
-    """
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self._at = at
-        self._fields = at - _read(_I32, data, at)
-
-    @classmethod
-    def header_of(cls, metadata: bytes) -> _Table:
-        """What the message is about."""
-        message = cls(metadata, _read(_U32, metadata, 0))
-        return cls(metadata, message._target(_HEADER))
-
-    def _place(self, field: int) -> int:
-        """Where a field is, or 0 where it is left out."""
-        entry = 4 + 2 * field
-        if entry >= _read(_U16, self._data, self._fields):
-            return 0
-        offset = _read(_U16, self._data, self._fields + entry)
-        return self._at + offset if offset else 0
-
-    def _target(self, field: int) -> int:
-        place = self._place(field)
-        if not place:
-            msg = f"a header without field {field}"
-            raise ValueError(msg)
-        return place + _read(_U32, self._data, place)
-
-    def has(self, field: int) -> bool:
-        """Whether the field is there."""
-        return bool(self._place(field))
-
-    def number(self, field: int) -> int:
-        """A field of 64 bits, 0 where it is left out."""
-        place = self._place(field)
-        return _read(_I64, self._data, place) if place else 0
-
-    def numbers(self, field: int) -> tuple[int, ...]:
-        """A vector of pairs of 64 bits, one behind another; empty where it is left out."""
-        if not self.has(field):
-            return ()
-        at = self._target(field)
-        count = 2 * _read(_U32, self._data, at)
-        return struct.unpack_from(f"<{count}q", self._data, at + 4)
-
-
-def _read(form: struct.Struct, data: bytes, at: int) -> int:
-    if at < 0:  # which Python would count from the end
-        msg = f"a place before the beginning, {at}"
-        raise ValueError(msg)
-    value: int = form.unpack_from(data, at)[0]
-    return value

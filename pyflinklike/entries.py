@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import repeat
 from operator import is_
 from typing import Any
 
 import pyarrow as pa
 
+from pyflinklike.arrow_message import Layout
 from pyflinklike.changelog import MAX_BYTES, SEGMENT_BYTES, Declaration
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.shown import shown_message
@@ -39,6 +41,7 @@ __all__ = [
     "divided_batch",
     "encode_batch",
     "encode_entries",
+    "layout_of",
     "schema_of",
 ]
 
@@ -202,6 +205,12 @@ def divided_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]
 def schema_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Schema:
     """The schema of a batch, by the flags of its payload."""
     return pa.schema(list(_fields(spec, key_type, flags)))
+
+
+@lru_cache(maxsize=256)
+def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> Layout:
+    """The same as a layout, for readers."""
+    return Layout.of(schema_of(spec, key_type, flags))
 
 
 def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:

@@ -24,7 +24,7 @@ from pyflinklike.entries import (
     LONG,
     PREFIX,
     PUT,
-    schema_of,
+    layout_of,
 )
 from pyflinklike.table import GROUP_KEY, MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
@@ -59,7 +59,7 @@ def _decoding(section: Section, where: str) -> decoding:
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
     flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
-    return read_checked(payload, schema_of(spec, key_type, flags))
+    return read_checked(payload, layout_of(spec, key_type, flags))
 
 
 def _flags_of(section: Section) -> int:
