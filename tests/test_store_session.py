@@ -243,6 +243,19 @@ def test_lateness_is_judged_on_the_merged_session(grace, time, late):
     player.close()
 
 
+@pytest.mark.parametrize(("time", "late"), [(50, True), (51, False)])
+@of_each_backend
+def test_a_session_that_ends_a_retention_ago_is_late(time, late, backend):
+    """Where gap and grace take all of the retention: that edge is not in time any more."""
+    player = Player(declared(retention=RETENTION), backend)
+    player.do(lambda store: add(store, "other", 100, RETENTION - GAP))
+    update = player.do(lambda store: add(store, "k", time, RETENTION - GAP))
+    found = player.do(lambda store: [each[2:] for each in store.fetch("k")])
+
+    assert (late, [] if late else [(time, time)]) == (update.late, found)
+    player.close()
+
+
 def test_an_old_event_that_joins_a_live_session_is_taken():
     """Though alone it would be late; what it bridges to is absorbed."""
     player = Player(declared(), 0)
