@@ -24,7 +24,9 @@ ORDERED = {
     "date": st.dates(),
     "time": st.times(),
     "datetime": st.datetimes(),
-    "instant": st.datetimes(timezones=st.timezones()),
+    "instant": st.datetimes(
+        dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29), timezones=st.timezones()
+    ),
     "tuple": st.lists(st.tuples(st.text("\x00ab"), st.integers())).map(tuple),
 }
 
@@ -203,3 +205,32 @@ def test_any_other_bytes_are_refused_or_a_key(data):
         dt.time,
         dt.datetime,
     }
+
+
+@pytest.mark.parametrize("hours", [-23, -1, 0, 1, 23])
+@pytest.mark.parametrize("edge", [dt.datetime.min, dt.datetime.max])
+def test_an_instant_that_is_encoded_is_decoded(edge, hours):
+    """A local time with an offset can be before the first year in UTC, or after the last one."""
+    key = edge.replace(tzinfo=dt.timezone(dt.timedelta(hours=hours)))
+    if (hours > 0 and edge == dt.datetime.min) or (hours < 0 and edge == dt.datetime.max):
+        with pytest.raises(StateValueError, match="in UTC"):
+            encode_key(key)
+    else:
+        assert key == decode_key(encode_key(key))
+
+
+def test_a_tuple_is_nested_only_as_deep_as_it_can_be_decoded():
+    """Decoding takes more of the stack than encoding."""
+    key = 1
+    for _ in range(50):
+        key = (key,)
+
+    assert key == decode_key(encode_key(key))
+    with pytest.raises(StateValueError, match="50 deep"):
+        encode_key((key,))
+
+
+def test_a_signalling_nan_is_no_key():
+    """It has no hash, and equals nothing without an error."""
+    with pytest.raises(StateValueError, match="sNaN"):
+        encode_key(Decimal("sNaN"))

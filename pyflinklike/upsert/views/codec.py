@@ -147,21 +147,25 @@ def _prepared(value: Any, depth: int) -> Any:
         return value
     if cls is int:
         return value if -(2**63) <= value < 2**64 else _Ext(_INT, _of_int(value))
-    if depth > _MOST_DEPTH:
-        msg = f"a view holds rows of at most {_MOST_DEPTH} levels, got one that is deeper"
-        raise StateValueError(f"{msg}; store what is inside as text")
     for kinds, prepare in _CONTAINERS:
         if isinstance(value, kinds):
-            return prepare(value, depth + 1)
+            return prepare(value, _deeper(depth))
     for kinds, convert in _SCALARS:
         if isinstance(value, kinds):
             return convert(value)
     if isinstance(value, Mapping):  # last: asking an abstract class takes longest
-        return _of_dict(value, depth + 1)
+        return _of_dict(value, _deeper(depth))
     if cls.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", 0):
         return _prepared(value.item(), depth)
     msg = f"a view holds {_TYPES}, got {shown(value)} ({cls.__name__}); convert it first"
     raise StateValueError(msg)
+
+
+def _deeper(depth: int) -> int:
+    if depth == _MOST_DEPTH:
+        msg = f"a view holds rows of at most {_MOST_DEPTH} levels, got one that is deeper"
+        raise StateValueError(f"{msg}; store what is inside as text")
+    return depth + 1
 
 
 def _all_prepared(values: Iterable[Any], depth: int) -> list[Any]:

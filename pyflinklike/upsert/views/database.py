@@ -32,7 +32,7 @@ from pyflinklike.errors import (
     StoreClosedError,
 )
 from pyflinklike.upsert.views import tables
-from pyflinklike.upsert.views.checksums import Sums
+from pyflinklike.upsert.views.checksums import Damage, Sums
 from pyflinklike.upsert.views.mark import Mark, MarkError
 from pyflinklike.upsert.views.schema import check_schema, create, identify, is_empty
 from pyflinklike.upsert.views.sqlite_errors import translated
@@ -111,10 +111,14 @@ class Database:
         # Only who was killed while it made a view leaves a rollback journal, to be rolled back.
         is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
-            connection.execute("BEGIN")
-            if not is_empty(connection):
-                self._check(connection, verified=verified)
-            elif self._acknowledged():
+            try:
+                connection.execute("BEGIN")
+                is_new = is_empty(connection)
+                if not is_new:
+                    self._check(connection, verified=verified)
+            except UnicodeDecodeError as error:  # in the text of an error of SQLite's
+                raise Damage(str(error)) from error
+            if is_new and self._acknowledged():
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
                     f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin anew"

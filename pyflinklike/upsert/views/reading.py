@@ -7,6 +7,7 @@ always to be had; what needs more than keys must be allowed to scan, as ksqlDB's
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
@@ -14,8 +15,9 @@ from pyflinklike.errors import (
     ScanDisabledError,
     StateValueError,
     UnknownBatchError,
+    UserFunctionError,
 )
-from pyflinklike.shown import shown
+from pyflinklike.shown import shown, shown_error
 from pyflinklike.upsert.views import tables
 from pyflinklike.upsert.views.arguments import checked_limit
 from pyflinklike.upsert.views.change import failed
@@ -87,7 +89,7 @@ class Reader:
                     break
                 read += 1
                 value = decode_row(row)
-                if condition.is_met(key, value):
+                if _is_met(condition, key, value):
                     found.append(self._checked(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
@@ -207,6 +209,16 @@ class ViewAt(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         return f"ViewAt(batch_id={self.batch_id})"
+
+
+def _is_met(condition: Condition, key: Any, value: Any) -> bool:
+    try:
+        return condition.is_met(key, value)
+    except sqlite3.Error as error:  # of a database of the caller's, and no error of the view's
+        msg = (
+            f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
+        )
+        raise UserFunctionError(msg) from error
 
 
 def item(reader: Reader, key: Any) -> Any:

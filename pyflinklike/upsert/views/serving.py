@@ -9,10 +9,11 @@ pair or the new one, never a batch view beside a speed view that begins somewher
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from pyflinklike.errors import DeclarationTypeError, StateStoreError, StoreClosedError
+from pyflinklike.upsert.views.keyed_rows import KeyedRows
 
 __all__ = ["Layers", "ServingView"]
 
@@ -78,7 +79,7 @@ class ServingView:
             raise KeyError(key)
         return found[key]
 
-    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
+    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
         """What is served for those keys that have a row, all from one pair of views.
 
         Each view is read once, at one moment of its own.
@@ -126,28 +127,28 @@ class ServingView:
             former, self._former = self._former, []
             return former
 
-    def _merged(self, keys: list[Any], layers: Layers) -> dict[Any, Any]:
+    def _merged(self, keys: list[Any], layers: Layers) -> KeyedRows:
         batch, speed = _rows(layers.batch, keys), _rows(layers.speed, keys)
-        merged = {}
+        merged: list[tuple[Any, Any]] = []
         for key in keys:
             if key in batch and key in speed:
-                merged[key] = self._merge(batch[key], speed[key])
+                merged.append((key, self._merge(batch[key], speed[key])))
             elif key in batch or key in speed:
-                merged[key] = batch[key] if key in batch else speed[key]
-        return merged
+                merged.append((key, batch[key] if key in batch else speed[key]))
+        return KeyedRows(merged)
 
     def __repr__(self) -> str:
         return f"ServingView(batch={self._layers.batch!r}, speed={self._layers.speed!r})"
 
 
-def _rows(view: Any, keys: list[Any]) -> dict[Any, Any]:
+def _rows(view: Any, keys: list[Any]) -> Mapping[Any, Any]:
     if view is None:
         return {}
     if hasattr(view, "get_many"):
-        found: dict[Any, Any] = view.get_many(keys)
+        found: Mapping[Any, Any] = view.get_many(keys)
         return found
-    rows = {key: view.get(key, _NONE) for key in keys}
-    return {key: row for key, row in rows.items() if row is not _NONE}
+    rows = ((key, view.get(key, _NONE)) for key in keys)
+    return KeyedRows((key, row) for key, row in rows if row is not _NONE)
 
 
 def _checked(batch: Any, speed: Any) -> Layers:
