@@ -71,13 +71,17 @@ class Package:
         is_folder = self.files[module].name == "__init__.py"
         return module if is_folder else module.rpartition(".")[0] or module
 
-    def rooms(self) -> Graph:
-        """Which rooms each room imports."""
+    def rooms(self, *, outermost: bool = False) -> Graph:
+        """Which rooms each room imports.
+
+        Args:
+            outermost: Take a folder of the root with all folders in it as one room.
+        """
         found: Graph = defaultdict(set)
         for module, imported in self.modules.items():
-            room = self.room_of(module)
-            found[room] |= {self.room_of(each) for each in imported}
-            found[room].discard(room)
+            names = [self.room_of(each) for each in (module, *imported)]
+            room, *others = [each.partition(".")[0] if outermost else each for each in names]
+            found[room] |= set(others) - {room}
         return dict(found)
 
     def functions(self) -> Iterator[tuple[str, int]]:
@@ -141,6 +145,7 @@ def floors(graph: Mapping[str, set[str]]) -> list[list[str]]:
 def report(package: Package) -> Iterator[str]:
     """The lines of the report."""
     rooms, modules = package.rooms(), package.modules
+    outermost = package.rooms(outermost=True)
     by_floor = floors(rooms)
     yield "Rooms by floor, with what they import:"
     for floor, names in enumerate(by_floor):
@@ -158,14 +163,9 @@ def report(package: Package) -> Iterator[str]:
     numbers = {
         "modules": len(modules),
         "modules in the root": in_root,
-        "rooms": len({package.room_of(each) for each in modules}),
-        "folders": sum(path.name == "__init__.py" for path in package.files.values()),
-        "floors of rooms": len(by_floor),
-        "floors of modules": len(floors(modules)),
-        "arrows between rooms": sum(map(len, rooms.values())),
-        "arrows between modules": sum(map(len, modules.values())),
-        "circles of rooms": len(circles(rooms)),
-        "circles of modules": len(circles(modules)),
+        **_shape("rooms", rooms),
+        **_shape("outermost rooms", outermost),
+        **_shape("modules", modules),
         "lines": sum(lines.values()),
         f"modules over {_LONG_MODULE} lines": sum(n > _LONG_MODULE for n in lines.values()),
         f"functions over {_LONG_FUNCTION} lines": sum(
@@ -174,6 +174,15 @@ def report(package: Package) -> Iterator[str]:
     }
     yield "In numbers:"
     yield from (f"  {name:32}{number:6}" for name, number in numbers.items())
+
+
+def _shape(of_what: str, graph: Graph) -> dict[str, int]:
+    return {
+        of_what: len(graph),
+        f"floors of {of_what}": len(floors(graph)),
+        f"arrows between {of_what}": sum(map(len, graph.values())),
+        f"circles of {of_what}": len(circles(graph)),
+    }
 
 
 def _circles(title: str, graph: Graph) -> Iterator[str]:

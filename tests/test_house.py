@@ -2,6 +2,7 @@
 """`scripts/house.py`: what it says of a package."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ def test_a_room_is_a_folder_or_a_module_of_the_root(package):
 
     assert {"clock", "a.b"} == rooms["a"]
     assert {"clock"} == rooms["a.b"]
+    assert {"clock": set(), "a": {"clock"}, "": set()} == found.rooms(outermost=True)
 
 
 def test_every_import_counts(package):
@@ -88,4 +90,4 @@ def test_the_report_names_what_it_counts(house, package):
     lines = "\n".join(house.report(package(x="from house_of import y", y="from house_of import x")))
 
     assert "Circles of modules:\n  x y" in lines
-    assert "circles of modules                   1" in lines
+    assert re.search(r"circles of modules +1$", lines, re.MULTILINE)
