@@ -180,7 +180,7 @@ class RocksDBKeyedStateBackend:
         self, scope: Scope, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
     ) -> None:
         self.scope = scope
-        self._owner = owner
+        self.owner = owner
         self._paths = paths
         self._predefined = predefined
         self._tables: dict[str, RocksSingleTable | RocksManyTable] = {}
@@ -192,7 +192,7 @@ class RocksDBKeyedStateBackend:
 
     def _opened(self) -> LocalStore:
         if self._store is None:
-            self._store = LocalStore(self._paths, self._owner, self._predefined.to_options)
+            self._store = LocalStore(self._paths, self.owner, self._predefined.to_options)
         return self._store
 
     def table(self, spec: TableSpec) -> RocksSingleTable | RocksManyTable:
@@ -287,9 +287,14 @@ class RocksDBKeyedStateBackend:
         self._taken.discard(index)
 
     def close(self) -> None:
-        """Write to the disk what RocksDB has in memory, and release the directory."""
+        """Forget the tables, and release the directory."""
         self._tables.clear()
         self._group = {}
+        self.release()
+
+    def release(self) -> None:
+        """Write to the disk what RocksDB has in memory, and release the directory."""
+        self._taken.clear()
         store, self._store = self._store, None
         if store is not None:
             store.close()

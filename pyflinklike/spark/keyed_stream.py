@@ -33,6 +33,7 @@ from pyflinklike.spark.checks import (
     check_pickle,
     check_savepoint,
     checked_backend,
+    holds_accumulators,
 )
 from pyflinklike.spark.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.group_ids import group_ids
@@ -180,6 +181,7 @@ class KeyedStream:
             mark.on(main), {each: mark.on(sides[each]) for each in sides}, self._time_zone, name
         )
         _check_names(layout)
+        check_pickle(function)
         plan = Plan(
             function,
             HashMapStateBackend() if state_backend is None else checked_backend(state_backend),
@@ -194,8 +196,8 @@ class KeyedStream:
             RecordReader(self._columns, event_time, self._key_type, self._time_zone),
             layout,
             f"{name}-{uuid.uuid4()}",
+            keeps_open=not holds_accumulators(function),
         )
-        check_pickle(function)
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         if df.isStreaming:
