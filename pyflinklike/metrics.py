@@ -256,6 +256,12 @@ class MetricIncrements:
         self._metrics = group._metrics
         self._last: dict[str, int] = {}
 
+    def begin(self) -> None:
+        """Another batch begins: its least and greatest values are not those of the one before."""
+        for metric in self._metrics.values():
+            if isinstance(metric, Distribution):
+                metric.min = metric.max = None
+
     def take(self) -> list[Increment]:
         """The increments that say something.
 

@@ -181,6 +181,31 @@ class KeyedProcessOperator:
             self.stores.close()
             self.backend.close()
 
+    def rest(self) -> None:
+        """The task is over and the function stays open: let go of all that belongs to the task.
+
+        Raises:
+            HostError: The working state could not be put aside.
+        """
+        self.enter(KeyGroup(0))
+        self._group = None
+        self.backend.release()
+
+    def resume(self, task: TaskInfo, owner: str) -> None:
+        """Begin another task with the function that is open.
+
+        Args:
+            task: Which task this is now.
+            owner: Whose working state it works on.
+        """
+        self.runtime_context.serve(task)
+        self.backend.owner = owner
+        self._user_metrics.begin()
+
+    def bound_to(self) -> int | None:
+        """The only subtask whose tasks the open function can serve, or None if it is any."""
+        return self.runtime_context.index_told
+
     def abandon(self) -> None:
         """Close after a failure, which is what the caller is going to tell of.
 

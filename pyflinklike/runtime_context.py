@@ -84,8 +84,14 @@ class OperatorRuntimeContext(RuntimeContext):
         """The TTL layers among them."""
         self.sweeping_every_record: list[TtlTable | StoreRegistry] = []
         """What wants to clean up at every record: TTL layers, and the stores if there are any."""
+        self.index_told: int | None = None
+        """The index of the subtask, once the function has asked for it."""
         self.stores: StoreRegistry
         """The stores made so far; the operator sets it."""
+
+    def serve(self, task: TaskInfo) -> None:
+        """Answer for another task of the same operator from now on."""
+        self._task = task
 
     def get_task_name(self) -> str:
         """The name of the operator."""
@@ -101,6 +107,7 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def get_index_of_this_subtask(self) -> int:
         """Which instance this is, from 0."""
+        self.index_told = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:

@@ -285,6 +285,8 @@ class KeyedStateBackend(Protocol):
     scope: Scope
     is_persistent: bool
     """Whether working state lies on a disk rather than in memory."""
+    owner: str
+    """Whose working state it keeps; assigned anew after a `release`, before the next task."""
 
     def table(self, spec: TableSpec) -> Table:
         """The table of a state, created at its first use; an `OrderedTable` if its spec says so."""
@@ -322,6 +324,12 @@ class KeyedStateBackend(Protocol):
 
     def keep_warm(self, group: Any) -> None:
         """Keep the working state of a committed key group for a later batch, or not."""
+
+    def release(self) -> None:
+        """A task is over: let go of what another process may want, such as a lock on files.
+
+        The next task uses the same tables, and may be another owner's.
+        """
 
     def close(self) -> None:
         """Release what the backend holds; it is not used again."""

@@ -65,7 +65,7 @@ class HeapKeyedStateBackend:
 
     def __init__(self, scope: Scope, owner: str, max_warm_bytes: int) -> None:
         self.scope = scope
-        self._owner = owner
+        self.owner = owner
         self._max_warm_bytes = max_warm_bytes
         self._tables: dict[str, SingleTable | ManyTable] = {}
         self._group: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class HeapKeyedStateBackend:
         A snapshot of what is not would lack it: such a group is read from the
         log again, which keeps undeclared states as they are.
         """
-        group = WARM_GROUPS.take((self._owner, index))
+        group = WARM_GROUPS.take((self.owner, index))
         if group is not None:
             for name, data in group.tables.items():
                 table = self._tables.get(name)
@@ -128,7 +128,10 @@ class HeapKeyedStateBackend:
 
     def keep_warm(self, group: KeyGroup) -> None:
         """Keep a key group in this process, within the memory bound."""
-        WARM_GROUPS.keep((self._owner, group.index), group, self._max_warm_bytes)
+        WARM_GROUPS.keep((self.owner, group.index), group, self._max_warm_bytes)
+
+    def release(self) -> None:
+        """Nothing: what is kept is this process's own."""
 
     def close(self) -> None:
         """Forget the tables."""

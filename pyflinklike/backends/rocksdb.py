@@ -190,7 +190,7 @@ class RocksDBKeyedStateBackend:
         self, scope: Scope, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
     ) -> None:
         self.scope = scope
-        self._owner = owner
+        self.owner = owner
         self._paths = paths
         self._predefined = predefined
         self._tables: dict[str, RocksSingleTable | RocksManyTable] = {}
@@ -203,7 +203,7 @@ class RocksDBKeyedStateBackend:
 
     def _opened(self) -> LocalStore:
         if self._store is None or not self._store.is_open:
-            self._store = LocalStore(self._paths, self._owner, self._predefined.to_options)
+            self._store = LocalStore(self._paths, self.owner, self._predefined.to_options)
         return self._store
 
     def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
@@ -337,9 +337,14 @@ class RocksDBKeyedStateBackend:
         self.close()
 
     def close(self) -> None:
-        """Write to the disk what RocksDB has in memory, and release the directory."""
+        """Forget the tables, and release the directory."""
         self._tables.clear()
         self._group = {}
+        self.release()
+
+    def release(self) -> None:
+        """Write to the disk what RocksDB has in memory, and release the directory."""
+        self._taken.clear()
         store, self._store = self._store, None
         if store is not None:
             store.close()

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from pyflinklike.backends.base import StateBackend
@@ -20,6 +22,7 @@ __all__ = [
     "check_pickle",
     "check_savepoint",
     "checked_backend",
+    "holds_accumulators",
 ]
 
 MAX_KEY_GROUPS = 32_768
@@ -91,6 +94,24 @@ def check_pickle(function: KeyedProcessFunction) -> None:
             "make such things in open(), which runs on the worker"
         )
         raise DeclarationError(msg) from error
+
+
+def holds_accumulators(function: KeyedProcessFunction) -> bool:
+    """Whether a function holds accumulators of Spark, which count for the task they came with."""
+    finder: Any = _AccumulatorFinder
+    pickler = finder(io.BytesIO())
+    pickler.dump(function)
+    found: bool = pickler.found
+    return found
+
+
+class _AccumulatorFinder(cloudpickle.CloudPickler):  # type: ignore[misc, unused-ignore]
+    found = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Accumulator):
+            self.found = True
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
 
 
 def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:

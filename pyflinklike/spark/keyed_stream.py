@@ -34,6 +34,7 @@ from pyflinklike.spark.checks import (
     check_pickle,
     check_savepoint,
     checked_backend,
+    holds_accumulators,
 )
 from pyflinklike.spark.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.group_ids import group_ids
@@ -188,6 +189,7 @@ class KeyedStream:
             mark.on(main), {each: mark.on(sides[each]) for each in sides}, self._time_zone, name
         )
         _check_names(layout)
+        check_pickle(function)
         plan = Plan(
             function,
             HashMapStateBackend() if state_backend is None else checked_backend(state_backend),
@@ -206,8 +208,8 @@ class KeyedStream:
             layout,
             f"{name}-{uuid.uuid4()}",
             allow_pickle=pickle_allowed(allow_pickle),
+            keeps_open=not holds_accumulators(function),
         )
-        check_pickle(function)
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         if df.isStreaming:

@@ -43,6 +43,7 @@ from pyflinklike.spark.collection import without_collection
 from pyflinklike.spark.group_ids import index_of
 from pyflinklike.spark.group_state import SparkGroupStore
 from pyflinklike.spark.observation import COUNTED_TYPE, counted
+from pyflinklike.spark.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
 from pyflinklike.spark.output_layout import OutputLayout
 from pyflinklike.spark.packing import payload_to_batch, to_payload
 from pyflinklike.spark.records import RecordReader
@@ -103,6 +104,7 @@ class Plan:
         reader: Takes records out of payloads.
         layout: Of the outputs.
         plan_id: Tells this query's working state from another's in the same worker.
+        keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
     """
 
@@ -114,6 +116,7 @@ class Plan:
     reader: RecordReader
     layout: OutputLayout
     plan_id: str
+    keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
 
 
@@ -127,6 +130,7 @@ class KeyGroupProcessor(StatefulProcessor):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._operator: KeyedProcessOperator | None = None
+        self._run: QueryRun | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables; Spark's driver calls this too, to learn them."""
@@ -169,10 +173,19 @@ class KeyGroupProcessor(StatefulProcessor):
             self._serve(index, None, snapshot=snapshot, served_at=batch_time)
 
     def close(self) -> None:
-        """Close the function, if it was opened."""
-        if self._operator is not None:
-            self._operator.close()
-            self._operator = None
+        """The task is over: the function waits for the next one, or is closed where it cannot."""
+        operator, self._operator = self._operator, None
+        if operator is None:
+            return
+        if self._run is None:
+            operator.close()
+            return
+        try:
+            operator.rest()
+        except BaseException:
+            operator.abandon()
+            raise
+        OPEN_FUNCTIONS.keep(self._run, operator)
 
     def _index_of(self, key: Any) -> int:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
@@ -205,21 +218,32 @@ class KeyGroupProcessor(StatefulProcessor):
                 task = attrs.evolve(
                     task, index=context.partitionId(), attempt=context.attemptNumber()
                 )
-            operator = KeyedProcessOperator(
-                plan.function,
-                plan.state_backend,
-                plan.key_type,
-                task,
-                f"{plan.plan_id}/{task.index}",
-                plan.time_mode.refused_timers(),
-                # A worker's environment may refuse what the driver's did not.
-                allow_pickle=pickle_allowed(plan.allow_pickle),
-            )
-            operator.side_outputs_read = plan.layout.sides
-            operator.open()
+            self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
+            waiting = OPEN_FUNCTIONS.take(self._run, task.index) if self._run else None
+            self._operator = self._made(task) if waiting is None else waiting
+            if waiting is not None:
+                waiting.resume(task, self._owner(task))
             self._encode = plan.layout.encoder(plan.key_type.thaw_key)
-            self._operator = operator
         return self._operator
+
+    def _made(self, task: TaskInfo) -> KeyedProcessOperator:
+        plan = self._plan
+        operator = KeyedProcessOperator(
+            plan.function,
+            plan.state_backend,
+            plan.key_type,
+            task,
+            self._owner(task),
+            plan.time_mode.refused_timers(),
+            # A worker's environment may refuse what the driver's did not.
+            allow_pickle=pickle_allowed(plan.allow_pickle),
+        )
+        operator.side_outputs_read = plan.layout.sides
+        operator.open()
+        return operator
+
+    def _owner(self, task: TaskInfo) -> str:
+        return f"{self._plan.plan_id}/{task.index}"
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
         clock = self._opened().clock
