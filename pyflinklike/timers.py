@@ -14,12 +14,12 @@ The contract is Flink's `InternalTimerServiceImpl`:
   again inside it;
 * timers fire in ascending time, those of equal time in no promised order;
 * a timer in the past is accepted and fires at the next advance, never inside
-  its registration.
+  its registration; one that `on_timer` registers fires in the same advance if it is due;
+* but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
+  Flink the clock goes on meanwhile, and ours stands still.
 
-One thing differs.  What `on_timer` registers fires in the same advance if it is due and later
-than the timer that fires, so that a periodic timer catches up; what is registered for that very
-time or before waits for the next advance, where in Flink an event-time timer fires at once, for
-ever if it registers itself.  So each key's times ascend within an advance, and it ends.
+In Flink a timer that registers itself for its own time again and again fires for ever; here that
+is refused after a hundred thousand rounds.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ __all__ = ["Agenda", "KeyedTimerService", "TimerQueue", "timers_table"]
 
 _IDLE_TIMES = 256
 _MOST_AT_THE_END = 1_000_000
+_MOST_ROUNDS = 100_000
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
 
 
@@ -160,37 +161,47 @@ class TimerQueue:
             now: The time of the domain in ms.
 
         Yields:
-            The timestamps in ms, ascending.
+            The timestamps in ms, ascending but for what is registered meanwhile.
 
         Raises:
-            UserFunctionError: Time has come to its end, and timers are registered without end.
+            UserFunctionError: Timers are registered without end.
         """
         times, keys_at, scope, delete = self._times, self._keys_at, self._scope, self._delete
         at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
-        waiting: dict[int, None] = {}
+        # Where the clock goes on while timers fire, "now" is no time that has come.
+        until = now if self.domain is TimeDomain.PROCESSING_TIME else None
+        registered_for_now: set[Hashable] = set()
         keys: dict[Hashable, None] | None = None
         timestamp = _MIN_TIMESTAMP - 1
+        rounds = 0
         try:
             while times and times[0] <= now:
                 if times[0] <= timestamp:
-                    # Nothing was left there: these were registered by what has fired.
-                    waiting[heappop(times)] = None
-                    continue
+                    if timestamp == until == times[0]:
+                        break
+                    rounds = _next_round(rounds, timestamp)
                 timestamp = heappop(times)
                 keys = keys_at.pop(timestamp, None)
+                if timestamp == until and keys:
+                    self._put_back(now, {key: None for key in keys if key in registered_for_now})
+                    keys = {key: None for key in keys if key not in registered_for_now}
                 while keys:
-                    scope.key, _ = keys.popitem()
+                    key, _ = keys.popitem()
+                    scope.key = key
                     delete(timestamp)
                     if at_the_end is not None:
-                        at_the_end(scope.key)
+                        at_the_end(key)
+                    was_there = until is None or key in keys_at.get(until, ())
                     yield timestamp
+                    if not was_there and key in keys_at.get(now, ()):
+                        registered_for_now.add(key)
         finally:
             if keys:
                 self._put_back(timestamp, keys)
-            for each in waiting:
-                heappush(times, each)
 
     def _put_back(self, timestamp: int, keys: dict[Hashable, None]) -> None:
+        if not keys:
+            return
         if timestamp in self._keys_at:
             self._keys_at[timestamp].update(keys)
         else:
@@ -224,6 +235,17 @@ class TimerQueue:
     def count(self) -> int:
         """How many timers the key group has."""
         return self.table.count()
+
+
+def _next_round(rounds: int, timestamp: int) -> int:
+    if rounds == _MOST_ROUNDS:
+        msg = (
+            f"on_timer must come to an end, got more than {_MOST_ROUNDS:,} timers in one advance that "
+            f"it registered for the time that fires or before, last {timestamp}; register a "
+            "later one"
+        )
+        raise UserFunctionError(msg)
+    return rounds + 1
 
 
 class KeyedTimerService(TimerService):

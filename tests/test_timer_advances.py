@@ -76,13 +76,60 @@ def advance(harness: KeyedProcessHarness, domain: str, time: int) -> list[Any]:
     return harness.set_processing_time(time)
 
 
-@domains
-def test_a_timer_for_now_waits_until_the_clock_goes_on(domain: str) -> None:
-    """Registered by every timer, it fires once more in the first advance, then once in each."""
-    with harness_of(again_now(domain)) as harness:
+def test_a_processing_time_timer_for_now_waits_until_the_clock_goes_on() -> None:
+    """Registered by every timer, it fires once in each advance."""
+    with harness_of(again_now(PROCESSING)) as harness:
         harness.process_element(10)
-        fired = [advance(harness, domain, time) for time in (100, 100, 200)]
-    assert [[10, 100], [100], [100, 200]] == fired
+        fired = [advance(harness, PROCESSING, time) for time in (100, 100, 200)]
+    assert [[10], [100], [100]] == fired
+
+
+def test_a_processing_time_timer_for_now_that_was_there_before_fires() -> None:
+    """Registered once more by another timer of its key, or deleted and registered again."""
+
+    def twice(at: int, ctx: Any) -> None:
+        if at < 100:
+            ctx.timer_service().delete_processing_time_timer(100 if at == 20 else 7)
+            register(ctx, PROCESSING, 100)
+
+    with harness_of(Timers(twice, PROCESSING)) as harness:
+        harness.process_element([10, 20, 100])
+        assert [[10, 20, 100], []] == [advance(harness, PROCESSING, 100) for _ in range(2)]
+
+
+def test_a_processing_time_timer_for_now_can_be_deleted_while_it_waits() -> None:
+    """By a later timer of the advance that registered it."""
+
+    def and_delete(at: int, ctx: Any) -> None:
+        if at == 10:
+            register(ctx, PROCESSING, 100)
+        else:
+            ctx.timer_service().delete_processing_time_timer(100)
+
+    with harness_of(Timers(and_delete, PROCESSING)) as harness:
+        harness.process_element([10, 20])
+        assert [[10, 20], []] == [advance(harness, PROCESSING, time) for time in (100, 200)]
+
+
+def test_an_event_time_timer_for_now_fires_at_once() -> None:
+    """As in Flink: the watermark has come there, and stands still while timers fire."""
+    left = [100, 100, 35]
+
+    def now_and_earlier(_: int, ctx: Any) -> None:
+        if left:
+            register(ctx, EVENT, left.pop(0))
+
+    with harness_of(Timers(now_and_earlier, EVENT)) as harness:
+        harness.process_element(10)
+        assert [10, 100, 100, 35] == advance(harness, EVENT, 100)
+
+
+def test_a_timer_that_registers_itself_for_ever_is_refused() -> None:
+    """No advance goes on for ever."""
+    with harness_of(again_now(EVENT)) as harness:
+        harness.process_element(10)
+        with pytest.raises(UserFunctionError, match="on_timer must come to an end, got more than"):
+            advance(harness, EVENT, 100)
 
 
 @domains
@@ -99,17 +146,15 @@ def serve(task: Task, time: int, records: list[Any]) -> list[int]:
     return task.serve([("k", each, None) for each in records], processing_time=time, watermark=time)
 
 
-@domains
-def test_on_a_stream_a_timer_for_now_goes_on_with_the_next_micro_batch(domain: str) -> None:
+def test_on_a_stream_a_timer_for_now_goes_on_with_the_next_arrival_of_the_time() -> None:
     """A micro-batch's times arrive before its records and after them."""
-    task = Task(again_now(domain), HashMapStateBackend())
+    task = Task(again_now(PROCESSING), HashMapStateBackend())
     fired = [serve(task, 100, [10]), serve(task, 200, []), serve(task, 300, [250])]
-    # Each time arrives twice here, with records or without.
-    assert [[10, 100], [100, 200, 200], [200, 300, 250, 300]] == fired
+    assert [[10], [100, 200], [200, 250, 300]] == fired
 
 
 def test_on_a_stream_timers_of_both_domains_that_register_one_another_come_to_an_end() -> None:
-    """What a processing timer makes due in the other domain waits for that clock."""
+    """What a timer makes due in the other domain waits for that clock."""
 
     def other(_: int, ctx: Any) -> None:
         own = EVENT if ctx.time_domain() is TimeDomain.EVENT_TIME else PROCESSING
@@ -126,13 +171,6 @@ def test_at_the_end_of_the_input_a_chain_of_timers_fires_to_its_end() -> None:
     with harness_of(every_ten(EVENT, until=1_000_000)) as harness:
         harness.process_element(10)
         assert list(range(10, 1_000_001, 10)) == harness.end_of_input()
-
-
-def test_at_the_end_of_the_input_a_timer_for_now_fires_once() -> None:
-    """There is no time after it."""
-    with harness_of(again_now(EVENT)) as harness:
-        harness.process_element(10)
-        assert [10, MAX_WATERMARK] == harness.end_of_input()
 
 
 def test_timers_without_end_are_refused_at_the_end_of_the_input() -> None:
@@ -154,10 +192,14 @@ def test_at_the_end_of_the_input_any_number_of_registered_timers_fires() -> None
 # The queue itself
 
 
-def queue_of(agendas: dict[TimeDomain, Any], scope: Scope | None = None) -> TimerQueue:
-    """The event timers of a backend, in a key group."""
+def queue_of(
+    agendas: dict[TimeDomain, Any],
+    scope: Scope | None = None,
+    domain: TimeDomain = TimeDomain.EVENT_TIME,
+) -> TimerQueue:
+    """The timers of a backend, in a key group."""
     backend = HashMapStateBackend().create_keyed_state_backend(scope or Scope("k"), "tested")
-    queue = TimerQueue(TimeDomain.EVENT_TIME, backend)
+    queue = TimerQueue(domain, backend)
     queue.enter(agendas)
     return queue
 
@@ -177,18 +219,18 @@ def test_timers_of_a_warm_group_outlive_the_dropping_of_idle_times() -> None:
 
 def test_idle_times_are_dropped_while_timers_fire() -> None:
     """Those that wait for the next advance stay, those that are due still fire."""
-    queue = queue_of({})
+    queue = queue_of({}, domain=TimeDomain.PROCESSING_TIME)
     for at in (10, 20, 30):
         queue.register(at)
     fired = []
     for at in queue.due(25):
         fired.append(at)
-        queue.register(at)
+        queue.register(25)
         for far in range(1_000):
             queue.register(100 + far)
             queue.delete(100 + far)
     assert [10, 20] == fired
-    assert ([10, 20], [30]) == (list(queue.due(25)), list(queue.due(99)))
+    assert ([25], [30]) == (list(queue.due(25)), list(queue.due(99)))
 
 
 def test_what_did_not_fire_is_still_due() -> None:
@@ -217,42 +259,37 @@ acts = st.dictionaries(
 
 
 @given(
-    timers=st.sets(st.tuples(keys, times)), acts=acts, advances=st.lists(times, max_size=4), lose=st.booleans()
+    domain=st.sampled_from(TimeDomain), timers=st.sets(st.tuples(keys, times)), acts=acts,
+    advances=st.lists(times, max_size=4), lose=st.booleans(),
 )  # fmt: skip
 def test_an_advance_fires_what_a_model_says(
+    domain: TimeDomain,
     timers: set[tuple[str, int]],
     acts: dict[tuple[str, int], list[tuple[str, int]]],
     advances: list[int],
     lose: bool,
 ) -> None:
-    """The due ones by ascending time, with those registered meanwhile for later than what fires."""
+    """The first that is due, until none is; but for processing-time timers registered for now."""
     scope = Scope()
     agendas: dict[TimeDomain, Any] = {}
-    queue = queue_of(agendas, scope)
+    queue = queue_of(agendas, scope, domain)
     for scope.key, at in sorted(timers):
         queue.register(at)
     model = set(timers)
     for time in advances:
-        reached = -1
         waiting: set[tuple[str, int]] = set()
         for at in queue.due(time):
             timer = (scope.key, at)
             due = {each for each in model - waiting if each[1] <= time}
             # Those of equal time fire in any order: the model follows.
             assert (True, min(each[1] for each in due)) == (timer in due, at)
-            assert reached <= at
-            reached = at
             model.discard(timer)
-            for verb, other in acts.get(timer, []):
-                touched = (scope.key, other)
+            before = set(model)
+            for verb, other in acts.pop(timer, []):
                 getattr(queue, verb)(other)
-                if verb == "delete":
-                    model.discard(touched)
-                    waiting.discard(touched)
-                elif touched not in model:
-                    model.add(touched)
-                    if other <= at:
-                        waiting.add(touched)
+                getattr(model, "add" if verb == "register" else "discard")((scope.key, other))
+            if domain is TimeDomain.PROCESSING_TIME:
+                waiting |= {(scope.key, time)} & (model - before)
         assert set() == {each for each in model - waiting if each[1] <= time}
         assert model == {(key, at) for key, at, _ in queue.table.scan()}
         assert min((at for _, at in model), default=None) == queue.earliest()
