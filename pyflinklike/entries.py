@@ -133,12 +133,17 @@ def _encoded(
     spec, several = changes.spec, len(changes) > 1
     try:
         columns, flags = _columns(changes, key_type)
-        size = sum(column.nbytes for column in columns)
-        if several and size > limit:
-            return None
-        if size <= largest:
+        size = 0
+        if len(changes) > _FEW or any(isinstance(column, pa.ChunkedArray) for column in columns):
+            size = sum(column.nbytes for column in columns)  # some us each: not for few rows
+        if size <= (limit if several else largest):
             schema = schema_of(spec, key_type, flags)
-            return encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            payload = encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            size = len(payload)
+            if size <= (limit if several else largest):
+                return payload
+        if several:
+            return None
     except _UNWRITABLE as error:
         if several:
             return None

@@ -39,7 +39,7 @@ from pyflinklike.entries import encode_entries
 from pyflinklike.group_store import GroupStore, Head
 from pyflinklike.identity import OperatorIdentity
 from pyflinklike.key_group import KeyGroup
-from pyflinklike.log_chain import chained, divided, read_one
+from pyflinklike.log_chain import chained, divided, place_of, read_one
 from pyflinklike.operator_metrics import OperatorMetrics
 from pyflinklike.stored_entries import decode_entries, has_stamps
 from pyflinklike.table import KeyedStateBackend, TableChanges, TableSpec
@@ -162,10 +162,12 @@ class KeyGroupLog:
     def _catch_up(self, store: GroupStore, head: Head, group: KeyGroup) -> bool:
         if not group.nonce or not head.first_sequence < group.next_sequence < head.next_sequence:
             return False
-        first = read_one(store.read_segment, group.next_sequence, self.where(group.index))
+        where = self.where(group.index)
+        first = read_one(store.read_segment, group.next_sequence, where)
         if first.parent != group.nonce:
             return False
-        self._read(store, range(group.next_sequence, head.next_sequence), head, group)
+        group.read(first, place_of(where, group.next_sequence))
+        self._read(store, range(group.next_sequence + 1, head.next_sequence), head, group)
         return True
 
     def where(self, index: int) -> str:

@@ -15,7 +15,7 @@ from pyflinklike.changelog import Declaration, Section, Segment, read_segment
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.key_group import KeyGroup
 
-__all__ = ["chained", "divided", "joined", "read_one", "snapshots"]
+__all__ = ["chained", "divided", "joined", "place_of", "read_one", "snapshots"]
 
 
 def divided(
