@@ -330,19 +330,18 @@ class RocksDBKeyedStateBackend:
         self.enter(*current)
         self._taken.discard(index)
 
-    def discard(self) -> None:
-        """Close, and delete what is on the disk."""
-        if self._store is not None:
-            self._store.discard()
-        self.close()
-
     def close(self) -> None:
         """Write to the disk what RocksDB has in memory, and release the directory."""
         self._tables.clear()
         self._group = {}
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        if self._store is not None:
+            self._store.close()
+
+    def discard(self) -> None:
+        """Close, and delete what is on the disk."""
+        self.close()
+        if self._store is not None:
+            self._store.delete()
 
 
 def _form_of(spec: TableSpec) -> str:
