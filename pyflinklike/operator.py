@@ -294,8 +294,10 @@ class KeyedProcessOperator:
         """
         assert self._group is not None
         group = self._group
-        self.backend.discard_changes()
+        changed = any(map(len, self.backend.drain()))
         self.backend.keep_warm(group)
+        if changed and self._local is not None:
+            self._local.release()  # as the end of a task does
         self.enter(self.backend.take_warm(group.index) or group)
 
     def snapshot(self) -> bytes:

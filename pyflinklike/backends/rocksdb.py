@@ -334,6 +334,10 @@ class RocksDBKeyedStateBackend:
         """Write to the disk what RocksDB has in memory, and release the directory."""
         self._tables.clear()
         self._group = {}
+        self.release()
+
+    def release(self) -> None:
+        """The same to the disk alone; the directory is opened again when it is needed."""
         if self._store is not None:
             self._store.close()
 
