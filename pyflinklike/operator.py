@@ -344,6 +344,25 @@ class KeyedProcessOperator:
         with contextlib.suppress(LocalStateError):
             self.backend.keep_warm(self._group)
 
+    def rewrite(self) -> None:
+        """Have the next commit of the current group write all of it, and drop what was before."""
+        assert self._group is not None
+        self._group.rewrite = True
+
+    def settle(self) -> None:
+        """End a batch of the current group for a host without a log, and go on with what is kept.
+
+        Raises:
+            HostError: The backend could not keep it.
+        """
+        assert self._group is not None
+        group = self._group
+        changed = any(map(len, self.backend.drain()))
+        self.backend.keep_warm(group)
+        if changed and self._local is not None:
+            self._local.release()  # as the end of a task does
+        self.enter(self.backend.take_warm(group.index) or group)
+
     def snapshot(self) -> bytes:
         """The current group as one segment; the working state is left as it is."""
         assert self._group is not None

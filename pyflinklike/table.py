@@ -351,5 +351,8 @@ class LocalStateBackend(KeyedStateBackend, Protocol):
                 group; None where that cannot be done any more.
         """
 
+    def release(self) -> None:
+        """Bring what is kept to the disk, and let go of it until it is needed again."""
+
     def discard(self) -> None:
         """Close, and delete what is kept."""

@@ -224,7 +224,9 @@ def test_many_entries_within_the_limit_are_one_section():
 def test_an_entry_that_no_segment_can_hold_is_refused_with_its_size():
     """The state is named, and what to do."""
     changes = TableChanges(OTHER, [], ["a", "b"], [None] * 2, ["x", "y" * 2_000])
-    with pytest.raises(StateValueError, match=r"state 'other': one entry may take .*, got 2,\d\d\d"):
+    with pytest.raises(
+        StateValueError, match=r"state 'other': one entry may take .*, got 2,\d\d\d"
+    ):
         encode_entries(changes, KEY, 500, 1_000)
 
 

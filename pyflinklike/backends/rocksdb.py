@@ -330,12 +330,6 @@ class RocksDBKeyedStateBackend:
         self.enter(*current)
         self._taken.discard(index)
 
-    def discard(self) -> None:
-        """Close, and delete what is on the disk."""
-        if self._store is not None:
-            self._store.discard()
-        self.close()
-
     def close(self) -> None:
         """Forget the tables, and release the directory."""
         self._tables.clear()
@@ -343,11 +337,16 @@ class RocksDBKeyedStateBackend:
         self.release()
 
     def release(self) -> None:
-        """Write to the disk what RocksDB has in memory, and release the directory."""
+        """Write to the disk what RocksDB has in memory, and let go of the directory until it is needed."""
         self._taken.clear()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        if self._store is not None:
+            self._store.close()
+
+    def discard(self) -> None:
+        """Close, and delete what is on the disk."""
+        self.close()
+        if self._store is not None:
+            self._store.delete()
 
 
 def _form_of(spec: TableSpec) -> str:

@@ -206,6 +206,10 @@ class LocalStore:
                 self._release()
             shutil.rmtree(self.path, ignore_errors=True)
 
+    def delete(self) -> None:
+        """Delete the directory of a store that is closed."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def _release(self) -> None:
         db, self._db = self._db, None
         if db is None:

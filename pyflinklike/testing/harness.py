@@ -5,6 +5,10 @@ The harness is a host like Spark's streaming and batch ones: it drives the same
 operator over the same backends, and `snapshot` gives the same durable format.
 There is no thread and no clock: nothing happens but what you call.
 
+A *batch* is what a stream does as one: a call of `process_elements` or one that moves a
+clock, what was processed one by one before it, or what `end_batch` ends.  At its end a
+backend that keeps working state on the disk has to write and read it, as in a stream.
+
 Supported: all states, TTL in both time characteristics, timers of both domains,
 side outputs, snapshot and restore, also into another backend or max parallelism.
 
@@ -36,11 +40,14 @@ from pyflinklike.pickle_switch import pickle_allowed
 from pyflinklike.regrouping import with_keys_of
 from pyflinklike.runtime_context import TaskInfo
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.table import GROUP_KEY, TableChanges
+from pyflinklike.table import GROUP_KEY, LocalStateBackend, TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
 __all__ = ["KeyedProcessHarness"]
+
+_BATCH = 1_000
+"""How many elements may be processed one by one before a batch ends by itself."""
 
 
 class KeyedProcessHarness:
@@ -110,6 +117,12 @@ class KeyedProcessHarness:
         self._operator.enter(self._group)
         self._operator.open()
         self._closed = False
+        self._is_on_disk = self._operator.backend.is_persistent
+        # No cost for an element where there is no disk.
+        self._process_one = (
+            self._process_counted if self._is_on_disk else self._operator.process_one
+        )
+        self._in_batch = 0
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
@@ -124,7 +137,12 @@ class KeyedProcessHarness:
         """Close the function; calling it again does nothing."""
         if not self._closed:
             self._closed = True
-            self._operator.close()
+            try:
+                self._operator.close()
+            finally:
+                # Nobody can ask for what this harness has on the disk.
+                if isinstance(self._operator.backend, LocalStateBackend):
+                    self._operator.backend.discard()
 
     # Driving
 
@@ -147,13 +165,37 @@ class KeyedProcessHarness:
             timestamp = _checked_time(timestamp, "the timestamp of an element")
         key = self._key_of(value)
         try:
-            operator.process_one(key, value, timestamp)
+            self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
             if operator.runtime_context.sweeping_every_record:
                 operator.stores.flush()
         finally:
             main = operator.outputs.move_to(self.output, self._side_output)
         return main
+
+    def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._operator.process_one(key, value, timestamp)
+        self._in_batch += 1
+        if self._in_batch >= _BATCH:
+            self._operator.stores.flush()
+            self._settle()
+
+    def _settle(self) -> None:
+        """What a stream does with working state once a batch is committed."""
+        self._in_batch = 0
+        if self._is_on_disk:
+            self._operator.settle()
+
+    def end_batch(self) -> None:
+        """End a batch of elements that were processed one by one.
+
+        All other calls that drive the function end a batch by themselves, and so does every
+        thousandth element.
+
+        Raises:
+            HostError: The backend cannot keep its state on the local disk.
+        """
+        self._collected(self._running().stores.flush)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times, in the order given; the main outputs."""
@@ -287,6 +329,7 @@ class KeyedProcessHarness:
         try:
             drive(*arguments)
             self._operator.stores.flush()
+            self._settle()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
             main = self._operator.outputs.move_to(self.output, self._side_output)

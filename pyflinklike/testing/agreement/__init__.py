@@ -7,14 +7,15 @@ The machine runs the same operations, one by one, on
 
 * a *model*: plain dicts that follow Flink's rules for the five states, written
   here a second time and as simply as can be;
-* for each backend a *lazy* replica, which commits when told to, and an *eager*
-  one, which commits after every step and rebuilds its working state from the
-  log.  What is not written back shows at the next step, not at the next
+* for each backend three replicas: a lazy one, which commits when told to, and two
+  eager ones, which commit after every step.  Of these one rebuilds its working state
+  from the log, and one goes on with what the backend kept, on the disk if it keeps it
+  there.  What is not written back shows at the next step, not at the next
   coincidence of a commit, a loss and a read of the same entry.
 
 Every read is compared at once.  Between the operations lives all that can
-happen to a worker: commits, the loss of working state, an old working state
-that comes back and is caught up, batches that fail, commits that never become
+happen to a worker: commits, the loss of working state, a move to another worker, whose
+working state is old and is caught up, batches that fail, commits that never become
 durable, compaction, and snapshots that move from one backend to another.
 
 The domains are tiny (two keys, two user keys, three values, a TTL of two or

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.table import NO_KEY
 from pyflinklike.testing.agreement.model import Model
-from pyflinklike.testing.agreement.replica import FiveStates, Replica
+from pyflinklike.testing.agreement.replica import FiveStates, Mode, Replica
 from pyflinklike.ttl_config import StateTtlConfig
 
 __all__ = ["Comparison", "whiles"]
@@ -35,9 +35,7 @@ class Comparison(RuleBasedStateMachine):
         self.model = Model(ttl, on_read and ttl is not None, show)
         self.committed = copy.deepcopy(self.model)
         self.replicas = [
-            Replica(backend, config, eager=eager)
-            for backend in self.backends
-            for eager in (False, True)
+            Replica(backend, config, mode) for backend in self.backends for mode in Mode
         ]
 
     def _config(self, ttl: int, on_read: bool, show: bool) -> StateTtlConfig:
@@ -55,7 +53,7 @@ class Comparison(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Close what was opened."""
         for replica in getattr(self, "replicas", []):
-            replica.operator.close()
+            replica.close()
 
     def each(self, key: Any, operation: Callable[[FiveStates], Any]) -> list[Any]:
         """The results of an operation on every replica, under a key."""
@@ -71,7 +69,7 @@ class Comparison(RuleBasedStateMachine):
     def agree(self, expected: Any, key: Any, operation: Callable[[FiveStates], Any]) -> None:
         """Do it on every replica; each must give what the model gives, and store as much."""
         for replica, actual in zip(self.replicas, self.each(key, operation)):
-            assert expected == actual, (replica.operator.backend, replica.eager)
+            assert expected == actual, (replica.operator.backend, replica.mode)
             if isinstance(actual, list):
                 _scribble(actual)  # what was read is the reader's own
         self.agree_on_counts()
@@ -81,7 +79,7 @@ class Comparison(RuleBasedStateMachine):
         if not self.background:
             expected = self.model.counts()
             for replica in self.replicas:
-                assert expected == replica.counts(), (replica.operator.backend, replica.eager)
+                assert expected == replica.counts(), (replica.operator.backend, replica.mode)
 
 
 def _scribble(mine: list[Any]) -> None:

@@ -14,6 +14,8 @@ from pyflinklike.testing.agreement.replica import Replica
 
 __all__ = ["WorkersLife"]
 
+workers = st.integers(0, 2)
+
 
 class WorkersLife(Operations):
     """Commits, losses, moves, failures, compaction and exchanged snapshots."""
@@ -25,9 +27,8 @@ class WorkersLife(Operations):
 
     @rule()
     def end_batch(self) -> None:
-        """Commit, and go on with the working state."""
+        """Commit, and go on with what the worker kept."""
         self._all(Replica.end_batch)
-        self._all(lambda replica: replica.load(replica.group))
         self.committed = copy.deepcopy(self.model)
 
     @rule()
@@ -38,29 +39,22 @@ class WorkersLife(Operations):
         self.committed = copy.deepcopy(self.model)
         self.agree_on_counts()
 
-    @rule()
-    def move_away(self) -> None:
-        """Commit, and go on in another worker."""
+    @rule(to=workers)
+    def move(self, to: int) -> None:
+        """Commit, and go on in a worker that has an old working state, or none."""
         self._all(Replica.end_batch)
-        self._all(Replica.park)
-        self.committed = copy.deepcopy(self.model)
-
-    @rule()
-    def move_back(self) -> None:
-        """Commit, and go on in a worker that has an old working state."""
-        self._all(Replica.end_batch)
-        self._all(Replica.unpark)
+        self._all(lambda replica: replica.move(to))
         self.committed = copy.deepcopy(self.model)
         self.agree_on_counts()
 
     @rule(written=st.booleans(), back=st.booleans())
     def fail_batch(self, written: bool, back: bool) -> None:
-        """All is as it was before the batch, but for the time."""
+        """All is as it was before the batch, but for the time, also with what a worker kept of it."""
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
             replica.fail(written=written)
             if back:
-                replica.unpark()
+                replica.load()
         now = self.model.now
         self.model = copy.deepcopy(self.committed)
         self.model.now = now

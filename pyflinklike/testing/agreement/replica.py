@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from enum import Enum
 from typing import Any
 
 from pyflinklike.backends.base import StateBackend
@@ -21,11 +22,12 @@ from pyflinklike.group_store import Head
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.operator import KeyedProcessOperator
 from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.table import LocalStateBackend
 from pyflinklike.testing.group_store import InMemoryGroupStore
 from pyflinklike.ttl_config import StateTtlConfig
 from pyflinklike.types import Types
 
-__all__ = ["FiveStates", "Replica"]
+__all__ = ["FiveStates", "Mode", "Replica"]
 
 _GROUP = 3
 _MAX_PARALLELISM = 8
@@ -55,9 +57,11 @@ class _Sorted(AggregateFunction):
 class FiveStates(KeyedProcessFunction):
     """Declares one state of each kind and does nothing with them."""
 
-    def __init__(self, ttl: StateTtlConfig | None) -> None:
+    def __init__(
+        self, ttl: StateTtlConfig | None, fired: list[tuple[Any, int]] | None = None
+    ) -> None:
         self._ttl = ttl
-        self.fired: list[tuple[Any, int]] = []
+        self.fired: list[tuple[Any, int]] = [] if fired is None else fired
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Declare the states."""
@@ -91,33 +95,63 @@ class FiveStates(KeyedProcessFunction):
         self.fired.append((ctx.get_current_key(), timestamp))
 
 
-class Replica:
-    """One operator over one backend, with its durable store and working state."""
+class Mode(Enum):
+    """When a replica commits, and what it goes on with."""
 
-    def __init__(self, backend: StateBackend, ttl: StateTtlConfig | None, *, eager: bool) -> None:
-        self.states = FiveStates(ttl)
-        self.operator = KeyedProcessOperator(
-            self.states,
-            backend,
+    LAZY = "commits when it is told to, and goes on with what the backend kept"
+    COLD = "commits after every step, and rebuilds its working state from the log"
+    WARM = "commits after every step, and goes on with what the backend kept"
+
+
+class Replica:
+    """A key group over one backend, with its durable store and the workers that have served it."""
+
+    def __init__(self, backend: StateBackend, ttl: StateTtlConfig | None, mode: Mode) -> None:
+        self._fired: list[tuple[Any, int]] = []
+        self._backend, self._ttl = backend, ttl
+        self._workers = [self._new_worker()]
+        self._at = 0
+        self.mode = mode
+        self.store = InMemoryGroupStore()
+        self.committed = InMemoryGroupStore()
+        self.load()
+
+    def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
+        states = FiveStates(self._ttl, self._fired)
+        operator = KeyedProcessOperator(
+            states,
+            self._backend,
             Types.STRING(),
             TaskInfo("agreement", max_parallelism=_MAX_PARALLELISM),
             f"agreement-{uuid.uuid4()}",
         )
-        self.operator.open()
-        self.eager = eager
-        self.store = InMemoryGroupStore()
-        self.committed = InMemoryGroupStore()
-        self.group = KeyGroup(_GROUP)
-        self.parked: list[KeyGroup] = []
-        self.load(self.group)
+        operator.open()
+        return states, operator
 
-    def load(self, group: KeyGroup) -> None:
-        """Go on with this working state, brought up to the head."""
-        self.group = self.operator.load_group(self.store, self.store.head, group)
+    @property
+    def states(self) -> FiveStates:
+        """Of the worker that serves the group."""
+        return self._workers[self._at][0]
+
+    @property
+    def operator(self) -> KeyedProcessOperator:
+        """Of the worker that serves the group."""
+        return self._workers[self._at][1]
+
+    def close(self) -> None:
+        """Close all workers, and delete what they have on the disk."""
+        for _, operator in self._workers:
+            operator.close()
+            if isinstance(operator.backend, LocalStateBackend):
+                operator.backend.discard()
+
+    def load(self) -> None:
+        """Go on with what the worker has of the group, brought up to the head."""
+        self.operator.load(self.store, self.store.head, _GROUP)
 
     def lose(self) -> None:
         """Go on without any working state."""
-        self.load(KeyGroup(_GROUP))
+        self.operator.load_group(self.store, self.store.head, KeyGroup(_GROUP))
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
@@ -131,37 +165,43 @@ class Replica:
         return trial
 
     def step(self) -> None:
-        """After each operation: an eager replica commits and loses its working state."""
-        if self.eager:
+        """After each operation: an eager replica commits, and goes on as its mode says."""
+        if self.mode is Mode.COLD:
             self.commit()
             self.lose()
+        elif self.mode is Mode.WARM:
+            self.commit()
+            self.operator.keep_warm()
+            self.load()
 
     def end_batch(self) -> None:
         """Commit; this is what a failed batch goes back to."""
         self.commit()
         self.committed = self.store.copy()
+        self.operator.keep_warm()
+        self.load()
 
     def fail(self, *, written: bool) -> None:
-        """Lose a batch; if `written`, as late as after its commit was written."""
+        """Lose a batch; if `written`, as late as after the worker kept what it had committed."""
         if written:
             self._written()
-            self.parked.append(self.group)
+            self.operator.keep_warm()
         self.store = self.committed.copy()
         self.lose()
 
-    def park(self) -> None:
-        """Put the working state aside, as when a group moves to another worker."""
-        self.parked = [*self.parked[-2:], self.group]
-        self.lose()
-
-    def unpark(self) -> None:
-        """The group moves back to the worker that served it longest ago."""
-        if self.parked:
-            self.load(self.parked.pop(0))
+    def move(self, to: int) -> None:
+        """The group moves from this worker, which keeps what it has, to another one."""
+        self.operator.keep_warm()
+        now = self.operator.clock.processing_time
+        while to >= len(self._workers):
+            self._workers.append(self._new_worker())
+        self._at = to
+        self.operator.clock.processing_time = now
+        self.load()
 
     def compact(self) -> None:
         """Commit as a snapshot."""
-        self.group.rewrite = True
+        self.operator.rewrite()
         self.end_batch()
 
     def restore(self, snapshot: bytes) -> None:
