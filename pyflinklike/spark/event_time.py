@@ -28,7 +28,7 @@ from pyflinklike.spark.checks import check_column
 __all__ = ["EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
 
 _MARK = "spark.watermarkDelayMs"
-_NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)", re.MULTILINE)
+_NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)", re.MULTILINE)
 _WATERMARK = "EventTimeWatermark"
 _explaining = threading.Lock()
 
