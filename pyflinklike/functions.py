@@ -191,11 +191,15 @@ class Function:
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once before the first element; obtain the states here.
 
-        There is no current key yet: states can be obtained, not read.
+        On a Spark stream that is once per Python worker and run of the query: the function
+        stays open from one micro-batch to the next.  There is no current key yet: states can be obtained, not read.
         """
 
     def close(self) -> None:
-        """Called once after the last element; release here what `open` took."""
+        """Called once after the last element; release here what `open` took.
+
+        Not called where a worker is ended, as Spark ends those of a stream.
+        """
 
 
 class KeyedProcessFunction(Function, ABC):

@@ -186,6 +186,18 @@ def test_a_watermark_behind_another_is_refused(spark, tmp_path):
         _process(again, ToBoth())
 
 
+def test_event_time_behind_processing_time_timers_is_refused(spark, tmp_path):
+    """Spark passes no watermark through such an operator: nothing behind it would ever fire, and no result of it is marked."""
+    feed = _feed(spark, tmp_path)
+    first = _process(feed.stream(), ToBoth(), processing_time_timers=True)
+
+    assert [] == _marked(first.schema)
+    with pytest.raises(DeclarationError, match="cannot follow an operator that uses processing"):
+        _process(first, Watching())
+    with pytest.raises(DeclarationError, match="cannot follow an operator that uses processing"):
+        _process(feed.stream(), ToBoth(), processing_time_timers=True, output_event_time="ts")
+
+
 @pytest.mark.parametrize("bounded", [False, True], ids=["stream", "batch"])
 def test_an_event_time_that_is_no_instant_is_refused(spark, tmp_path, bounded):
     """A timestamp without a time zone is another instant in every zone, in a stream as in a batch."""

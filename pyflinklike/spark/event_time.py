@@ -28,8 +28,12 @@ from pyflinklike.spark.checks import check_column
 __all__ = ["EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
 
 _MARK = "spark.watermarkDelayMs"
-_NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)", re.MULTILINE)
+_NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
 _WATERMARK = "EventTimeWatermark"
+_NO_WAY = (
+    "event time cannot follow an operator that uses processing-time timers, through which Spark "
+    "passes no watermark, got one with a watermark before it; put it last, or make two queries"
+)
 _explaining = threading.Lock()
 
 
@@ -64,16 +68,20 @@ def has_watermark(df: DataFrame) -> bool:
     """Whether a watermark is declared anywhere before a stream.
 
     Raises:
-        DeclarationValueError: One is declared behind another.
+        DeclarationValueError: One is declared behind another, or does not get here.
     """
     plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
     found = False
-    for indent, name in _NODE.findall(plan):
+    for indent, name, rest in _NODE.findall(plan):
         while way and way[-1][0] >= len(indent):
             way.pop()
+        if name.startswith("TransformWithState") and ", ProcessingTime, " in rest:
+            name = _NO_WAY
         if name == _WATERMARK:
             found = True
+            if _NO_WAY in [each for _, each in way]:
+                raise DeclarationValueError(_NO_WAY)
             if _WATERMARK in [each for _, each in way]:
                 msg = (
                     "Spark takes one watermark on the way to a stateful operator, got a "
@@ -152,6 +160,8 @@ def event_time_mark(
     event_time: str | None,
     output_event_time: str | None,
     outputs: Mapping[str, st.StructType],
+    *,
+    passes: bool,
 ) -> EventTimeMark:
     """How the result of an operator is marked.
 
@@ -161,6 +171,7 @@ def event_time_mark(
         output_event_time: What the user named, or None: then it is called as that of the
             records is, if an output has a timestamp of that name.
         outputs: The schema of each output, by what to call it in messages.
+        passes: Whether the watermark passes through the operator.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: No output has the column that the user
@@ -174,7 +185,9 @@ def event_time_mark(
                 'without one; pass event_time="<column>", or call withWatermark before key_by'
             )
             raise DeclarationValueError(msg)
-    if not df.isStreaming:
+        if df.isStreaming and not passes:
+            raise DeclarationValueError(_NO_WAY)
+    if not df.isStreaming or not passes:
         return EventTimeMark(None)
     known = [field.metadata or {} for field in df.schema.fields if field.name == event_time]
     delay = known[0].get(_MARK, 0) if known else 0

@@ -184,7 +184,9 @@ class KeyedStream:
         main = output_schema(df, output_type)
         sides = _side_schemas(df, side_outputs, self._columns)
         outputs = {"output_type": main, **{f"side output {each!r}": sides[each] for each in sides}}
-        mark = event_time_mark(df, event_time, output_event_time, outputs)
+        time_mode = _time_mode(function, event_time, processing_time_timers)
+        passes = time_mode is not TimeMode.PROCESSING_TIME
+        mark = event_time_mark(df, event_time, output_event_time, outputs, passes=passes)
         layout = OutputLayout(
             mark.on(main), {each: mark.on(sides[each]) for each in sides}, self._time_zone, name
         )
@@ -203,7 +205,7 @@ class KeyedStream:
                     (each, df.schema[each].dataType.simpleString()) for each in self._columns
                 ),
             ),
-            _time_mode(function, event_time, processing_time_timers),
+            time_mode,
             RecordReader(self._columns, event_time, self._key_type, self._time_zone),
             layout,
             f"{name}-{uuid.uuid4()}",

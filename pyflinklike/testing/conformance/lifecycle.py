@@ -48,6 +48,29 @@ class LifecycleConformance(ConformanceTests):
         assert taken is None or taken.nonce == bytes(16)
         assert one.backend.take_warm(3) is None
 
+    def test_released_tables_serve_the_next_task_of_another_owner(self) -> None:
+        """What they keep warm then is that owner's; the former's is still its own, and may be taken by another backend."""
+        one, other = self._open(), self._open()
+        one.backend.owner = other.backend.owner = "former"
+        one.enter(3)
+        one.fill(MAP, "k")
+        one.backend.drain()
+        one.backend.keep_warm(KeyGroup(3, nonce=b"f" * 16, tables=one.groups[3]))
+        one.backend.release()
+
+        one.backend.owner = "later"
+        assert one.backend.take_warm(3) is None
+        one.groups.clear()
+        one.enter(3)
+        assert {} == one.contents()
+        one.fill(MAP, "l")
+        assert {"map": {"l": {7: "l"}}} == one.contents()
+
+        taken = other.backend.take_warm(3)
+        assert taken is None or taken.nonce == b"f" * 16
+        one.backend.close()
+        other.backend.close()
+
     # The end
 
     def test_a_backend_can_be_closed(self) -> None:
