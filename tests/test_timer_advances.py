@@ -250,6 +250,22 @@ def test_what_did_not_fire_is_still_due() -> None:
     assert (3, True, 3) == (len(rest), first in "abc", queue.count())
 
 
+def test_timers_of_the_time_at_which_one_failed_are_still_due() -> None:
+    """The one that failed is gone, as it was removed before it ran."""
+    scope = Scope()
+    queue = queue_of({}, scope)
+    for scope.key in "abc":
+        queue.register(10)
+    due = queue.due(15)
+    next(due)
+    failed = scope.key
+    due.close()
+    assert 10 == queue.earliest()
+    rest = [(scope.key, at) for at in queue.due(15)]
+    assert {("a", 10), ("b", 10), ("c", 10)} - {(failed, 10)} == set(rest)
+    assert (2, 0) == (len(rest), queue.count())
+
+
 keys, times = st.sampled_from("ab"), st.integers(0, 8)
 # What each timer does when it fires for the first time: (verb, time) of its own key.
 acts = st.dictionaries(
