@@ -135,7 +135,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
         instant = (key - epoch) // _MICROSECOND
         if not _FIRST <= instant <= _LAST:  # as a local time with an offset can be
-            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {key!r}; mend it"
+            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {shown(key)}; mend it"
             raise StateValueError(msg)
         _encode_int(instant, out)
     elif isinstance(key, dt.date):

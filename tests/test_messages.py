@@ -166,7 +166,7 @@ USERS = {
     "order", "args", "kwargs", "data", "error", "cause",
 }  # fmt: skip
 # Their messages are converted with what they belong to.
-LEFT = ("upsert/views/", "upsert/debezium", "testing/conformance/", "demo/")
+LEFT = ("testing/conformance/", "demo/")
 
 
 def _shown_by_repr() -> Iterator[str]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyflinklike.arrow_rows import to_python
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.keycodec import decode_key
+from pyflinklike.shown import shown
 from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.zones import local_time, to_instant
 
@@ -63,7 +64,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
             if self._with_instants(key, self.kind) != key:
                 msg = (
                     "state of a timestamp key is kept by the instant, got a key that holds a "
-                    f"local time: {key!r}; it is of a version before, and cannot be used"
+                    f"local time: {shown(key)}; it is of a version before, and cannot be used"
                 )
                 raise IncompatibleStateError(msg)
         return super().from_arrow(column)

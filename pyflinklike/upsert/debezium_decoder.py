@@ -91,7 +91,7 @@ class DebeziumDecoder:
         _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
         columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
         if columns == () or not all(isinstance(each, str) for each in columns or ()):
-            msg = f"key must be the name of a column or several, got {key!r}"
+            msg = f"key must be the name of a column or several, got {shown(key)}"
             raise DeclarationTypeError(msg)
         if not isinstance(placeholder, str) or not placeholder:
             msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
@@ -220,7 +220,9 @@ class DebeziumDecoder:
         try:
             return order({**fields, **record, **parsed})
         except Exception as error:
-            msg = f"order must tell the order of a record, got {shown_error(error)} of {order!r}"
+            msg = (
+                f"order must tell the order of a record, got {shown_error(error)} of {shown(order)}"
+            )
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
@@ -257,5 +259,5 @@ class DebeziumDecoder:
 
 def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
     if value not in choices:
-        msg = f"{name} must be one of {list(choices)}{more}, got {value!r}"
+        msg = f"{name} must be one of {list(choices)}{more}, got {shown(value)}"
         raise DeclarationValueError(msg)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown, shown_message
 from pyflinklike.upsert import cdc_event as codes
 from pyflinklike.upsert import ops
 from pyflinklike.upsert.source_order import coordinates
@@ -158,7 +159,7 @@ def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(_plain(value)).decode()
     except (TypeError, ValueError) as error:
-        msg = f"a change must have values that JSON can hold, got {value!r}: {error}"
+        msg = f"a change must have values that JSON can hold, got {shown(value)}: {shown_message(error)}"
         raise DeclarationTypeError(msg) from error
 
 
