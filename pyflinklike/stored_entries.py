@@ -116,7 +116,7 @@ def _decoded(
         user_keys = (spec.user_key_type or LONG).from_arrow(column)
     entries: list[Any] = [None] * rows
     if spec.value_type is not None:
-        column, optional = columns["value"], spec.value_type.accepts_none
+        column, optional = columns["value"], spec.nullable or spec.value_type.accepts_none
         entries = spec.value_type.from_arrow(_put(column, operations, optional=optional))
     stamps: Sequence[Any] = [stamp] * rows
     if stamped:

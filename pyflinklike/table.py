@@ -156,6 +156,7 @@ class TableSpec:
         stamped: Whether an entry is `(stamp in ms, value)` rather than the value.
         ordered: Whether `range` is asked of it: a `MAP` under user keys of bytes.
         per_group: Whether its entries belong to the key group and not to a key.
+        nullable: Whether a value may be None whatever its type says.
     """
 
     name: str
@@ -166,6 +167,7 @@ class TableSpec:
     stamped: bool = False
     ordered: bool = False
     per_group: bool = False
+    nullable: bool = False
 
     def key_in(self, scope: Scope) -> CurrentKey:
         """What tells a table of this spec which key to look under."""
@@ -350,9 +352,6 @@ class LocalStateBackend(KeyedStateBackend, Protocol):
             logged: Reads every entry there was before the batch, as changes to an empty
                 group; None where that cannot be done any more.
         """
-
-    def release(self) -> None:
-        """Bring what is kept to the disk, and let go of it until it is needed again."""
 
     def discard(self) -> None:
         """Close, and delete what is kept."""

@@ -195,6 +195,11 @@ class TimerQueue:
                     yield timestamp
                     if not was_there and key in keys_at.get(now, ()):
                         registered_for_now.add(key)
+                    if times and times[0] < timestamp:
+                        break
+                if keys:
+                    self._put_back(timestamp, keys)
+                    keys = None
         finally:
             if keys:
                 self._put_back(timestamp, keys)

@@ -17,6 +17,7 @@ from pyflinklike.changelog import MAX_BYTES, Declaration, Section, Segment, read
 from pyflinklike.entries import divided_batch, encode_entries
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.group_log import KeyGroupLog
+from pyflinklike.identity import OperatorIdentity
 from pyflinklike.key_group import KeyGroup
 from pyflinklike.log_chain import divided, joined, snapshots
 from pyflinklike.operator_metrics import OperatorMetrics
@@ -42,7 +43,7 @@ class Worker:
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.metrics = OperatorMetrics()
         self.log = KeyGroupLog(
-            self.backend, KEY, 8, "totals", Cleanup(), self.metrics, segment_bytes=limit
+            self.backend, KEY, OperatorIdentity("totals", 8), Cleanup(), self.metrics, limit
         )
         self.group = KeyGroup(0)
 

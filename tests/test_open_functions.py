@@ -51,9 +51,9 @@ class MemoryStore:
     def __init__(self):
         self.blobs = {}
 
-    def read_head(self):
+    def read_head(self, where):
         blob = self.blobs.get(-1)
-        return None if blob is None else Head.from_bytes(blob)
+        return None if blob is None else Head.from_bytes(blob, where)
 
     def write_head(self, head):
         self.blobs[-1] = head.to_bytes()
@@ -81,7 +81,7 @@ def _operator(backend=None, owner="owner/0", index=0):
 
 
 def _serve(operator, store, group, keys):
-    head = store.read_head()
+    head = store.read_head("test")
     operator.load(store, head, group)
     operator.process(keys, keys, [None] * len(keys))
     operator.commit(store, head)

@@ -116,9 +116,11 @@ class StoreDescriptor:
             stamped=self._is_stamped,
             ordered=True,
             per_group=self.scope == "partition",
+            nullable=self._is_nullable,
         )
 
     _is_stamped: ClassVar[bool] = False
+    _is_nullable: ClassVar[bool] = False
     noun: ClassVar[str]
 
     def _kind(self) -> str:
@@ -255,6 +257,7 @@ class VersionedStoreDescriptor(StoreDescriptor):
 
     store_class = VersionedStore
     noun = "versioned"
+    _is_nullable = True
 
     history_retention: int = _option(
         converter=milliseconds("history_retention"), validator=checked_history
