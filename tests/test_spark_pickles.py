@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import functions as F
+from spark_support import pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.spark import key_by, read_savepoint
+
+pickle_by_value(__name__)
 
 
 class Pickling(KeyedProcessFunction):
