@@ -29,11 +29,11 @@ from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.operator import KeyedProcessOperator
-from pyflinklike.runtime_context import TaskInfo
-from pyflinklike.spark.records import RecordReader
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.group_store import InMemoryGroupStore
+from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 BACKENDS: dict[str, Callable[[], StateBackend]] = {
     "heap": HashMapStateBackend,
@@ -94,7 +94,7 @@ class Groups:
     def __init__(self, workload: Workload, backend: str, groups: int = _GROUPS) -> None:
         self.workload = workload
         self.backend = backend
-        self.stores = [InMemoryGroupStore() for _ in range(groups)]
+        self.stores = [InMemoryLogStorage() for _ in range(groups)]
         event_time = "ts" if workload.event_time else None
         self.reader = RecordReader(("user",), event_time, Types.STRING(), "UTC")
         self.operator = self.new_operator()

@@ -44,14 +44,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.group_store import Head
-from pyflinklike.key_group import KeyGroup
-from pyflinklike.operator import KeyedProcessOperator
-from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.log.storage import Head
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.spark import key_by
-from pyflinklike.spark.group_state import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark.roll_call import ROLL_CALL
-from pyflinklike.testing.group_store import InMemoryGroupStore
+from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 _LOAD = 250_000
 _DELETE = -1
@@ -203,7 +203,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
     columns = ("key.__key_group", "user_map_key.sequence", "user_map_value.blob")
     rows = reader.load(str(checkpoint)).select(*columns).toArrow().to_pylist()
-    stores: dict[int, InMemoryGroupStore] = defaultdict(InMemoryGroupStore)
+    stores: dict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
     for row in rows:
         if row["__key_group"] == ROLL_CALL:
             continue
@@ -222,7 +222,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     operator.open()
     durable = live = entries = 0
     for index, store in stores.items():
-        operator.load_group(store, store.head, KeyGroup(index))
+        operator.load_group(store, store.head, WorkingState(index))
         durable += store.size
         live += len(operator.snapshot())
         entries += operator.backend.count()

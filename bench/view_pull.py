@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.upsert import MaterializedView
+from pyflinklike.views import MaterializedView
 
 
 def row(key: int, number: int) -> dict[str, Any]:

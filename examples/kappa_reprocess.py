@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.upsert import MaterializedView, ServingView
+from pyflinklike.views import MaterializedView, ServingView
 
 EVENTS = "customer string, amount long, at timestamp"
 SPENDING = "customer string, events long, spent long"

@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.upsert import MaterializedView, ServingView
+from pyflinklike.views import MaterializedView, ServingView
 
 EVENTS = "id long, page string, at timestamp"
 DAY = dt.timedelta(days=1)

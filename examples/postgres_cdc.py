@@ -34,8 +34,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyflinklike import Types
-from pyflinklike.spark import key_by
-from pyflinklike.upsert import MaterializedView, UpsertFunction, decode_debezium
+from pyflinklike.spark import decode_debezium, key_by
+from pyflinklike.upsert import UpsertFunction
+from pyflinklike.views import MaterializedView
 
 RECORD = "key string, value string, partition int, offset bigint"
 ROW = (

@@ -1,35 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
+from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.metrics import MetricGroup
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.legacy import (
     CustomStateBackend,
     FsStateBackend,
     MemoryStateBackend,
     RocksDBStateBackend,
 )
-from pyflinklike.backends.rocksdb import EmbeddedRocksDBStateBackend, PredefinedOptions
+from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
-from pyflinklike.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
-from pyflinklike.functions import (
-    AggregateFunction,
-    Function,
-    KeyedProcessFunction,
-    OutputTag,
-    ReduceFunction,
-    RuntimeContext,
-    TimerService,
-)
-from pyflinklike.metrics import MetricGroup
-from pyflinklike.row import Row
+from pyflinklike.functions import AggregateFunction, Function, ReduceFunction
 from pyflinklike.state import (
     AggregatingState,
     AppendingState,
@@ -40,8 +26,17 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
-from pyflinklike.ttl_config import StateTtlConfig
+from pyflinklike.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import Instant, TypeInformation, Types
+from pyflinklike.types.row import Row
 
 __all__ = [
     "MAX_WATERMARK",

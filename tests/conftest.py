@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Without PySpark, only what needs none of it can be imported, and so collected.
 if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = ["test_spark_*.py", "test_timer_use.py", "test_flights.py"]
+    collect_ignore_glob = ["spark/*", "faults/*", "demo/test_flights.py"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -78,7 +78,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from pyflinklike.errors import HostError
-    from pyflinklike.spark.java import check_java
+    from pyflinklike.spark.setup.java import check_java
 
     try:
         check_java()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from pyflinklike.table import KeyedStateBackend, Scope
+from pyflinklike.state.table import KeyedStateBackend, Scope
 
 __all__ = ["StateBackend"]
 

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace) -> int:
     try:
-        from pyflinklike.spark.java import check_java
+        from pyflinklike.spark.setup.java import check_java
     except ImportError as missing:
         msg = f"the demo needs PySpark ({missing}); run: pip install 'pyflinklike[demo]'"
         raise ModuleNotFoundError(msg, name=missing.name) from missing

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
+from pyflinklike.spark.debezium.frames import decode_debezium
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
 from pyflinklike.spark.savepoints import read_savepoint
 from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
 __all__ = [
     "KeyedStream",
+    "decode_debezium",
     "foreach_output",
     "get_side_output",
     "key_by",

@@ -20,15 +20,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import KeyedProcessFunction, OutputTag
-from pyflinklike.pickle_switch import pickle_allowed
-from pyflinklike.runtime_context import TaskInfo
-from pyflinklike.spark.batch import run_batch
-from pyflinklike.spark.batch_time import BATCH_TIME, with_batch_time
-from pyflinklike.spark.checks import (
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.streaming import (
+    TRANSFORMED_TYPE,
+    KeyGroupProcessor,
+    PandasKeyGroupProcessor,
+)
+from pyflinklike.spark.savepoints import initial_state
+from pyflinklike.spark.setup.checks import (
     check_column,
     check_max_parallelism,
     check_pickle,
@@ -36,31 +42,25 @@ from pyflinklike.spark.checks import (
     checked_backend,
     holds_accumulators,
 )
-from pyflinklike.spark.event_time import event_time_mark, with_event_time
-from pyflinklike.spark.group_ids import group_ids
-from pyflinklike.spark.key_groups import key_group, quoted
-from pyflinklike.spark.observation import observed
-from pyflinklike.spark.output_layout import OUTPUT_TAG, OutputLayout
-from pyflinklike.spark.packing import KEY_GROUP, PACKED_TYPE, pack
-from pyflinklike.spark.records import RecordReader
-from pyflinklike.spark.savepoints import initial_state
-from pyflinklike.spark.schema import changelog_schema, key_type_of, output_schema
-from pyflinklike.spark.settings import (
+from pyflinklike.spark.setup.event_time import event_time_mark, with_event_time
+from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.settings import (
     default_max_parallelism,
     partitions_of,
     prepare_session,
     time_zone_of,
 )
-from pyflinklike.spark.timer_use import uses_processing_timers
-from pyflinklike.spark.transform import (
-    TRANSFORMED_TYPE,
-    KeyGroupProcessor,
-    PandasKeyGroupProcessor,
-    Plan,
-    TimeMode,
-)
+from pyflinklike.spark.setup.timer_use import uses_processing_timers
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.batch_time import BATCH_TIME, with_batch_time
+from pyflinklike.spark.wire.key_hash import key_group, quoted
+from pyflinklike.spark.wire.output_layout import OUTPUT_TAG, OutputLayout
+from pyflinklike.spark.wire.packing import KEY_GROUP, PACKED_TYPE, pack
+from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.schema import changelog_schema, key_type_of, output_schema
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import Types
+from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedStream", "key_by"]
 

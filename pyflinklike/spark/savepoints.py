@@ -15,21 +15,21 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.changelog import read_segment
-from pyflinklike.checkpoint_logs import checked_logs, record_and_roll
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.group_store import Head
-from pyflinklike.pickle_switch import pickle_allowed
-from pyflinklike.regrouping import regrouped, timer_domains
-from pyflinklike.savepoint import merge, refuse_pickles
-from pyflinklike.spark.batch_time import with_batch_time
+from pyflinklike.log.checkpoint_logs import checked_logs, record_and_roll
+from pyflinklike.log.regrouping import regrouped, timer_domains
+from pyflinklike.log.savepoint import merge, refuse_pickles
+from pyflinklike.log.segments import read_segment
+from pyflinklike.log.storage import Head
 from pyflinklike.spark.checkpoints import last_batch, read_blobs
-from pyflinklike.spark.group_ids import group_ids, index_of
-from pyflinklike.spark.group_state import HEAD_AT
-from pyflinklike.spark.key_groups import KeyGroups
-from pyflinklike.spark.packing import KEY_GROUP
-from pyflinklike.spark.roll_call import ROLL_CALL, roll_payload
-from pyflinklike.spark.transform import Plan
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
+from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.key_hash import KeyGroupFinder
+from pyflinklike.spark.wire.packing import KEY_GROUP
+from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["initial_state", "read_savepoint", "savepoint_of"]
 
@@ -127,7 +127,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         HostError: It holds timers that the query could not fire.
     """
     spark = df.sparkSession
-    key_groups = KeyGroups(
+    key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
         plan.task.max_parallelism,

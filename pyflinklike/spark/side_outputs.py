@@ -2,7 +2,7 @@
 """Taking apart the result of a function with side outputs.
 
 One query computes the main and the side outputs from one state, so the result
-is one DataFrame (see `pyflinklike.spark.output_layout`).  A batch result is split
+is one DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split
 with `main_output` and `get_side_output`; a stream is written with
 `foreach_output`, which splits each micro-batch and hands every part to the
 writer of its own.
@@ -16,10 +16,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import OutputTag
 from pyflinklike.shown import shown
-from pyflinklike.spark.output_layout import OUTPUT_TAG
+from pyflinklike.spark.wire.output_layout import OUTPUT_TAG
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 

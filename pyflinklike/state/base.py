@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.table import Table
+from pyflinklike.state.table import Table
 from pyflinklike.types import TypeInformation
 
 __all__ = ["AppendingState", "MergingState", "State"]

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.state.base import MergingState, State
-from pyflinklike.table import MISSING, Table
+from pyflinklike.state.table import MISSING, Table
 from pyflinklike.types import TypeInformation
 
 __all__ = ["AggregatingState", "ReducingState"]

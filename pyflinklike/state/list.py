@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState
-from pyflinklike.table import Table
+from pyflinklike.state.table import Table
 from pyflinklike.types import TypeInformation
 
 __all__ = ["ListState"]

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import State
-from pyflinklike.table import MISSING, Table
+from pyflinklike.state.table import MISSING, Table
 from pyflinklike.types import TypeInformation
 
 __all__ = ["MapState"]

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import State
-from pyflinklike.table import MISSING
+from pyflinklike.state.table import MISSING
 
 __all__ = ["ValueState"]
 

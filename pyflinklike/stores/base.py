@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -20,14 +20,12 @@ from pyflinklike.errors import (
     StoreNotInitializedError,
     StoreValueError,
 )
-from pyflinklike.stores.changes import Changes
+from pyflinklike.state.table import MISSING, Entry, OrderedTable
+from pyflinklike.stores.changes import WriteBackLog
 from pyflinklike.stores.codec import KeyCodec
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.cursor import Cursor
-from pyflinklike.table import MISSING, Entry, OrderedTable
-
-if TYPE_CHECKING:
-    from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.descriptors import StoreDescriptor
 
 __all__ = ["LOG", "StateStore"]
 
@@ -54,7 +52,7 @@ class StateStore:
         self._codec = KeyCodec(descriptor.name, descriptor.key_type)
         self._context: StoreContext | None = None
         self._is_closed = False
-        self._changes: Changes | None = None
+        self._changes: WriteBackLog | None = None
         self._table: OrderedTable
         self._freeze: Callable[[Any], Any] = descriptor.value_type.freeze
         self._thaw: Callable[[Any], Any] = descriptor.value_type.thaw
@@ -72,7 +70,7 @@ class StateStore:
         self._open_tables(context)
         tag = self._descriptor.changelog_tag
         if self._descriptor.changelog and context.wants(tag.tag_id):
-            self._changes = Changes(
+            self._changes = WriteBackLog(
                 self._name,
                 tag,
                 context,

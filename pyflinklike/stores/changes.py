@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyflinklike.functions import OutputTag
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.state.table import GROUP_KEY, MISSING, Table
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.records import ChangelogRecord
-from pyflinklike.table import GROUP_KEY, MISSING, Table
 
-__all__ = ["MAX_DIRTY", "Changes"]
+__all__ = ["MAX_DIRTY", "WriteBackLog"]
 
 MAX_DIRTY = 65_536
 """Entries whose change may wait for a flush."""
 
 
-class Changes:
+class WriteBackLog:
     """What a store has still to log.
 
     Args:

@@ -3,7 +3,7 @@
 
 A store puts its entries under composite keys such as (key, window start), so
 that a range of bytes is a range of keys and times.  Keys are written by
-`pyflinklike.keycodec`: within one type the unsigned order of the bytes is
+`pyflinklike.types.key_codec`: within one type the unsigned order of the bytes is
 Python's order, negative numbers included, and no key is another one plus a
 byte below FF.  Times and other numbers take 9 bytes, a tag and 64 bits, so that
 those behind a key can be read from its end.  No part begins with FF; hence all that
@@ -16,7 +16,6 @@ import struct
 from typing import Any
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.keycodec import decode_first, encode_key
 from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
 from pyflinklike.types.basic import (
     BigIntTypeInfo,
@@ -25,6 +24,7 @@ from pyflinklike.types.basic import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
+from pyflinklike.types.key_codec import decode_first, encode_key
 from pyflinklike.types.nested import ByteArrayTypeInfo
 from pyflinklike.types.times import DateTypeInfo, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
 

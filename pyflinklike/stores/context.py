@@ -9,8 +9,8 @@ from typing import Any, cast
 import attrs
 
 from pyflinklike.clock import Clock
+from pyflinklike.state.table import KeyedStateBackend, OrderedTable, Table, TableSpec
 from pyflinklike.stores.cursor import OpenCursors
-from pyflinklike.table import KeyedStateBackend, OrderedTable, Table, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["StoreContext"]

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pyflinklike.functions import OutputTag
-from pyflinklike.stores.base import StateStore
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.stores.checks import (
     checked_bool,
     checked_config,
@@ -28,14 +28,7 @@ from pyflinklike.stores.checks import (
     checked_window_size,
     milliseconds,
 )
-from pyflinklike.stores.keyvalue import KeyValueStore
-from pyflinklike.stores.lru import LruKeyValueStore
-from pyflinklike.stores.session import SessionStore
 from pyflinklike.stores.tag import ChangelogTag
-from pyflinklike.stores.timestamped import TimestampedStore
-from pyflinklike.stores.versioned import VersionedStore
-from pyflinklike.stores.window import WindowStore
-from pyflinklike.table import Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
@@ -78,8 +71,6 @@ class StoreDescriptor:
         DeclarationTypeError, DeclarationValueError: An argument does not do.
     """
 
-    store_class: ClassVar[type[StateStore]]
-
     name: str = attrs.field(validator=checked_name)
     key_type: TypeInformation = attrs.field(validator=checked_type)
     value_type: TypeInformation = attrs.field(validator=checked_type)
@@ -113,13 +104,13 @@ class StoreDescriptor:
             self._kind(),
             value_type=self.value_type,
             user_key_type=Types.PRIMITIVE_ARRAY(Types.BYTE()),
-            stamped=self._is_stamped,
+            paired=self._is_paired,
             ordered=True,
             per_group=self.scope == "partition",
             nullable=self._is_nullable,
         )
 
-    _is_stamped: ClassVar[bool] = False
+    _is_paired: ClassVar[bool] = False
     _is_nullable: ClassVar[bool] = False
     noun: ClassVar[str]
 
@@ -138,7 +129,6 @@ class StoreDescriptor:
 class KeyValueStoreDescriptor(StoreDescriptor):
     """Declares a `KeyValueStore`."""
 
-    store_class = KeyValueStore
     noun = "key-value"
 
 
@@ -146,9 +136,8 @@ class KeyValueStoreDescriptor(StoreDescriptor):
 class TimestampedStoreDescriptor(StoreDescriptor):
     """Declares a `TimestampedStore`."""
 
-    store_class = TimestampedStore
     noun = "timestamped"
-    _is_stamped = True
+    _is_paired = True
 
 
 @attrs.frozen
@@ -159,9 +148,8 @@ class LruStoreDescriptor(StoreDescriptor):
         max_entries: How many entries it keeps, under each key or in the key group.
     """
 
-    store_class = LruKeyValueStore
     noun = "lru"
-    _is_stamped = True
+    _is_paired = True
 
     max_entries: int = _option(validator=checked_max_entries)
 
@@ -212,7 +200,6 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor):
             or "watermark"; that of the scope where not given.
     """
 
-    store_class = WindowStore
     noun = "window"
 
     retain_duplicates: bool = _option(default=False, validator=checked_bool)
@@ -238,7 +225,6 @@ class SessionStoreDescriptor(ExpiringStoreDescriptor):
         stream_time: Likewise.
     """
 
-    store_class = SessionStore
     noun = "session"
 
     def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
@@ -255,7 +241,6 @@ class VersionedStoreDescriptor(StoreDescriptor):
         stream_time: As of a `WindowStoreDescriptor`.
     """
 
-    store_class = VersionedStore
     noun = "versioned"
     _is_nullable = True
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from typing import Any, TypeVar
 
+from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import KeyValue
-from pyflinklike.table import MISSING, Entry
 
 __all__ = ["KeyValueStore"]
 

@@ -11,16 +11,14 @@ it would have, where Kafka's has lost the order of its reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
 from pyflinklike.stores.codec import encode_int, read_int
 from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.descriptors import LruStoreDescriptor
 from pyflinklike.stores.keyvalue import KeyValueStore
-from pyflinklike.table import MISSING, Entry, OrderedTable, Shape, Table
 from pyflinklike.types import Types
-
-if TYPE_CHECKING:
-    from pyflinklike.stores.descriptors import LruStoreDescriptor
 
 __all__ = ["LruKeyValueStore"]
 
@@ -49,7 +47,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
 
     def _open_tables(self, context: StoreContext) -> None:
         by_use = self._spec_of(
-            "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), stamped=False, kind="use of lru"
+            "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )
         self._uses = context.ordered_table(by_use)
         counts = self._spec_of(
@@ -58,7 +56,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
             ordered=False,
             user_key_type=None,
             value_type=Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()]),
-            stamped=False,
+            paired=False,
             kind="count of lru",
         )
         self._counts = context.table(counts)

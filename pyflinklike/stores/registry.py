@@ -8,6 +8,7 @@ from pyflinklike.shown import shown
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.kinds import store_of
 
 __all__ = ["StoreRegistry"]
 
@@ -54,7 +55,7 @@ class StoreRegistry:
                 )
                 raise DeclarationValueError(msg)
             return store
-        store = descriptor.store_class(descriptor)
+        store = store_of(descriptor)(descriptor)
         store.init(self._context)
         self._stores[descriptor.name] = descriptor, store
         return store

@@ -19,17 +19,15 @@ per key group; where it has changed, the entries are moved to their new segments
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyflinklike.state.table import MISSING, Entry, Shape, Table
 from pyflinklike.stores.base import LOG, StateStore
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.stores.stream_time import StreamTime
-from pyflinklike.table import MISSING, Entry, Shape, Table
 from pyflinklike.types import Types
-
-if TYPE_CHECKING:
-    from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 
 __all__ = ["Found", "SegmentedStore"]
 

@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.shown import shown
+from pyflinklike.state.table import MISSING
 from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
 from pyflinklike.stores.times import TimeLike, to_instant
-from pyflinklike.table import MISSING
 
 __all__ = ["SessionStore"]
 

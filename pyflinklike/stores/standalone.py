@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pyflinklike.backends.heap import HashMapStateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock, DurationLike, to_milliseconds
+from pyflinklike.state.table import Scope
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor, WindowStoreDescriptor
+from pyflinklike.stores.kinds import store_of
 from pyflinklike.stores.window import WindowStore
-from pyflinklike.table import Scope
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["InMemoryWindowStore", "open_in_memory"]
@@ -31,7 +32,7 @@ def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> A
         clock: Assign to its `timestamp` for the time of the current element, and to its
             `watermark`; a clock that stands still where not given.
     """
-    store = descriptor.store_class(descriptor)
+    store = store_of(descriptor)(descriptor)
     store.init(_context(clock or Clock()))
     return store
 

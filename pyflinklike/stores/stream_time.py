@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.state.table import MISSING, Shape, TableSpec
 from pyflinklike.stores.context import StoreContext
-from pyflinklike.table import MISSING, Shape, TableSpec
 from pyflinklike.types import Types
 
 __all__ = ["StreamTime"]
@@ -45,7 +45,7 @@ class StreamTime:
                 kind=f"stream time by {mode}",
                 value_type=Types.LONG(),
                 user_key_type=None,
-                stamped=False,
+                paired=False,
                 ordered=False,
                 per_group=mode != "key",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.functions import OutputTag
+from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.types import TypeInformation
 
 __all__ = ["ChangelogTag"]

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.keyvalue import KeyValueStore
 from pyflinklike.stores.records import ValueAndTimestamp
 from pyflinklike.stores.times import TimeLike, to_instant
-from pyflinklike.table import MISSING, Entry
 
 __all__ = ["TimestampedStore"]
 

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pyflinklike.shown import shown
+from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.base import LOG, StateStore
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import VersionedStoreDescriptor
 from pyflinklike.stores.records import NOT_PUT, VersionedRecord
 from pyflinklike.stores.stream_time import StreamTime
 from pyflinklike.stores.times import TimeLike, to_instant
-from pyflinklike.table import MISSING, Entry
-
-if TYPE_CHECKING:
-    from pyflinklike.stores.descriptors import VersionedStoreDescriptor
 
 __all__ = ["VersionedStore"]
 

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.state.table import MISSING
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import WindowStoreDescriptor
 from pyflinklike.stores.records import WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
 from pyflinklike.stores.times import TimeLike, saturated, to_instant
-from pyflinklike.table import MISSING
-
-if TYPE_CHECKING:
-    from pyflinklike.stores.descriptors import WindowStoreDescriptor
 
 __all__ = ["WindowStore"]
 

@@ -21,11 +21,11 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.changelog import read_segment
+from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.entries import encode_entries
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -33,16 +33,17 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions import KeyedProcessFunction, OutputTag
-from pyflinklike.key_group import KeyGroup
-from pyflinklike.operator import KeyedProcessOperator
-from pyflinklike.pickle_switch import pickle_allowed
-from pyflinklike.regrouping import with_keys_of
-from pyflinklike.runtime_context import TaskInfo
+from pyflinklike.log.entries import encode_entries
+from pyflinklike.log.regrouping import with_keys_of
+from pyflinklike.log.segments import read_segment
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.table import GROUP_KEY, LocalStateBackend, TableChanges
+from pyflinklike.state.table import GROUP_KEY, LocalStateBackend, TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
+from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedProcessHarness"]
 
@@ -110,7 +111,7 @@ class KeyedProcessHarness:
             allow_pickle=pickle_allowed(allow_pickle),
         )
         self._freeze_key = key_type.freeze_key
-        self._group = KeyGroup(0)
+        self._group = WorkingState(0)
         if restore is not None:
             snapshot = with_keys_of(read_segment(restore, "snapshot"), key_type, "snapshot")
             self._group.read(snapshot, "snapshot")

@@ -20,8 +20,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pyflinklike.row import Row
-from pyflinklike.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import (
     BasicArrayTypeInfo,
     Instant,
@@ -32,6 +31,7 @@ from pyflinklike.types import (
     TypeInformation,
     Types,
 )
+from pyflinklike.types.row import Row
 
 __all__ = ["keyed_records", "keys", "timestamps", "ttl_configs", "type_infos", "values_of"]
 

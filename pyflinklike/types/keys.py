@@ -15,10 +15,10 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.keycodec import MAX_INT, decode_key, encode_key
 from pyflinklike.types.base import TypeInformation
+from pyflinklike.types.key_codec import MAX_INT, decode_key, encode_key
 
-__all__ = ["AnyKeyTypeInfo", "EncodedKey"]
+__all__ = ["ANY_KEY", "AnyKeyTypeInfo", "EncodedKey"]
 
 _PLAIN = frozenset((str, int, bytes))
 
@@ -32,7 +32,7 @@ class EncodedKey:
 
 @attrs.frozen(repr=False)
 class AnyKeyTypeInfo(TypeInformation):
-    """Keys of any type `pyflinklike.keycodec` takes."""
+    """Keys of any type `pyflinklike.types.key_codec` takes."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
@@ -76,3 +76,6 @@ class AnyKeyTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return "AnyKeyTypeInfo"
+
+
+ANY_KEY = AnyKeyTypeInfo().signature

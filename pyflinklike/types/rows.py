@@ -15,10 +15,10 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.row import Row, row_class
 from pyflinklike.shown import shown
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
+from pyflinklike.types.row import Row, row_class
 
 _new_tuple = tuple.__new__
 _FreezeFields = Callable[[Sequence[Any]], tuple[Any, ...]]

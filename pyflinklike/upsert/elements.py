@@ -22,9 +22,9 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.row import Row
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.upsert.order_keys import checked_order
+from pyflinklike.types.order_keys import checked_order
+from pyflinklike.types.row import Row
 
 __all__ = ["ElementReader", "Upsert", "error_of", "text_of"]
 

@@ -29,8 +29,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import DurationLike
-from pyflinklike.descriptors import ValueStateDescriptor
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -39,15 +41,14 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.functions import KeyedProcessFunction, OutputTag, RuntimeContext
-from pyflinklike.row import Row, row_class
 from pyflinklike.shown import shown
-from pyflinklike.ttl_config import StateTtlConfig
-from pyflinklike.types import RowTypeInfo, TypeInformation, Types
-from pyflinklike.upsert import ops
-from pyflinklike.upsert.codec import decode_value, encode_value
+from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row_kind
+from pyflinklike.types.order_keys import is_newer
+from pyflinklike.types.row import Row, row_class
 from pyflinklike.upsert.elements import ElementReader, Upsert, text_of
-from pyflinklike.upsert.order_keys import is_newer
+from pyflinklike.upsert.index.codec import decode_value, encode_value
 
 __all__ = ["ON_ERROR", "UpsertFunction"]
 
@@ -81,7 +82,7 @@ class UpsertFunction(KeyedProcessFunction):
         value: The name of the field with the value, or a function of the element.  None
             deletes.  A function may raise or return an `UpsertError`.  See
             `pyflinklike.upsert.elements` for what else a field's element may say.
-        order_key: The same of the order key (`pyflinklike.upsert.order_keys`); by default
+        order_key: The same of the order key (`pyflinklike.types.order_keys`); by default
             arrival counts.
         value_type: Of the values.
         tombstone_ttl: How long after a deletion (processing time) an older value is still known
@@ -237,10 +238,10 @@ class UpsertFunction(KeyedProcessFunction):
             if record is None and self._reader.is_ordered:
                 self._tombstone.clear()
         if record is not None:
-            op = ops.DELETE if upsert.value is None else ops.UPDATE_BEFORE
+            op = row_kind.DELETE if upsert.value is None else row_kind.UPDATE_BEFORE
             yield self._row(key, op, record.value, -1, record.error)
         if upsert.value is not None:
-            op = ops.INSERT if record is None else ops.UPDATE_AFTER
+            op = row_kind.INSERT if record is None else row_kind.UPDATE_AFTER
             yield self._row(key, op, value, 1, error)
 
     def _row(self, key: Any, op: str, value: Any, diff: int, error: str | None) -> Row:

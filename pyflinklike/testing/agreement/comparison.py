@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.table import NO_KEY
+from pyflinklike.state.table import NO_KEY
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.testing.agreement.model import Model
 from pyflinklike.testing.agreement.replica import FiveStates, Mode, Replica
-from pyflinklike.ttl_config import StateTtlConfig
 
 __all__ = ["Comparison", "whiles"]
 

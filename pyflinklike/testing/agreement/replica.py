@@ -7,9 +7,16 @@ import uuid
 from enum import Enum
 from typing import Any
 
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.changelog import read_segment
-from pyflinklike.descriptors import (
+from pyflinklike.functions import AggregateFunction
+from pyflinklike.log.segments import read_segment
+from pyflinklike.log.storage import Head
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -17,14 +24,9 @@ from pyflinklike.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
-from pyflinklike.group_store import Head
-from pyflinklike.key_group import KeyGroup
-from pyflinklike.operator import KeyedProcessOperator
-from pyflinklike.runtime_context import TaskInfo
-from pyflinklike.table import LocalStateBackend
-from pyflinklike.testing.group_store import InMemoryGroupStore
-from pyflinklike.ttl_config import StateTtlConfig
+from pyflinklike.state.table import LocalStateBackend
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
 __all__ = ["FiveStates", "Mode", "Replica"]
@@ -112,8 +114,8 @@ class Replica:
         self._workers = [self._new_worker()]
         self._at = 0
         self.mode = mode
-        self.store = InMemoryGroupStore()
-        self.committed = InMemoryGroupStore()
+        self.store = InMemoryLogStorage()
+        self.committed = InMemoryLogStorage()
         self.load()
 
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
@@ -151,13 +153,13 @@ class Replica:
 
     def lose(self) -> None:
         """Go on without any working state."""
-        self.operator.load_group(self.store, self.store.head, KeyGroup(_GROUP))
+        self.operator.load_group(self.store, self.store.head, WorkingState(_GROUP))
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
         self.store = self._written()
 
-    def _written(self) -> InMemoryGroupStore:
+    def _written(self) -> InMemoryLogStorage:
         trial = self.store.copy()
         operator = self.operator
         wake_at = operator.earliest_timer(operator.event_timers)
@@ -208,7 +210,7 @@ class Replica:
         """Begin anew from a snapshot, in a store of its own."""
         nonce = read_segment(snapshot, "snapshot").nonce
         head = Head(nonce, 1, 0, len(snapshot), 1, len(snapshot), 1, _MAX_PARALLELISM)
-        self.store = InMemoryGroupStore(head, {0: snapshot})
+        self.store = InMemoryLogStorage(head, {0: snapshot})
         self.committed = self.store.copy()
         self.lose()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyflinklike.backends.heap import HashMapStateBackend
-from pyflinklike.table import Scope, Shape, Table, TableSpec
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.state.table import Scope, Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SOME_USER_KEY,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pyflinklike.table import TableSpec
+from pyflinklike.state.table import TableSpec
 from pyflinklike.testing.conformance.instances import ConformanceTests, Instance, of_each_shape
 
 __all__ = ["CleanupConformance"]

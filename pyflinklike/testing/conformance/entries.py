@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyflinklike.row import Row
-from pyflinklike.table import MISSING, Shape, TableSpec
+from pyflinklike.state.table import MISSING, Shape, TableSpec
 from pyflinklike.testing.conformance.instances import (
     SOME_USER_KEY,
     ConformanceTests,
@@ -16,6 +15,7 @@ from pyflinklike.testing.conformance.instances import (
     of_each_shape,
 )
 from pyflinklike.types import Instant, TypeInformation, Types
+from pyflinklike.types.row import Row
 
 __all__ = ["EntriesConformance"]
 
@@ -47,7 +47,7 @@ _of_each_value = pytest.mark.parametrize(
 
 
 class EntriesConformance(ConformanceTests):
-    """Rules 1 and 2 of `pyflinklike.table`."""
+    """Rules 1 and 2 of `pyflinklike.state.table`."""
 
     # Rule 1: absence is MISSING, None is data
 
@@ -139,7 +139,7 @@ class EntriesConformance(ConformanceTests):
     ) -> None:
         """A stamp and a value make an entry like any other."""
         entry = (-(2**63), type_info.freeze(value))
-        spec = TableSpec(f"l {type_info!r}", Shape.LIST, "list", type_info, stamped=True)
+        spec = TableSpec(f"l {type_info!r}", Shape.LIST, "list", type_info, paired=True)
         table = one.backend.table(spec)
         table.append(entry)
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pyflinklike.table import Shape, TableSpec
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.testing.conformance.instances import ConformanceTests, Instance, of_each_shape
 
 __all__ = ["IterationConformance"]
 
 
 class IterationConformance(ConformanceTests):
-    """Rules 3 and 5 of `pyflinklike.table`."""
+    """Rules 3 and 5 of `pyflinklike.state.table`."""
 
     # Rule 3: changes while reading
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from pyflinklike.errors import StateAccessError
-from pyflinklike.table import MISSING, NO_KEY, Shape, Table, TableSpec
+from pyflinklike.state.table import MISSING, NO_KEY, Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SINGLE,
@@ -44,7 +44,7 @@ _VERBS_OF = [
 
 
 class KeysConformance(ConformanceTests):
-    """Rule 4 of `pyflinklike.table`, and what is kept apart."""
+    """Rule 4 of `pyflinklike.state.table`, and what is kept apart."""
 
     # Rule 4: no current key
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import copy
 import pickle
 
-from pyflinklike.key_group import KeyGroup
-from pyflinklike.table import Scope
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.table import Scope
 from pyflinklike.testing.conformance.instances import MAP, ConformanceTests, Instance
 
 __all__ = ["LifecycleConformance"]
@@ -42,7 +42,7 @@ class LifecycleConformance(ConformanceTests):
 
     def test_what_is_taken_warm_is_kept_no_more(self, one: Instance) -> None:
         """A group whose batch fails after it was taken must be gone."""
-        one.backend.keep_warm(KeyGroup(3, nonce=bytes(16)))
+        one.backend.keep_warm(WorkingState(3, nonce=bytes(16)))
         taken = one.backend.take_warm(3)
 
         assert taken is None or taken.nonce == bytes(16)
@@ -55,7 +55,7 @@ class LifecycleConformance(ConformanceTests):
         one.enter(3)
         one.fill(MAP, "k")
         one.backend.drain()
-        one.backend.keep_warm(KeyGroup(3, nonce=b"f" * 16, tables=one.groups[3]))
+        one.backend.keep_warm(WorkingState(3, nonce=b"f" * 16, tables=one.groups[3]))
         one.backend.release()
 
         one.backend.owner = "later"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule 6 of `pyflinklike.table`: ranges of an ordered table; and tables of a key group."""
+"""Rule 6 of `pyflinklike.state.table`: ranges of an ordered table; and tables of a key group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pyflinklike.errors import StateAccessError
-from pyflinklike.table import GROUP_KEY, MISSING, NO_KEY, OrderedTable, Shape, TableSpec
+from pyflinklike.state.table import GROUP_KEY, MISSING, NO_KEY, OrderedTable, Shape, TableSpec
 from pyflinklike.testing.conformance.instances import ConformanceTests, Instance, through_bytes
 from pyflinklike.types import Types
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`OutputTag`: the name and type of a side output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["OutputTag"]
+
+
+def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> TypeInformation:
+    """The type of a side output, as PyFlink makes it of what is given."""
+    if type_info is None:
+        return Types.PICKLED_BYTE_ARRAY()
+    if isinstance(type_info, list):
+        return Types.ROW(type_info)
+    given: Any = type_info
+    if not isinstance(given, TypeInformation):
+        msg = (
+            f"OutputTag type_info must be None, list or TypeInformation, "
+            f"got {shown(given)}; give for example Types.STRING()"
+        )
+        raise DeclarationTypeError(msg)
+    return given
+
+
+@attrs.frozen
+class OutputTag:
+    """The name and type of a side output, as `pyflink.datastream.OutputTag`.
+
+    Two tags of one id are the same tag, whatever their types, as in PyFlink, which
+    looks outputs up by id.
+
+    Args:
+        tag_id: The name, not empty.
+        type_info: The type of what is yielded to it; a list is a row of these types,
+            None is pickled objects.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: The name is empty or None.
+    """
+
+    tag_id: str = attrs.field()
+    type_info: TypeInformation = attrs.field(default=None, converter=_to_type_info, eq=False)
+
+    @tag_id.validator
+    def _check_tag_id(self, _: attrs.Attribute[str], tag_id: Any) -> None:
+        if tag_id is None or tag_id == "":
+            msg = (
+                f"OutputTag tag_id cannot be None or empty string, got {tag_id!r}; "
+                f"give for example OutputTag('late')"
+            )
+            raise DeclarationValueError(msg)
+        if not isinstance(tag_id, str):
+            msg = (
+                f"OutputTag tag_id must be a str, got {tag_id!r}; "
+                f"give for example OutputTag('late')"
+            )
+            raise DeclarationTypeError(msg)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`KeyedProcessFunction`: a function of one element at a time, with state and timers per key.
+
+One instance serves many keys: what belongs to a key goes into state, obtained once in `open()`;
+an attribute of the function belongs to no key, is not durable, and is not shared between workers.
+
+Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
+to that side output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.clock import TimeDomain
+from pyflinklike.functions import Function
+
+__all__ = ["KeyedProcessFunction"]
+
+
+class KeyedProcessFunction(Function, ABC):
+    """A function of one element at a time, with state and timers per key.
+
+    As `pyflink.datastream.KeyedProcessFunction`.  Both methods give their outputs
+    as an iterable, commonly by being generators, or return None for none.
+    """
+
+    class Context(ABC):
+        """What `process_element` may ask; valid during that call only."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """The key of the element, or of the timer."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """The clock, and the timers of the current key."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """The time of the element or timer in ms; None if the element has none."""
+
+    class OnTimerContext(Context):
+        """What `on_timer` may ask; valid during that call only."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Which clock the timer followed."""
+
+    # Not abstract: a function without state needs none.
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called once before the first element; obtain the states here.
+
+        There is no current key yet: states can be obtained, not read.
+        """
+
+    @abstractmethod
+    def process_element(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Process one element.
+
+        Args:
+            value: The element.
+            ctx: The element's key and time, and the timers of that key.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side
+            output.
+        """
+
+    # The return type must admit the generators that override it.
+    def on_timer(
+        self,
+        timestamp: int,  # noqa: ARG002  for those who override it
+        ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
+    ) -> Iterable[Any] | None:
+        """Process a timer that is due; does nothing by default.
+
+        Args:
+            timestamp: The time the timer was registered for, in ms.
+            ctx: The timer's key and domain, and the timers of that key.
+
+        Returns:
+            The outputs, as of `process_element`.
+        """
+        return None

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a heap table keeps of one key group.
+
+It is the working state of one table: it outlives the micro-batch in the worker's warm
+cache.  `SingleTable`, `ManyTable` and `HeapListTable` are the views that a function's states
+hold; pointing them at another key group is one assignment per table.
+
+Changes are remembered as the set of entries touched, not as a list of
+operations: an entry updated a thousand times in a batch is logged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from pyflinklike.state.table import Entry, TableSpec
+
+__all__ = ["HeapTableData", "any_dead", "found"]
+
+
+@attrs.define
+class HeapTableData:
+    """Entries of one table in one key group, and what changed since the last commit.
+
+    Args:
+        spec: What the table was declared as when the entries were put.
+        entries: Key to entry (`SINGLE`), to user key to entry (`MAP`), or to a list.
+        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user
+            keys and what is stored of each now, `MISSING` if nothing (`MAP`), or key to
+            the positions put or deleted (`LIST`, as a dict without values).
+        reborn: Key to the user keys that were deleted and then put again, each with
+            `MISSING`.  What is logged keeps the order in which it was written, and these
+            are logged as a deletion and a put, so that a rebuilt map
+            iterates as the warm one.
+        cleared: Keys cleared as a whole.
+        size: Number of entries of a table with user keys.
+        cursor: The keys to which the running sweep has still to come.
+        resting: Where it rests within a key, if it does: the key, and its user keys still to
+            be looked at (`MAP`) or the next position (`LIST`).
+        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
+        appended: Key to the position from which on all was put since the last commit (lists).
+        starts: Key to the position of the first entry in its list, 0 if it is not here.
+        gaps: Key to the number of gaps in its list, where there are any.
+        weight: What is in `entries` weighs at most, in bytes; None where nobody has looked.
+        measured: What it weighed when it was last looked at as a whole.
+    """
+
+    spec: TableSpec
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    reborn: dict[Any, dict[Any, Any]] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    size: int = 0
+    cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+    resting: tuple[Any, Any] | None = None
+    sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
+    appended: dict[Any, int] = attrs.field(factory=dict)
+    starts: dict[Any, int] = attrs.field(factory=dict)
+    gaps: dict[Any, int] = attrs.field(factory=dict)
+    weight: int | None = None
+    measured: int = 0
+
+
+def any_dead(is_dead: Callable[[Entry], bool], entries: Sequence[Entry]) -> bool:
+    """Whether any of these entries is dead; as a rule none of those that a sweep looks at is."""
+    any_of: Callable[[Sequence[Entry]], bool] | None = getattr(is_dead, "any_of", None)
+    if any_of is None:
+        return any(map(is_dead, entries))
+    return any_of(entries)
+
+
+def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The keys that are there, and the entries under them."""
+    try:
+        return keys, list(map(entries.__getitem__, keys))
+    except KeyError:
+        keys = [key for key in keys if key in entries]
+        return keys, [entries[key] for key in keys]

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of entries under user keys, per key: a dict of dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, compress, islice, repeat
+from typing import Any
+
+from pyflinklike.backends.heap.data import HeapTableData, any_dead, found
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+
+__all__ = ["ManyTable"]
+
+
+class ManyTable:
+    """Entries under user keys, per key."""
+
+    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+
+    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
+        self.spec = spec
+        self._scope = scope
+        self.point_at(HeapTableData(spec))
+
+    def point_at(self, data: HeapTableData) -> None:
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+
+    def get(self, user_key: Hashable) -> Entry:
+        mine = self._entries.get(self._scope.key)
+        return MISSING if mine is None else mine.get(user_key, MISSING)
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._scope.key
+        mine = self._entries.get(key)
+        if mine is None:
+            mine = self._entries[key] = {}
+        touched = self._dirty.get(key)
+        if touched is None:
+            touched = self._dirty[key] = {}
+        if user_key not in mine:
+            self._data.size += 1
+            if user_key in touched:
+                # Deleted before: it comes after the others now, and must so when rebuilt.
+                del touched[user_key]
+                self._data.reborn.setdefault(key, {})[user_key] = MISSING
+        mine[user_key] = touched[user_key] = entry
+
+    def delete(self, user_key: Hashable) -> None:
+        self._delete(self._scope.key, user_key)
+
+    def _delete(self, key: Any, user_key: Any) -> None:
+        mine = self._entries.get(key)
+        if mine is None or user_key not in mine:
+            return
+        del mine[user_key]
+        self._data.size -= 1
+        if not mine:
+            del self._entries[key]
+        touched = self._dirty.get(key)
+        if touched is None:
+            touched = self._dirty[key] = {}
+        touched[user_key] = MISSING
+
+    def append(self, entry: Entry) -> None:
+        raise NotImplementedError  # a list is a HeapListTable
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        mine = self._entries.get(self._scope.key)
+        return [] if mine is None else list(mine.items())
+
+    def elements(self) -> list[Entry]:
+        mine = self._entries.get(self._scope.key)
+        return [] if mine is None else list(mine.values())
+
+    def is_empty(self) -> bool:
+        return self._scope.key not in self._entries
+
+    def clear(self) -> None:
+        key = self._scope.key
+        mine = self._entries.get(key)
+        if mine is not None:
+            del self._entries[key]
+            self._data.size -= len(mine)
+            self._data.cleared[key] = None
+            self._dirty.pop(key, None)
+            self._data.reborn.pop(key, None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        mine = self._entries.get(self._scope.key, {})
+        return [mine.get(user_key, MISSING) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter(
+            [
+                (key, user_key, entry)
+                for key, mine in self._entries.items()
+                for user_key, entry in mine.items()
+            ]
+        )
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        data, left, deleted = self._data, count, 0
+        while left > 0:
+            resting, data.resting = data.resting, None
+            key, at = resting or (next(data.cursor, MISSING), None)
+            if key is MISSING:
+                data.cursor = iter(tuple(self._entries))
+                break
+            mine = self._entries.get(key)
+            if not mine:
+                continue
+            if at is None and len(mine) <= count:
+                left -= len(mine)
+                deleted += self._delete_dead(key, mine, is_dead)
+            else:
+                seen, dead, at = self._sweep_within(key, at, left, is_dead)
+                left -= seen
+                deleted += dead
+                data.resting = None if at is None else (key, at)
+        return deleted
+
+    def _sweep_within(
+        self, key: Any, at: Any, count: int, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int, Any]:
+        """Sweep some entries of a key that has many.
+
+        Args:
+            key: Whose.
+            at: Where to go on, None for the beginning.
+            count: How many entries to look at; those that are gone by now are free.
+            is_dead: Whether one shall be deleted.
+
+        Returns:
+            How many were looked at and deleted, and where to go on, None after the last.
+        """
+        mine = self._entries[key]
+        rest = iter(tuple(mine)) if at is None else at
+        seen = 0
+        dead: list[Any] = []
+        while seen < count:
+            user_keys = list(islice(rest, count - seen))
+            if not user_keys:
+                rest = None
+                break
+            user_keys, entries = found(mine, user_keys)
+            seen += len(entries)
+            if any_dead(is_dead, entries):
+                dead += compress(user_keys, map(is_dead, entries))
+        for user_key in dead:
+            self._delete(key, user_key)
+        return seen, len(dead), rest
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        return sum(
+            self._delete_dead(key, mine, is_dead) for key, mine in list(self._entries.items())
+        )
+
+    def _delete_dead(self, key: Any, mine: dict[Any, Any], is_dead: Callable[[Any], bool]) -> int:
+        dead = [user_key for user_key, entry in mine.items() if is_dead(entry)]
+        for user_key in dead:
+            self._delete(key, user_key)
+        return len(dead)
+
+    def count(self) -> int:
+        return self._data.size
+
+    def drain(self) -> TableChanges:
+        data = self._data
+        changes = TableChanges(self.spec, list(data.cleared), *_unfolded(data.reborn, data.dirty))
+        data.cleared.clear()
+        data.reborn.clear()
+        data.dirty.clear()
+        return changes
+
+    def contents(self) -> TableChanges:
+        return TableChanges(self.spec, [], *_unfolded(self._entries))
+
+    def apply(self, changes: TableChanges) -> None:
+        entries, size = self._entries, self._data.size
+        for key in changes.cleared:
+            size -= len(entries.pop(key, ()))
+        for key, user_key, entry in zip(changes.keys, changes.user_keys, changes.entries):
+            mine = entries.get(key)
+            if entry is MISSING:
+                if mine is not None and mine.pop(user_key, MISSING) is not MISSING:
+                    size -= 1
+                    if not mine:
+                        del entries[key]
+            else:
+                if mine is None:
+                    mine = entries[key] = {}
+                size += user_key not in mine
+                mine[user_key] = entry
+        self._data.size = size
+
+
+def _unfolded(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
+    """Keys, user keys and entries, side by side, of dicts of dicts."""
+    keys = chain(*nested)
+    mine = list(chain.from_iterable(map(dict.values, nested)))
+    return (
+        list(chain.from_iterable(map(repeat, keys, map(len, mine)))),
+        list(chain.from_iterable(mine)),
+        list(chain.from_iterable(map(dict.values, mine))),
+    )

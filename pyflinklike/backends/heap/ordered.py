@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordered table over dicts: user keys of bytes, and ranges of them.
+
+Beside a key's dict stands the sorted list of its user keys.  It is made at the
+first range under that key and kept up from then on; a key whose ranges nobody
+asks for, and a table that is not ordered, pay nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import Any
+
+from pyflinklike.backends.heap.data import HeapTableData
+from pyflinklike.backends.heap.list import HeapListTable
+from pyflinklike.backends.heap.many import ManyTable
+from pyflinklike.backends.heap.single import SingleTable
+from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+
+__all__ = ["HeapOrderedTable", "new_table"]
+
+
+class HeapOrderedTable(ManyTable):
+    """Entries under user keys of bytes, per key, in order where it is asked for."""
+
+    __slots__ = ("_sorted",)
+
+    def point_at(self, data: HeapTableData) -> None:
+        super().point_at(data)
+        self._sorted = data.sorted
+
+    def put(self, user_key: Any, entry: Entry) -> None:
+        order = self._sorted.get(self._scope.key)
+        if order is not None and self.get(user_key) is MISSING:
+            if order and order[-1] < user_key:
+                order.append(user_key)
+            else:
+                insort(order, user_key)
+        super().put(user_key, entry)
+
+    def _delete(self, key: Any, user_key: Any) -> None:
+        order = self._sorted.get(key)
+        if order is not None:
+            at = bisect_left(order, user_key)
+            if at < len(order) and order[at] == user_key:
+                del order[at]
+                if not order:
+                    del self._sorted[key]
+        super()._delete(key, user_key)
+
+    def clear(self) -> None:
+        super().clear()
+        self._sorted.pop(self._scope.key, None)
+
+    def apply(self, changes: TableChanges) -> None:
+        self._sorted.clear()
+        super().apply(changes)
+
+    def range(
+        self,
+        begin: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> list[tuple[bytes, Entry]]:
+        key = self._scope.key
+        mine = self._entries.get(key)
+        if mine is None:
+            return []
+        order = self._sorted.get(key)
+        if order is None:
+            order = self._sorted[key] = sorted(mine)
+        start = 0 if begin is None else bisect_left(order, begin)
+        stop = len(order) if end is None else bisect_left(order, end)
+        if limit is not None and backwards:
+            start = max(start, stop - limit)
+        elif limit is not None:
+            stop = min(stop, start + limit)
+        found = order[start:stop]
+        if backwards:
+            found.reverse()
+        return [(user_key, mine[user_key]) for user_key in found]
+
+
+def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
+    """The table for a spec."""
+    key = spec.key_in(scope)
+    if spec.ordered:
+        return HeapOrderedTable(spec, key)
+    return _TABLES[spec.shape](spec, key)
+
+
+_TABLES: dict[Shape, type[SingleTable] | type[ManyTable]] = {
+    Shape.SINGLE: SingleTable,
+    Shape.MAP: ManyTable,
+    Shape.LIST: HeapListTable,
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of one entry per key, over a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import compress, islice, repeat
+from typing import Any
+
+from pyflinklike.backends.heap.data import HeapTableData, any_dead, found
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+
+__all__ = ["SingleTable"]
+
+
+class SingleTable:
+    """One entry per key."""
+
+    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+
+    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
+        self.spec = spec
+        self._scope = scope
+        self.point_at(HeapTableData(spec))
+
+    def point_at(self, data: HeapTableData) -> None:
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+
+    def get(self, user_key: Hashable) -> Entry:
+        return self._entries.get(self._scope.key, MISSING)
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._scope.key
+        self._entries[key] = entry
+        self._dirty[key] = None
+
+    def delete(self, user_key: Hashable) -> None:
+        key = self._scope.key
+        if key in self._entries:  # an empty dict would pop without hashing NO_KEY
+            del self._entries[key]
+            self._dirty[key] = None
+
+    def append(self, entry: Entry) -> None:
+        self.put(None, entry)
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [(None, entry)]
+
+    def elements(self) -> list[Entry]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [entry]
+
+    def is_empty(self) -> bool:
+        return self._scope.key not in self._entries
+
+    def clear(self) -> None:
+        self.delete(None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        return [self.get(user_key) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter([(key, None, entry) for key, entry in self._entries.items()])
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        data, entries = self._data, self._entries
+        seen = 0
+        dead: list[Any] = []
+        while seen < count:
+            keys = list(islice(data.cursor, count - seen))
+            if not keys:
+                data.cursor = iter(tuple(entries))
+                break
+            keys, stored = found(entries, keys)
+            seen += len(stored)
+            if any_dead(is_dead, stored):
+                dead += compress(keys, map(is_dead, stored))
+        return self._delete(dead)
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        return self._delete([key for key, entry in self._entries.items() if is_dead(entry)])
+
+    def _delete(self, keys: list[Hashable]) -> int:
+        for key in keys:
+            del self._entries[key]
+            self._dirty[key] = None
+        return len(keys)
+
+    def count(self) -> int:
+        return len(self._entries)
+
+    def drain(self) -> TableChanges:
+        keys = list(self._dirty)
+        self._dirty.clear()
+        entries = list(map(self._entries.get, keys, repeat(MISSING)))
+        return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
+
+    def contents(self) -> TableChanges:
+        keys = list(self._entries)
+        return TableChanges(
+            self.spec, keys=keys, user_keys=[None] * len(keys), entries=list(self._entries.values())
+        )
+
+    def apply(self, changes: TableChanges) -> None:
+        for key in changes.cleared:
+            self._entries.pop(key, None)
+        if MISSING in changes.entries:
+            for key, entry in zip(changes.keys, changes.entries):
+                if entry is MISSING:
+                    self._entries.pop(key, None)
+                else:
+                    self._entries[key] = entry
+        else:
+            self._entries.update(zip(changes.keys, changes.entries))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The warm cache: working state that a worker process keeps between batches.
+
+It is an optimisation and nothing else: what is in it may be stale, and
+`KeyGroupLog.load` decides by its nonce whether it may be used.  A group is
+taken out while it is worked on, so that one whose batch failed half-way is
+simply gone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from pyflinklike.backends.heap.weight import measured, slack, weight_of
+from pyflinklike.log.working_state import WorkingState
+
+__all__ = ["WARM_GROUPS", "WarmGroups"]
+
+_WORTH_MEASURING = 8
+
+
+class WarmGroups:
+    """Key groups by (operator, index), the least recently used dropped first."""
+
+    def __init__(self) -> None:
+        self._groups: OrderedDict[Hashable, tuple[WorkingState, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def take(self, owner: Hashable) -> WorkingState | None:
+        """Remove and return a group, if it is here."""
+        with self._lock:
+            return self._remove(owner)
+
+    def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
+        """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing.
+
+        A group that does not fit by itself is dropped at once, and no other for it.
+        """
+        size = weight_of(group) if limit else 0
+        if size > limit:
+            size = measured(group)
+        with self._lock:
+            self._remove(owner)
+            if not limit or size > limit:
+                return
+            self._groups[owner] = (group, size)
+            self._bytes += size
+            if self._bytes > limit:
+                self._measure(limit)
+            while self._bytes > limit:
+                self._remove(next(iter(self._groups)))
+
+    def _remove(self, owner: Hashable) -> WorkingState | None:
+        group, size = self._groups.pop(owner, (None, 0))
+        self._bytes -= size
+        return group
+
+    def _measure(self, limit: int) -> None:
+        """See whether groups weigh less than they were charged; to rebuild one takes longer."""
+        for owner, (group, size) in self._groups.items():
+            if self._bytes <= limit:
+                return
+            if _WORTH_MEASURING * slack(group) > size:
+                now = measured(group)
+                self._groups[owner] = (group, now)
+                self._bytes += now - size
+
+    def clear(self) -> None:
+        """Drop everything, as the loss of the worker would."""
+        with self._lock:
+            self._groups.clear()
+            self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def total_bytes(self) -> int:
+        """What all groups weigh at most, in bytes."""
+        return self._bytes
+
+
+WARM_GROUPS = WarmGroups()
+"""Of this process."""

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen keys and user keys as bytes in RocksDB, in order and back.
+
+`pyflinklike.types.key_codec` does the work.  What tables are keyed by is more than it
+takes, since types freeze keys to forms of their own; each form has a tag that
+keycodec does not use:
+
+| tag  | form          | after it                                        |
+|------|---------------|-------------------------------------------------|
+| 03   | None          |                                                 |
+| 05   | tuple         | the elements, then 00                           |
+| 06   | `Row`         | its names as a tuple, then as a tuple           |
+| 07   | `Pickled`     | the bytes, 00 written as 00 FF, then 00         |
+| 08   | `EncodedKey`  | likewise                                        |
+| 09   | `Instant`     | seconds and nanos                               |
+| 0A   | int           | its text as a str, where keycodec finds it long |
+
+No encoding is another one plus a byte below FF.  Hence all that follows a key's
+bytes and begins below FF lies in the range from them to them plus FF, and
+nothing else does.
+"""
+
+from __future__ import annotations
+
+from math import nan
+from typing import Any
+
+from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.shown import shown
+from pyflinklike.types import Instant
+from pyflinklike.types.key_codec import decode_first, encode_key
+from pyflinklike.types.keys import EncodedKey
+from pyflinklike.types.pickled import Pickled
+from pyflinklike.types.row import Row, row_class
+
+__all__ = ["decode", "encode"]
+
+_BYTES, _STR, _NONE, _TUPLE, _ROW, _PICKLED, _ENCODED, _INSTANT, _LONG_INT = (
+    *(1, 2, 3),
+    *range(5, 11),
+)
+_LONGEST_INT = 1 << 2000
+
+
+def encode(value: Any) -> bytes:
+    """The bytes of a frozen key; equal keys have equal bytes.
+
+    Raises:
+        StateValueError: No type freezes keys to this.
+    """
+    kind = type(value)
+    if kind is str:
+        try:
+            text: bytes = value.encode()
+        except UnicodeEncodeError:
+            text = value.encode("utf-8", "surrogatepass")
+        if b"\x00" not in text:
+            return b"\x02" + text + b"\x00"
+        return _terminated(_STR, text)
+    if kind is int and -_LONGEST_INT < value < _LONGEST_INT:
+        return encode_key(value)
+    if value is None:
+        return bytes((_NONE,))
+    if kind is tuple:
+        return b"\x05" + b"".join(map(encode, value)) + b"\x00"
+    if isinstance(value, Row):
+        names = encode(tuple(value._fields))
+        return bytes((_ROW,)) + names + encode(tuple(value))
+    if kind is Pickled:
+        return _terminated(_PICKLED, bytes(value))
+    if kind is EncodedKey:
+        return _terminated(_ENCODED, value.data)
+    if kind is Instant:
+        return bytes((_INSTANT,)) + encode_key(value.seconds) + encode_key(value.nanos)
+    if kind is int:
+        return bytes((_LONG_INT,)) + encode(hex(value))
+    try:
+        return encode_key(value)
+    except StateValueError as error:
+        msg = (
+            "EmbeddedRocksDBStateBackend keeps keys of pyflinklike's own types, "
+            f"got {shown(value)} ({type(value).__name__}); use HashMapStateBackend"
+        )
+        raise StateValueError(msg) from error
+
+
+def decode(data: bytes, at: int) -> tuple[Any, int]:
+    """The frozen key whose bytes begin at `at`, and where they end.
+
+    Raises:
+        CorruptStateError: `encode` did not write this.
+    """
+    tag = data[at] if at < len(data) else -1
+    if tag == _STR:
+        text, at = _read_terminated(data, at + 1)
+        return text.decode("utf-8", "surrogatepass"), at
+    if tag == _TUPLE:
+        return _decode_tuple(data, at + 1)
+    if tag == _ROW:
+        names, at = decode(data, at + 1)
+        values, at = decode(data, at)
+        return row_class(names)._make(values), at
+    if tag == _NONE:
+        return None, at + 1
+    if tag in (_PICKLED, _ENCODED):
+        raw, at = _read_terminated(data, at + 1)
+        return (Pickled(raw) if tag == _PICKLED else EncodedKey(raw)), at
+    if tag == _INSTANT:
+        seconds, at = decode_first(data, at + 1)
+        nanos, at = decode_first(data, at)
+        return Instant(seconds, nanos), at
+    if tag == _LONG_INT:
+        text, at = decode(data, at + 1)
+        return int(text, 16), at
+    value, at = decode_first(data, at)
+    # A NaN is found in a dict only as the very object that types freeze it to.
+    return (value if value == value else nan), at
+
+
+def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+    elements: list[Any] = []
+    while data[at : at + 1] != b"\x00":
+        element, at = decode(data, at)
+        elements.append(element)
+    return tuple(elements), at + 1
+
+
+def _terminated(tag: int, data: bytes) -> bytes:
+    return bytes((tag,)) + data.replace(b"\x00", b"\x00\xff") + b"\x00"
+
+
+def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
+    end = at
+    while True:
+        end = data.find(b"\x00", end)
+        if end < 0:
+            msg = f"a stored key must end with 00, got {shown(data)}; delete the local directory"
+            raise CorruptStateError(msg)
+        if data[end + 1 : end + 2] != b"\xff":
+            return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1
+        end += 2

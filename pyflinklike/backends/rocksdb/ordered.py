@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordered table over RocksDB: ranges of what is on disk and of what lies over it.
+
+RocksDB seeks to the begin of a range by itself.  What the batch has read and
+written lies over it in a dict; its user keys are sorted at the first range under
+a key, and those that have come since are put in at the next one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from pyflinklike.backends.rocksdb.local_store import LocalStore
+from pyflinklike.backends.rocksdb.many import RocksManyTable
+from pyflinklike.backends.rocksdb.single import RocksSingleTable
+from pyflinklike.backends.rocksdb.table import Rebuild, load
+from pyflinklike.errors import LocalStateError
+from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableSpec
+
+__all__ = ["RocksOrderedTable", "new_table"]
+
+_first = itemgetter(0)
+
+
+class RocksOrderedTable(RocksManyTable):
+    """Entries under user keys of bytes, per key, in order."""
+
+    def range(
+        self,
+        begin: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> list[tuple[bytes, Entry]]:
+        try:
+            return self._range(begin, end, backwards=backwards, limit=limit)
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._range(begin, end, backwards=backwards, limit=limit)
+
+    def _range(
+        self, begin: bytes | None, end: bytes | None, *, backwards: bool, limit: int | None
+    ) -> list[tuple[bytes, Entry]]:
+        key = self._scope.key
+        over = self._over(key, begin, end, backwards=backwards)
+        found = over
+        if key in self._partial:
+            below = self._below(key, begin, end, backwards=backwards)
+            found = heapq.merge(over, below, key=_first, reverse=backwards)
+        return list(islice((item for item in found if item[1] is not MISSING), limit))
+
+    def _over(
+        self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
+    ) -> Iterator[tuple[bytes, Any]]:
+        """What the batch knows of the range."""
+        mine = self._mine(key)
+        order = self._order(key, mine)
+        start = 0 if begin is None else bisect_left(order, begin)
+        stop = len(order) if end is None else bisect_left(order, end)
+        found = order[start:stop]
+        if backwards:
+            found.reverse()
+        return ((user_key, mine[user_key]) for user_key in found)
+
+    def _order(self, key: Any, mine: dict[Any, Any]) -> list[bytes]:
+        of, order = self._data.sorted.get(key, (None, []))
+        if of is not mine:  # it was read as a whole since
+            order = sorted(mine)
+            self._data.sorted[key] = mine, order
+        # A dict of the overlay only grows, at its end.
+        for user_key in islice(reversed(mine), len(mine) - len(order)):
+            insort(order, user_key)
+        return order
+
+    def _below(
+        self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
+    ) -> Iterator[tuple[bytes, Entry]]:
+        """What is on disk of the range and nowhere else."""
+        at = self._at(key)
+        mine = self._entries[key]
+        first = at + (b"\x00" if begin is None else self._encode(begin))
+        stop = at + (b"\xff" if end is None else self._encode(end))
+        if first >= stop:
+            return
+        read = self._opened().items_backwards if backwards else self._opened().items
+        for raw, row in read(first, stop):
+            user_key = self._user_key(raw, len(at))
+            if user_key not in mine:
+                yield user_key, load(row)
+
+
+def new_table(
+    spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore], rebuild: Rebuild
+) -> RocksSingleTable | RocksManyTable:
+    """The table for a spec."""
+    key = spec.key_in(scope)
+    if spec.ordered:
+        return RocksOrderedTable(spec, key, opened, rebuild)
+    if spec.shape is Shape.SINGLE:
+        return RocksSingleTable(spec, key, opened, rebuild)
+    return RocksManyTable(spec, key, opened, rebuild)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables over RocksDB: what a batch reads and writes lies over what is on disk.
+
+`RocksTableData` is that overlay for one table in one key group.  Nothing is
+written to the disk before the group is kept: `unsaved` gives all that must go
+there.  `dirty` and `cleared` are what the next commit must log, and are gone
+after it.
+
+Where the disk cannot be read, `rebuild` is asked to put all of the group into memory:
+what its log says, under what the batch has read and written (`take_over`).  The verb
+that met the damage then goes on there, and nobody above it notices.
+
+Rows on disk have keys that begin with the table's prefix (which begins with the
+key group) and the key.  What follows, and what is in a row, is the shape's.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import attrs
+
+from pyflinklike.backends.rocksdb.keys import encode
+from pyflinklike.backends.rocksdb.local_store import LocalStore
+from pyflinklike.errors import LocalStateError
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+
+__all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
+
+Rebuild = Callable[[LocalStateError], None]
+"""Takes the current group into memory, or raises the error where there is nothing to do so from."""
+
+UNKNOWN: Any = object()
+"""The overlay does not say."""
+
+_ROW_OVERHEAD = 100
+_CHUNK = 1024
+
+
+def dump(stored: Any) -> bytes:
+    """What is in a row, as it lies on this worker's disk."""
+    return pickle.dumps(stored, 5)
+
+
+def load(row: bytes) -> Any:
+    """What `dump` was given; only from files that `local_store` found to be this user's own."""
+    return pickle.loads(row)  # noqa: S301
+
+
+@attrs.define
+class RocksTableData:
+    """What was read and written of one table in one key group since the group was kept.
+
+    Args:
+        is_based: Whether there may be entries on disk that are not in here.
+        size: Number of entries, on disk and in here.
+        cursor: The row on disk at which the running sweep goes on.
+        is_dense: Whether the batch before used most of what is on disk.
+        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where
+            there is none, whatever the disk says.
+        unsaved: What is logged and not on disk yet: keys, or key to user keys, without
+            values.  Kept only where it `is_based`: otherwise it is all there is.
+        dirty: What is not logged yet, likewise.
+        cleared: Keys cleared as a whole, not logged yet.
+        spread: Keys whose entries have a row each on disk (not `SINGLE`).
+        partial: Of these, the keys of which not all entries are in here.
+        ordered: Keys whose entries stand in order in here.
+        ends: The position that an element appended to a list gets.
+        rest: What the running sweep has still to look at in here.
+        sorted: Key to the user keys in here in order, with the dict they are of (ordered tables).
+    """
+
+    is_based: bool = False
+    size: int = 0
+    cursor: bytes = b""
+    is_dense: bool = False
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    unsaved: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    spread: set[Any] = attrs.field(factory=set)
+    partial: set[Any] = attrs.field(factory=set)
+    ordered: set[Any] = attrs.field(factory=set)
+    ends: dict[Any, int] = attrs.field(factory=dict)
+    rest: Iterator[Any] | None = None
+    sorted: dict[Any, tuple[dict[Any, Any], list[bytes]]] = attrs.field(factory=dict)
+
+
+class RocksTable:
+    """What both shapes share."""
+
+    most_ahead = 16 * 1024 * 1024
+    """Bytes of memory that rows read ahead may take."""
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        scope: CurrentKey,
+        opened: Callable[[], LocalStore],
+        rebuild: Rebuild,
+    ) -> None:
+        self.spec = spec
+        self._scope = scope
+        self._opened = opened
+        self._rebuild = rebuild
+        self.point_at(RocksTableData(), b"")
+
+    def point_at(self, data: RocksTableData, prefix: bytes) -> None:
+        """Turn to a key group, where the table's rows on disk begin with `prefix`."""
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+        self._prefix = prefix
+        self._row: Callable[[bytes], bytes | None] = self._opened().get if data.is_based else _none
+        if data.is_based and data.is_dense:
+            self._row = self._first_row
+
+    @property
+    def data(self) -> RocksTableData:
+        """What it points at."""
+        return self._data
+
+    def take_over(self, rebuilt: RocksTableData) -> None:
+        """Put all that the log says of the table under what is in memory; the disk is gone."""
+        data = self._data
+        self._put_under(rebuilt)
+        data.is_based = data.is_dense = False
+        data.cursor, data.rest = b"", None
+        data.unsaved.clear()
+        data.spread.clear()
+        data.partial.clear()
+        data.size = len(self._collect())
+        self._row = _none
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        """Take over the entries that are not known here."""
+        raise NotImplementedError
+
+    def _at(self, key: Any) -> bytes:
+        """Where the rows of a key begin on disk."""
+        return self._prefix + encode(key)
+
+    def _rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All on disk."""
+        if not self._data.is_based:
+            return iter(())
+        return self._opened().items(self._prefix, self._prefix + b"\xff")
+
+    def _first_row(self, raw: bytes) -> bytes | None:
+        """A row, once all are read as far as they fit: in order that takes a third of the time."""
+        rows: dict[bytes, bytes] = {}
+        read, room = self._rows(), self.most_ahead
+        while room > 0 and (chunk := dict(islice(read, _CHUNK))):
+            rows.update(chunk)
+            weights = map(len, (*chunk, *chunk.values()))
+            room -= sum(weights) + _ROW_OVERHEAD * len(chunk)
+        found, get = rows.get, self._opened().get
+        self._row = found if room > 0 else lambda raw: found(raw) or get(raw)
+        return self._row(raw)
+
+    def is_dense(self) -> bool:
+        """Whether this batch used most of what is on disk; the next one is likely to."""
+        return self._data.is_based and 2 * self._known() > self._data.size
+
+    def _known(self) -> int:
+        """How many entries the overlay holds, about."""
+        return len(self._entries)
+
+    def _lookup(self, key: Any, user_key: Any) -> Entry:
+        """The entry of a key that need not be the current one."""
+        raise NotImplementedError
+
+    def _remove(self, key: Any, user_key: Any) -> None:
+        """Delete an entry."""
+        raise NotImplementedError
+
+    def _collected(self) -> list[tuple[Any, Any, Entry]]:
+        """Key, user key and entry of all there are."""
+        data = self._data
+        try:
+            found = self._collect()
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._collect()
+        if data.is_based and len(found) != data.size:
+            msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
+            msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
+            self._rebuild(LocalStateError(msg))
+            found = self._collect()
+        return found
+
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+        """The same, as far as the disk tells."""
+        raise NotImplementedError
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter(self._collected())
+
+    def contents(self) -> TableChanges:
+        keys, user_keys, entries = zip(*self._collected()) if self._data.size else ((), (), ())
+        return TableChanges(
+            self.spec, keys=list(keys), user_keys=list(user_keys), entries=list(entries)
+        )
+
+    def count(self) -> int:
+        return self._data.size
+
+    # Sweeping: first what is on disk, then what is not there or not as it is there.
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        data = self._data
+        seen = deleted = 0
+        if data.rest is None:
+            if data.is_based:
+                try:
+                    seen, deleted, is_over = self._sweep_disk(count, is_dead)
+                except LocalStateError as error:
+                    self._rebuild(error)
+                    return 0  # the pass begins anew
+                if not is_over:
+                    return deleted
+            data.rest = iter(self._overlaid())
+        for key, user_key in islice(data.rest, max(count - seen, 0)):
+            seen += 1
+            deleted += self._bury(key, user_key, is_dead)
+        if seen < count:
+            data.rest, data.cursor = None, b""
+        return deleted
+
+    def _sweep_disk(self, count: int, is_dead: Callable[[Entry], bool]) -> tuple[int, int, bool]:
+        """How many entries were seen and deleted, and whether that were all rows."""
+        data, seen, deleted = self._data, 0, 0
+        begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
+        for raw, row in self._opened().items(begin, end):
+            if seen >= count:
+                data.cursor = raw
+                return seen, deleted, False
+            found, dead = self._sweep_row(raw, row, is_dead)
+            seen += found
+            deleted += dead
+        return seen, deleted, True
+
+    def _sweep_row(
+        self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int]:
+        """How many entries are in a row, and how many of them were deleted."""
+        raise NotImplementedError
+
+    def _bury(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
+        """Delete an entry if it is there and dead."""
+        entry = self._lookup(key, user_key)
+        if entry is MISSING or not is_dead(entry):
+            return False
+        self._remove(key, user_key)
+        return True
+
+    def _overlaid(self) -> list[tuple[Any, Any]]:
+        """Key and user key of what is in the overlay and not on disk, or not as it is there."""
+        raise NotImplementedError
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        dead = [(key, user_key) for key, user_key, entry in self._collected() if is_dead(entry)]
+        for key, user_key in dead:
+            self._remove(key, user_key)
+        return len(dead)
+
+    def _changed(self) -> Mapping[Any, Any]:
+        """Everything that is not on disk as it is in here."""
+        data = self._data
+        return data.unsaved | data.dirty if data.is_based else data.entries
+
+
+def _none(raw: bytes) -> None:
+    """What is on disk of a group that has no entries there."""

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`decode_debezium`: the records of a change stream as events that an upsert applies.
+
+What is done with each operation, as Debezium's `Envelope` defines them:
+
+    c u r   the row is now `after`
+    d       the row is gone, `after` is None
+    t       the table was emptied: as `truncate` says
+    m       a message in PostgreSQL's log: nothing to apply
+    (null)  a tombstone, which lets Kafka's compaction forget the key: a delete once more
+
+`pyflinklike.spark.decode_debezium` takes the records of a DataFrame through the same decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyflinklike.cdc.decoder import DebeziumDecoder
+from pyflinklike.cdc.event import CdcEvent
+from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
+
+__all__ = ["decode_debezium"]
+
+
+def decode_debezium(
+    record: Mapping[str, Any],
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Callable[[Mapping[str, Any]], Any] = "source",
+    truncate: str = "error",
+    unavailable: str = "keep",
+    on_error: str = "raise",
+    placeholder: str = DEFAULT_PLACEHOLDER,
+) -> CdcEvent | None:
+    """Decode a record of a Debezium topic.
+
+    Args:
+        record: With `key` and `value` (JSON text or bytes, None where there is none),
+            `partition` and `offset`, which may be missing but for `order="offset"`.
+        key: The key's column, or columns.  None takes those of the record's own key.
+        order: What orders the events of a key: the position in the database's log
+            ("source", see `pyflinklike.cdc.source_order`), Kafka's partition and offset
+            ("offset"), or a function of the record with its `key` and `value` parsed and the
+            fields of the envelope beside them.
+        truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
+            op `t` and no key ("apply"), which the caller takes out before keying by it.
+        unavailable: What becomes of a column that neither `after` nor `before` tells: it is
+            named in the event's `unavailable` ("keep"), None ("null"), or an "error".
+        on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
+        placeholder: The connector's `unavailable.value.placeholder`.
+
+    Returns:
+        The event, or None where nothing is to apply.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        KeyDecodeError, NullKeyError, ValueDecodeError: The record does not, with
+            `on_error="raise"`.
+    """
+    decoder = DebeziumDecoder.of(
+        key=key,
+        order=order,
+        truncate=truncate,
+        unavailable=unavailable,
+        on_error=on_error,
+        placeholder=placeholder,
+    )
+    if not isinstance(record, Mapping):
+        msg = (
+            "decode_debezium takes a mapping with key, value, partition and offset, "
+            f"got {shown(record)}; give a Row as row.asDict(), and a DataFrame to "
+            "pyflinklike.spark.decode_debezium"
+        )
+        raise DeclarationTypeError(msg)
+    return decoder.record(record)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`DebeziumDecoder`: one Debezium record to its event.
+
+Rules:
+
+1. A record is never lost silently.  What cannot be decoded is raised, or becomes an event
+   with an `error`, or is dropped because that was asked for.
+2. An update without the row after it is an error, not a delete.
+3. A changed primary key comes as a delete of the old key and a create of the new one, each
+   under its key.  An update of one record whose row has another key before and after cannot
+   be one event, and is an error.
+4. A column that the database did not log (`pyflinklike.cdc.unavailable`) is taken from
+   `before`; where that does not have it either it is missing from `after` and named in
+   `unavailable`, and the row that the upsert knows has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+from pyflinklike.cdc import event as codes
+from pyflinklike.cdc.envelope import Envelope, parse_envelope, parse_fields, parse_key, parse_row
+from pyflinklike.cdc.event import CdcEvent
+from pyflinklike.cdc.keys import key_of
+from pyflinklike.cdc.source_order import (
+    LOWEST,
+    is_position,
+    is_snapshot,
+    offset_order,
+    source_order,
+)
+from pyflinklike.cdc.unavailable import Placeholder, placeholder_of
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    UpsertError,
+    ValueDecodeError,
+)
+from pyflinklike.shown import shown, shown_error
+
+__all__ = ["DebeziumDecoder"]
+
+_ON_ERROR: Final = ("raise", "inline", "drop")
+_ROWS: Final = frozenset({codes.CREATE, codes.UPDATE, codes.READ})
+_OPERATIONS: Final = (
+    codes.CREATE,
+    codes.UPDATE,
+    codes.REMOVE,
+    codes.READ,
+    codes.TRUNCATE,
+    codes.MESSAGE,
+)
+
+
+@attrs.frozen
+class DebeziumDecoder:
+    """Decodes single records; made by `of`, which checks the arguments of `decode_debezium`."""
+
+    key: tuple[str, ...] | None
+    order: str | Callable[[Mapping[str, Any]], Any]
+    truncate: str
+    unavailable: str
+    on_error: str
+    placeholder: Placeholder
+    own_key: tuple[str, ...] | None = None  # what the keys of records must have, if key is None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        key: str | Sequence[str] | None,
+        order: str | Callable[[Mapping[str, Any]], Any],
+        truncate: str,
+        unavailable: str,
+        on_error: str,
+        placeholder: str,
+    ) -> DebeziumDecoder:
+        """Check the arguments.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: One does not do.
+        """
+        if not callable(order):
+            _check_choice("order", order, ("source", "offset"), " or a function of the record")
+        _check_choice("truncate", truncate, ("error", "ignore", "apply"))
+        _check_choice("unavailable", unavailable, ("keep", "null", "error"))
+        hint = "; side outputs are an operator's: take rows with an error apart by the error column"
+        _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
+        columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
+        if columns == () or not all(isinstance(each, str) for each in columns or ()):
+            msg = f"key must be the name of a column or several, got {shown(key)}"
+            raise DeclarationTypeError(msg)
+        if not isinstance(placeholder, str) or not placeholder:
+            msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
+            raise DeclarationTypeError(msg)
+        return cls(columns, order, truncate, unavailable, on_error, placeholder_of(placeholder))
+
+    def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
+        """The event of a record, as `on_error` says."""
+        try:
+            return self.decode(record)
+        except UpsertError as error:
+            return self.failed(record, error)
+
+    def failed(self, record: Mapping[str, Any], error: UpsertError) -> CdcEvent | None:
+        """What becomes of a record that cannot be decoded: raised, None, or an event.
+
+        The event has what could be read, above all its key and its place in the order, so
+        that the error takes the place of the row it is about.  A place that could not be
+        read is None, for an offset would be below every position.
+        """
+        where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
+        text = f"{error} (record at {where})"
+        if self.on_error == "raise":
+            raise type(error)(text) from error
+        if self.on_error == "drop":
+            return None
+        try:
+            event = self._about(record, parse_envelope(record.get("value")))
+        except UpsertError:
+            event = CdcEvent(None, None, None, None, self._order_of_unread(record))
+        if self.order == "source" and event.order_key and not is_position(event.order_key):
+            event = event._replace(order_key=None)
+        with suppress(UpsertError):
+            event = event._replace(key=self._key(parse_key(record.get("key")), None, None))
+        return event._replace(error=f"{type(error).__name__}: {text}")
+
+    def decode(self, record: Mapping[str, Any]) -> CdcEvent | None:
+        """The event of a record, None where nothing is to apply.
+
+        Raises:
+            KeyDecodeError, NullKeyError, ValueDecodeError: The record does not do.
+        """
+        envelope = parse_envelope(record.get("value"))
+        event = self._about(record, envelope)
+        if envelope is None:
+            return self._tombstone(record, event)
+        if event.op not in _OPERATIONS:
+            msg = (
+                f"the op of an envelope must be one of {list(_OPERATIONS)}, got {shown(envelope.op)}; "
+                "rows that ExtractNewRecordState has flattened are no envelopes"
+            )
+            raise ValueDecodeError(msg)
+        if event.op == codes.MESSAGE:
+            return None
+        if event.op == codes.TRUNCATE:
+            return self._truncation(event)
+        before = parse_row(envelope.before, "before")
+        after = parse_row(envelope.after, "after") if event.op in _ROWS else None
+        if after is None and event.op in _ROWS:
+            msg = (
+                f"the op {event.op!r} must come with the row after it, got after=None; let the "
+                "connector look up full documents"
+            )
+            raise ValueDecodeError(msg)
+        missing = self._fill(before, after)
+        key = self._key(parse_key(record.get("key")), before, after)
+        return event._replace(key=key, before=before, after=after, unavailable=missing)
+
+    def _about(self, record: Mapping[str, Any], envelope: Envelope | None) -> CdcEvent:
+        """An event without key and rows."""
+        if envelope is None:
+            order = None if callable(self.order) else self._order(record, {}, snapshot=False)
+            return CdcEvent(codes.REMOVE, None, None, None, order or LOWEST)
+        op = envelope.op and envelope.op.lower()
+        source = envelope.source or {}
+        snapshot = is_snapshot(source, op)
+        order = self._order(record, source, snapshot=snapshot)
+        committed = source.get("ts_ms")  # some connectors have 0 here for a snapshot
+        time = committed if isinstance(committed, int) and committed else envelope.ts_ms
+        return CdcEvent(op, None, None, None, order, time, snapshot, envelope.source)
+
+    def _truncation(self, event: CdcEvent) -> CdcEvent | None:
+        if self.truncate == "error":
+            msg = (
+                "a change must be of one row, got a truncation of the table; "
+                "decode with truncate='ignore' or truncate='apply'"
+            )
+            raise ValueDecodeError(msg)
+        return None if self.truncate == "ignore" else event
+
+    def _tombstone(self, record: Mapping[str, Any], event: CdcEvent) -> CdcEvent | None:
+        columns = parse_key(record.get("key"))
+        if isinstance(columns, dict) and self.key and not columns.keys() >= set(self.key):
+            return None  # the delete before it had the row, and so the key that is asked for
+        if callable(self.order):
+            return None  # there is no envelope whose order it could tell
+        return event._replace(key=self._key(columns, None, None))
+
+    def _order(
+        self, record: Mapping[str, Any], source: Mapping[str, Any], *, snapshot: bool
+    ) -> Any:
+        partition, offset = record.get("partition"), record.get("offset")
+        if callable(self.order):
+            return self._order_of(self.order, record)
+        if self.order == "offset":
+            if partition is None or offset is None:
+                msg = f"order='offset' needs a partition and an offset, got {shown(partition)} and {shown(offset)}"
+                raise ValueDecodeError(msg)
+            return (partition, offset)
+        try:
+            position = source_order(source, snapshot=snapshot, offset=offset)
+        except (TypeError, ValueError) as error:
+            msg = f"the position of a change must be of its connector's form, got {shown(source)}: {error}"
+            raise ValueDecodeError(msg) from error
+        return offset_order(partition, offset) if position is None else position
+
+    def _order_of_unread(self, record: Mapping[str, Any]) -> Any:
+        place = (record.get("partition"), record.get("offset"))
+        return place if self.order == "offset" and None not in place else None
+
+    def _order_of(
+        self, order: Callable[[Mapping[str, Any]], Any], record: Mapping[str, Any]
+    ) -> Any:
+        fields = parse_fields(record.get("value"))
+        parsed = {"key": parse_key(record.get("key")), "value": fields}
+        try:
+            return order({**fields, **record, **parsed})
+        except Exception as error:
+            msg = (
+                f"order must tell the order of a record, got {shown_error(error)} of {shown(order)}"
+            )
+            raise ValueDecodeError(msg) from error
+
+    def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
+        """Put what `before` knows in place of placeholders; the columns that remain unknown.
+
+        A null in `before` is no knowledge: what the database keeps out of line is not null,
+        and PostgreSQL logs the row before with nulls for all that is not its identity.
+        """
+        before = before or {}
+        for column in self.placeholder.columns_of(before):
+            del before[column]
+        if after is None:
+            return ()
+        unknown = []
+        for column in self.placeholder.columns_of(after):
+            if before.get(column) is not None:
+                after[column] = before[column]
+            elif self.unavailable == "null":
+                after[column] = None
+            else:
+                del after[column]
+                unknown.append(column)
+        if unknown and self.unavailable == "error":
+            msg = (
+                f"the columns {shown(unknown)} were not logged by the database; "
+                "set REPLICA IDENTITY FULL, or decode with unavailable='keep'"
+            )
+            raise ValueDecodeError(msg)
+        return tuple(unknown)
+
+    def _key(self, own: Any, before: dict[str, Any] | None, after: dict[str, Any] | None) -> Any:
+        return key_of(own, before, after, columns=self.key, own_columns=self.own_key)
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
+    if value not in choices:
+        msg = f"{name} must be one of {list(choices)}{more}, got {shown(value)}"
+        raise DeclarationValueError(msg)

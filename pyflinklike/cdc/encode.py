@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`to_debezium`: changes of a table as Debezium records, for others to read.
+
+The inverse of `decode_debezium`: what it decoded, this encodes, so that decoding gives the
+same event again.  Values keep their JSON type; what JSON does not have (dates, decimals,
+bytes) is written as msgspec writes it, as text, and comes back as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pyflinklike.cdc import event as codes
+from pyflinklike.cdc.source_order import coordinates
+from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown, shown_message
+from pyflinklike.types import row_kind
+
+__all__ = ["to_debezium"]
+
+_CODES = {
+    row_kind.INSERT: codes.CREATE,
+    row_kind.UPDATE_AFTER: codes.UPDATE,
+    "update": codes.UPDATE,
+    row_kind.DELETE: codes.REMOVE,
+    **{
+        code: code
+        for code in (codes.CREATE, codes.UPDATE, codes.REMOVE, codes.READ, codes.TRUNCATE)
+    },
+}
+
+
+def to_debezium(
+    change: Any,
+    tombstone: bool = True,
+    *,
+    key: str | Sequence[str] | None = None,
+    placeholder: str = DEFAULT_PLACEHOLDER,
+) -> list[dict[str, Any]]:
+    """Encode a change as the records that Debezium would write of it.
+
+    Args:
+        change: A `CdcEvent`; a `Change` of a materialized view; or a change row of
+            `UpsertFunction`, with `key`, `op` and `value`.  Mappings and rows alike.
+        tombstone: Let a record without a value follow a delete, as Kafka's compaction
+            needs it.
+        key: The names of the key's columns, which make the record's key an object as
+            Debezium's are; without them it is the key's value, or the list of its values.
+        placeholder: What stands for the columns that are `unavailable`.
+
+    Returns:
+        The records, with `key` and `value` as JSON text, `partition` and `offset` where the
+        event's order key tells them.  None at all of an `update_before`, whose
+        `update_after` says the same.
+
+    Raises:
+        DeclarationTypeError: It is no change, or has a value that JSON cannot hold.
+        DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit.
+    """
+    op = _field(change, "op")
+    if _field(change, "error", None) is not None:
+        msg = f"an event to encode must have been read without an error, got {change!r}"
+        raise DeclarationValueError(msg)
+    if op == row_kind.UPDATE_BEFORE:
+        return []
+    code = _CODES.get(op)
+    if code is None:
+        msg = f"the op of a change must be one of {list(_CODES)}, got {op!r}"
+        raise DeclarationValueError(msg)
+    own_key = None if code == codes.TRUNCATE else _json(_named(_field(change, "key"), key))
+    record = {"key": own_key, **_coordinates(change)}
+    if _is_tombstone(change, code):
+        return [{**record, "value": None}]
+    records = [{**record, "value": _json(_envelope(change, code, placeholder))}]
+    if tombstone and code == codes.REMOVE:
+        # It comes right after the delete, at an offset that only Kafka knows.
+        records.append({"key": own_key, "value": None, "partition": None, "offset": None})
+    return records
+
+
+def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
+    value = _field(change, "value", None)
+    gone = code in (codes.REMOVE, codes.TRUNCATE)
+    before = _field(change, "before", value if gone else None)
+    after = _field(change, "after", None if gone else value)
+    if after is not None:
+        missing = _field(change, "unavailable", None) or ()
+        after = {**_columns(after), **dict.fromkeys(missing, placeholder)}
+    time = _field(change, "event_time", None)
+    return {
+        "before": None if before is None else _columns(before),
+        "after": after,
+        "source": _field(change, "source", None),
+        "op": code,
+        "ts_ms": _field(change, "ts", None) if time is None else time,
+        "transaction": None,
+    }
+
+
+def _is_tombstone(change: Any, code: str) -> bool:
+    """Whether an event was decoded from a tombstone, which alone has nothing but a key."""
+    names = ("before", "event_time", "source")
+    decoded = all(_field(change, name, _ABSENT) is None for name in names)
+    return code == codes.REMOVE and decoded
+
+
+def _coordinates(change: Any) -> dict[str, Any]:
+    """Partition and offset, as far as the order is by them."""
+    order_key, source = _field(change, "order_key", None), _field(change, "source", None)
+    place = tuple(order_key) if isinstance(order_key, (tuple, list)) else ()
+    partition, offset = coordinates(place, source if isinstance(source, Mapping) else {})
+    return {"partition": partition, "offset": offset}
+
+
+def _named(own_key: Any, names: str | Sequence[str] | None) -> Any:
+    if names is None:
+        return own_key
+    columns = (names,) if isinstance(names, str) else tuple(names)
+    values = tuple(own_key) if isinstance(own_key, tuple) else (own_key,)
+    if len(columns) != len(values):
+        msg = f"key must name the columns of the key, got {list(columns)} for {own_key!r}"
+        raise DeclarationValueError(msg)
+    return dict(zip(columns, values))
+
+
+_ABSENT, _REQUIRED = object(), object()
+
+
+def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
+    """A field of a mapping, a row or an object."""
+    if isinstance(change, Mapping):
+        found = change.get(name, default)
+    else:
+        found = getattr(change, name, default)
+    if found is _REQUIRED:
+        msg = f"a change must have an op, a key and rows, got {change!r} without {name!r}"
+        raise DeclarationTypeError(msg)
+    return found
+
+
+def _columns(row: Any) -> dict[str, Any]:
+    """A row's columns by name; a value that is no row is a column `value`."""
+    if isinstance(row, Mapping):
+        return dict(row)
+    for method in ("as_dict", "asDict", "_asdict"):
+        named = getattr(row, method, None)
+        if named is not None:
+            columns: dict[str, Any] = named()
+            return columns
+    return {"value": row}
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(_plain(value)).decode()
+    except (TypeError, ValueError) as error:
+        msg = f"a change must have values that JSON can hold, got {shown(value)}: {shown_message(error)}"
+        raise DeclarationTypeError(msg) from error
+
+
+def _plain(value: Any) -> Any:
+    """Rows inside as objects; a float that is no number refused, for msgspec makes it null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        msg = f"{value} is no JSON"
+        raise ValueError(msg)
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "__fields__")):
+        columns = _columns(value)
+        return {name: _plain(each) for name, each in columns.items()} if columns else []
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CdcEvent`: what one Debezium record says of one row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["CREATE", "MESSAGE", "READ", "REMOVE", "TRUNCATE", "UPDATE", "CdcEvent"]
+
+# As Debezium's `Envelope.Operation` codes them.
+CREATE: Final = "c"
+UPDATE: Final = "u"
+REMOVE: Final = "d"
+READ: Final = "r"
+TRUNCATE: Final = "t"
+MESSAGE: Final = "m"
+
+
+class CdcEvent(NamedTuple):
+    """A change of one row, decoded from a Debezium record.
+
+    A tuple, because there is one for every record.  An upsert takes `after` as the value
+    (None deletes) and `order_key` as its order.
+    """
+
+    op: str | None
+    """`c` create, `u` update, `d` delete (also of a tombstone), `r` read by a snapshot,
+    `t` truncate; None where the record could not be read."""
+    key: Any
+    """The plain value of a key of one column, the tuple of a key of several, None of a truncation."""
+    before: Mapping[str, Any] | None
+    """The row before, as far as the database logs it."""
+    after: Mapping[str, Any] | None
+    """The row after; None of a delete, a tombstone and a truncation."""
+    order_key: Any = None
+    """Sorts the events of a key; see `pyflinklike.cdc.source_order`."""
+    event_time: int | None = None
+    """When the database committed the change, in ms since the epoch."""
+    snapshot: bool = False
+    """Whether the row was read by a snapshot, not from the database's log."""
+    source: Mapping[str, Any] | None = None
+    """The `source` block of the envelope."""
+    error: str | None = None
+    """Why the record could not be read, with `on_error="inline"`; None of all others."""
+    unavailable: tuple[str, ...] = ()
+    """Columns that the change left as they were and whose value the record does not tell.
+    They are not in `after`."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logs of an operator, read out of a checkpoint and compared with its record and roll.
+
+What keeps the state may have lost some of it without an error: a damaged file that is read
+up to the damage looks like a shorter one.  So each key group that the roll names must be
+there, with the state after the last micro-batch that had records for it, and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.log.identity import OperatorIdentity
+from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
+from pyflinklike.log.roll import Roll
+from pyflinklike.log.savepoint import read_log
+from pyflinklike.log.segments import Segment
+from pyflinklike.log.storage import Head
+
+__all__ = ["checked_logs", "record_and_roll"]
+
+
+def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
+    """The record of an operator, and its roll.
+
+    Args:
+        blobs: What is stored beside the key groups, by sequence number.
+        where: Which operator, for messages.
+
+    Raises:
+        CorruptStateError: They are missing or damaged.
+    """
+    if RECORD_AT not in blobs or ROLL_AT not in blobs:
+        msg = f"{where}: state must hold the record of its operator and the roll of its key groups"
+        raise CorruptStateError(f"{msg}, got numbers {sorted(blobs)}; go back to a checkpoint")
+    record = OperatorRecord.from_bytes(blobs[RECORD_AT], where)
+    return record, Roll.from_bytes(blobs[ROLL_AT], where)
+
+
+def checked_logs(
+    record: OperatorRecord,
+    roll: Roll,
+    groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
+    where: str,
+) -> dict[str, list[Segment]]:
+    """The segments of each key group that count, by what messages call the group.
+
+    Args:
+        record: Of the operator.
+        roll: Of its key groups.
+        groups: Head and segments of each key group, by index.
+        where: Which operator, for messages.
+
+    Raises:
+        CorruptStateError: Something is missing, too much, or not of the operator.
+    """
+    unlike = sorted(roll.served_at.keys() ^ groups.keys())
+    if unlike:
+        msg = (
+            f"{where}: its key groups must be the {len(roll.served_at)} that its roll names, got "
+            f"{len(groups)}, which differ in {_some(unlike)}"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+    logs = {}
+    for index, (head, segments) in groups.items():
+        place = f"{where}, key group {index}"
+        _check_head(head, record.identity, roll.served_at[index], place)
+        logs[place] = read_log(head, segments, place)
+    return logs
+
+
+def _check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
+    if head.identity != identity.text or head.max_parallelism != identity.max_parallelism:
+        msg = (
+            f"{where}: a key group must be of the operator {identity.text} with "
+            f"{identity.max_parallelism} key groups, got {head.identity} with {head.max_parallelism}"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+    if head.served_at != served_at:
+        msg = (
+            f"{where}: its state must be that after the micro-batch of {served_at} ms, which the "
+            f"roll says had records for it last, got that after {head.served_at} ms"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+
+
+def _some(numbers: list[int]) -> str:
+    more = len(numbers) - 10
+    return ", ".join(map(str, numbers[:10])) + (f" and {more} more" if more > 0 else "")

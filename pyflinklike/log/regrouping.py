@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots taken apart by key: into key groups, or to write their keys otherwise.
+
+The sections are replayed, so that what comes out holds each entry once.  It needs
+no program: the columns of a section follow from the signatures in its declaration,
+so states that nobody declares any more come along.  Values and stamps are copied
+as columns; only keys and user keys become Python objects.
+
+Keys of an undeclared type (those of a harness that was given no `key_type`) and
+of a declared one are each other's, if they fit; two declared types are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.log.chain import snapshots
+from pyflinklike.log.replay import ReplayedTable
+from pyflinklike.log.savepoint import refuse_shared, sections_of
+from pyflinklike.log.segments import MAX_BYTES, SEGMENT_BYTES, Section, Segment
+from pyflinklike.state.agenda import timers_table
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.keys import ANY_KEY
+
+__all__ = ["regrouped", "timer_domains", "with_keys_of"]
+
+
+def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
+    """A snapshot whose keys are written as a program writes them, where they can be.
+
+    Args:
+        snapshot: It is given back as it is if nothing need be changed, or nothing may:
+            that two declared key types differ is told when a state is restored.
+        key_type: The program's.
+        where: Which snapshot, for messages.
+
+    Raises:
+        IncompatibleStateError: A key does not fit the type.
+    """
+    declarations = snapshot.declarations.values()
+    stored = {each.key for each in declarations if not each.per_group}
+    wanted = key_type.signature
+    if not any(ANY_KEY in (key, wanted) for key in stored - {wanted}):
+        return snapshot
+    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), 1, where, MAX_BYTES)
+    return groups[0][0] if groups else Segment(snapshot.nonce, b"")
+
+
+def regrouped(
+    snapshot: Segment,
+    key_type: TypeInformation,
+    group_of: Callable[[list[Any]], Sequence[int]],
+    max_parallelism: int,
+    where: str,
+    segment_bytes: int = SEGMENT_BYTES,
+) -> dict[int, list[Segment]]:
+    """A snapshot taken apart by key group.
+
+    Args:
+        snapshot: Of all key groups, or of a harness.
+        key_type: Of the keys in the result.
+        group_of: Tells the key groups of keys, which it is given in the user's form.
+        max_parallelism: The number of key groups.
+        where: Which snapshot, for messages.
+        segment_bytes: How large a segment may get where several entries are in it.
+
+    Returns:
+        A snapshot for each key group that has state: segments, each of which needs no other.
+
+    Raises:
+        CorruptStateError: The snapshot is damaged.
+        IncompatibleStateError: A key does not fit the type, the type of a state is unknown, or
+            entries that belong to no key cannot be told apart by key group.
+    """
+    tables: dict[str, ReplayedTable] = {}
+    shared: list[Section] = []
+    for section in sections_of([snapshot], where):
+        if section.declaration.per_group:
+            shared.append(section)
+            continue
+        table = tables.get(section.declaration.name)
+        if table is None:
+            table = tables[section.declaration.name] = ReplayedTable(section.declaration)
+        table.read(section, where)
+    for table in tables.values():
+        table.convert_keys(key_type, where)
+    distinct = list(dict.fromkeys(key for table in tables.values() for key in table.rows))
+    groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
+    sections: dict[int, list[Section]] = {}
+    for table in tables.values():
+        for index, payload in table.sections(groups, segment_bytes):
+            sections.setdefault(index, []).append(Section(table.declaration, payload))
+    if shared:
+        if max_parallelism > 1:
+            raise refuse_shared(shared[0].declaration, where)
+        sections.setdefault(0, []).extend(shared)
+    return {index: list(snapshots(mine, segment_bytes)) for index, mine in sections.items()}
+
+
+def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
+    """The domains of the timers in snapshots that `regrouped` gave."""
+    names = {each.name for segment in segments for each in segment.declarations.values()}
+    return {domain for domain in TimeDomain if timers_table(domain) in names}

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table of a snapshot, replayed without its program."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import groupby, repeat
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.log.decoding import decoding
+from pyflinklike.log.entries import CLEAR, DELETE, divided_batch, encode_batch
+from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.stored_entries import has_stamps, read_batch
+from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.keys import ANY_KEY
+from pyflinklike.types.signature import type_of
+
+__all__ = ["ReplayedTable"]
+
+
+class ReplayedTable:
+    """One table of a snapshot, replayed.
+
+    Args:
+        declaration: As stored.
+    """
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.rows: dict[Hashable, dict[Hashable, tuple[bool, int]]] = {}
+        """Which row of `_batches` holds the entry under a key and user key."""
+        self._batches: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
+        self._sizes = {False: 0, True: 0}
+        self._key_type = type_of(declaration.key)
+        with decoding(f"state {declaration.name!r}", "must be declared with known types"):
+            self._spec = self._spec_of(declaration)
+
+    @staticmethod
+    def _spec_of(declaration: Declaration) -> TableSpec:
+        return TableSpec(
+            declaration.name,
+            Shape(declaration.shape),
+            declaration.kind,
+            type_of(declaration.value) if declaration.value else None,
+            type_of(declaration.user_key) if declaration.user_key else None,
+        )
+
+    def read(self, section: Section, where: str) -> None:
+        """Take in the next section."""
+        self.declaration.check(section.declaration)
+        batch = read_batch(section, self._spec, self._key_type, where)
+        with decoding(f"{where}, state {self.declaration.name!r}", "must hold keys of its types"):
+            self._replay(batch, stamped=has_stamps(section))
+
+    def _replay(self, batch: pa.RecordBatch, *, stamped: bool) -> None:
+        count = batch.num_rows
+        keys = self._key_type.from_arrow(batch.column("key"))
+        user_keys: Iterable[Any] = repeat(None, count)
+        if self._spec.shape is not Shape.SINGLE:
+            user_keys = (self._spec.user_key_type or Types.LONG()).from_arrow(
+                batch.column("user_key")
+            )
+        operations: Iterable[Any] = repeat(None, count)
+        if "operation" in batch.schema.names:
+            operations = batch.column("operation").to_pylist()
+            batch = batch.select([name for name in batch.schema.names if name != "operation"])
+        rows = self.rows
+        place = self._sizes[stamped]
+        for key, user_key, operation in zip(keys, user_keys, operations):
+            if operation == CLEAR:
+                rows.pop(key, None)
+            elif operation == DELETE:
+                rows.get(key, {}).pop(user_key, None)
+            else:
+                rows.setdefault(key, {})[user_key] = stamped, place
+            place += 1
+        self._batches[stamped].append(batch)
+        self._sizes[stamped] = place
+
+    def convert_keys(self, key_type: TypeInformation, where: str) -> None:
+        """Have the keys in the form of another type.
+
+        Raises:
+            IncompatibleStateError: Both types are declared and differ, or a key does not fit.
+        """
+        declaration = attrs.evolve(self.declaration, key=key_type.signature)
+        if self.declaration == declaration and type(self._key_type) is type(key_type):
+            return
+        if ANY_KEY not in (self.declaration.key, declaration.key):
+            self.declaration.check(declaration)
+        if self._key_type.is_pickled:
+            msg = (
+                f"{where}: pickled keys are read only where the program declares their type, "
+                f"got {self.declaration.key!r} for keys of {key_type.signature!r}; pass a harness "
+                "key_type, if whoever wrote the snapshot may run code here"
+            )
+            raise IncompatibleStateError(msg)
+        try:
+            thaw, freeze = self._key_type.thaw_key, key_type.freeze_key
+            self.rows = {freeze(thaw(key)): mine for key, mine in self.rows.items()}
+        except StateValueError as error:
+            msg = f"{where}: its keys must fit the keys of the program, got one that does not: "
+            raise IncompatibleStateError(f"{msg}{error}") from error
+        self.declaration, self._key_type = declaration, key_type
+
+    def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, bytes]]:
+        """The payloads of each key group's sections, in order.
+
+        Args:
+            groups: The key group of each key.
+            limit: How many bytes a payload may have where several entries are in it.
+        """
+        keys = sorted(self.rows, key=groups.__getitem__)
+        for stamped, batches in self._batches.items():
+            # Entries of one key are all stamped or all not: the order of a list is kept.
+            chosen = [
+                (key, row)
+                for key in keys
+                for has_stamp, row in self.rows[key].values()
+                if has_stamp is stamped
+            ]
+            if not chosen:
+                continue
+            taken = pa.Table.from_batches(batches).take(pa.array([row for _, row in chosen]))
+            column = self._key_type.to_arrow([key for key, _ in chosen])
+            field = pa.field("key", self._key_type.arrow_type)
+            taken = taken.set_column(0, field, column)
+            start = 0
+            for index, some in groupby(chosen, lambda each: groups[each[0]]):
+                count = sum(1 for _ in some)
+                for batch in taken.slice(start, count).combine_chunks().to_batches():
+                    for part in divided_batch(batch, limit):
+                        yield index, encode_batch(part)
+                start += count

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments: what changed in a key group, as bytes, and back.
+
+The durable form of a key group is a sequence of segments.  Each holds the final
+state of entries that one commit changed; a snapshot holds every entry.  Replaying
+them in order gives the working state.  A commit, or a snapshot, that is too large for one
+segment is several, each made from the one before.
+
+A segment is a fixed header and a body of sections:
+
+    header   magic "PFL", format version, flags, nonce (16 bytes), parent's
+             nonce (16 bytes), length of the plain body, CRC-32 of all the rest
+    section  kind, table id, number of bytes, then
+             DECLARE  what the table is, as JSON: once per table and lineage
+             ENTRIES  as `pyflinklike.log.entries` writes them
+
+A body that gains by it is compressed with LZ4; then the CRC-32 of the plain body is in front
+of it, for LZ4 does not tell when there is less than the header says.
+
+What is read may be anything: every length is compared with what is there before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.log.decoding import RESTORE_ADVICE, decoding
+from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.types import TypeInformation
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_BYTES",
+    "SEGMENT_BYTES",
+    "Declaration",
+    "Section",
+    "Segment",
+    "check_version",
+    "read_segment",
+    "total",
+]
+
+FORMAT_VERSION = 2
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+"""How large the plain body of a segment gets where several entries are in it.
+
+Spark's state store holds a segment as one value, which the JVM has in memory several times
+while it is carried; at 2 GiB its arrays, Arrow's columns and protobuf end.
+"""
+MAX_BYTES = 0x7E000000
+"""How large it may get at all: LZ4 takes no more, and the JVM little more."""
+
+_MAGIC = b"PFL"
+_HEADER = struct.Struct("<3sBB16s16sI")
+_CHECKSUM = struct.Struct("<I")
+_BODY_AT = _HEADER.size + _CHECKSUM.size
+_SECTION = struct.Struct("<BII")
+_DECLARE, _ENTRIES = 0, 1
+_COMPRESSED = 1
+_COMPRESS_FROM = 16 * 1024
+_MAX_RATIO = 255
+"""LZ4 makes no more than so many bytes of one."""
+
+
+@attrs.frozen
+class Declaration:
+    """What a table was when its entries were written.
+
+    Args:
+        name: Of the state.
+        kind: Of the state, as its descriptor's `kind`.
+        shape: Value of the table's `Shape`.
+        key: Signature of the key type, or empty where entries belong to the key group.
+        user_key: Signature of the user key type, or empty.
+        value: Signature of the value type, or empty.
+    """
+
+    name: str
+    kind: str
+    shape: str
+    key: str
+    user_key: str
+    value: str
+
+    @classmethod
+    def of(cls, spec: TableSpec, key_type: TypeInformation) -> Declaration:
+        """The declaration a program makes with a spec."""
+        return cls(
+            name=spec.name,
+            kind=spec.kind,
+            shape=spec.shape.value,
+            key="" if spec.per_group else key_type.signature,
+            user_key=spec.user_key_type.signature if spec.user_key_type else "",
+            value=spec.value_type.signature if spec.value_type else "",
+        )
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Declaration:
+        """The declaration that a segment holds.
+
+        Raises:
+            ValueError, TypeError: It holds something else.
+        """
+        fields = json.loads(text)
+        declaration = cls(**fields)
+        if not all(isinstance(field, str) for field in fields.values()):
+            msg = f"a declaration of other things than text, {fields}"
+            raise ValueError(msg)
+        Shape(declaration.shape)
+        return declaration
+
+    @property
+    def per_group(self) -> bool:
+        """Whether the entries belong to the key group and not to a key."""
+        return not self.key
+
+    def check(self, declared: Declaration) -> None:
+        """Refuse a program that declares the table otherwise.
+
+        Raises:
+            IncompatibleStateError: The declarations differ.
+        """
+        for field in ("kind", "shape", "key", "user_key", "value"):
+            stored, now = getattr(self, field), getattr(declared, field)
+            if stored != now:
+                what = "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
+                noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
+                msg = (
+                    f"{what}: restored state keeps the {noun} it was written with, {stored!r}, "
+                    f"got {now!r}; declare it as before, or use another name"
+                )
+                raise IncompatibleStateError(msg)
+
+
+@attrs.frozen
+class Section:
+    """Entries of one table in one segment, not decoded yet.
+
+    Args:
+        declaration: Of the table.
+        payload: Flags, then an Arrow record-batch message.
+        place: Which segment of which group, for messages.
+    """
+
+    declaration: Declaration
+    payload: bytes
+    place: str = attrs.field(default="", eq=False)
+
+
+@attrs.define
+class Segment:
+    """A segment in parts.
+
+    Args:
+        nonce: Names the state of the group after this segment.
+        parent: Names the state it must be applied to; empty for a snapshot.
+        declarations: Tables declared here, by id.
+        sections: Entries, by table id, in order.
+    """
+
+    nonce: bytes
+    parent: bytes
+    declarations: dict[int, Declaration] = attrs.field(factory=dict)
+    sections: list[tuple[int, bytes]] = attrs.field(factory=list)
+
+    def to_bytes(self, limit: int = MAX_BYTES) -> bytes:
+        """The segment as it is stored.
+
+        Args:
+            limit: How many bytes its plain body may have.
+
+        Raises:
+            HostError: It has more.
+        """
+        parts = list(self._parts())
+        size = sum(map(len, parts))
+        if size > limit:
+            msg = (
+                f"a savepoint or segment is one value in memory and may have {limit:,} bytes at "
+                f"most, got {size:,}; go on from the checkpoint itself"
+            )
+            raise HostError(msg)
+        body = b"".join(parts)
+        flags, stored = 0, body
+        if len(body) >= _COMPRESS_FROM:
+            packed: bytes = pa.compress(body, codec="lz4_raw", asbytes=True)
+            if len(packed) + _CHECKSUM.size < len(body):
+                flags, stored = _COMPRESSED, _CHECKSUM.pack(zlib.crc32(body)) + packed
+        parent = self.parent or bytes(16)
+        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, flags, self.nonce, parent, len(body))
+        return b"".join((head, _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))), stored))
+
+    def _parts(self) -> Iterator[bytes]:
+        for table_id, declaration in self.declarations.items():
+            payload = json.dumps(attrs.asdict(declaration), separators=(",", ":")).encode()
+            yield _SECTION.pack(_DECLARE, table_id, len(payload))
+            yield payload
+        for table_id, payload in self.sections:
+            yield _SECTION.pack(_ENTRIES, table_id, len(payload))
+            yield payload
+
+
+def read_segment(blob: bytes, where: str) -> Segment:
+    """Take a stored segment apart.
+
+    Args:
+        blob: As `Segment.to_bytes` gave it.
+        where: Which segment of which group, for messages.
+
+    Raises:
+        CorruptStateError: It is damaged, cut short, or of another format version.
+    """
+    if len(blob) < _BODY_AT or blob[:3] != _MAGIC:
+        msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
+        raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
+    _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
+    check_version(version, where)
+    stored = blob[_BODY_AT:]
+    (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
+    found = zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size]))
+    if found != checksum:
+        msg = f"{where}: the checksum of a segment must be {checksum:#x}, got {found:#x}"
+        raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
+    segment = Segment(nonce, b"" if parent == bytes(16) else parent)
+    with decoding(where, "a segment must consist of a header and whole sections"):
+        _read_sections(_plain(stored, flags, size), segment)
+    return segment
+
+
+def check_version(version: int, where: str) -> None:
+    """Refuse what another version of the format wrote.
+
+    Raises:
+        CorruptStateError: It did.
+    """
+    if version != FORMAT_VERSION:
+        msg = (
+            f"{where}: this version of pyflinklike reads state format {FORMAT_VERSION}, "
+            f"got format {version}; run the version that wrote it"
+        )
+        raise CorruptStateError(msg)
+
+
+def _plain(stored: bytes, flags: int, size: int) -> bytes:
+    """The plain body, of just so many bytes."""
+    if flags & ~_COMPRESSED:
+        msg = f"flags {flags:#x}"
+        raise ValueError(msg)
+    body, checksum = stored, None
+    if flags:
+        (checksum,) = _CHECKSUM.unpack_from(stored)
+        packed = memoryview(stored)[_CHECKSUM.size :]
+        if size > _MAX_RATIO * len(packed):
+            msg = f"{len(packed)} bytes that would be {size} decompressed"
+            raise ValueError(msg)
+        body = pa.decompress(packed, decompressed_size=size, codec="lz4_raw", asbytes=True)
+    if len(body) != size or (flags and zlib.crc32(body) != checksum):
+        msg = f"a body that is not the {size} bytes that were written"
+        raise ValueError(msg)
+    return body
+
+
+def _read_sections(body: bytes, segment: Segment) -> None:
+    at = 0
+    while at < len(body):
+        kind, table_id, length = _SECTION.unpack_from(body, at)
+        at += _SECTION.size
+        payload = body[at : at + length]
+        if len(payload) != length or kind not in (_DECLARE, _ENTRIES):
+            msg = f"a section of kind {kind} with {len(payload)} of {length} bytes"
+            raise ValueError(msg)
+        at += length
+        if kind == _DECLARE:
+            segment.declarations[table_id] = Declaration.from_json(payload)
+        else:
+            segment.sections.append((table_id, payload))
+
+
+def total(changes: Iterable[TableChanges]) -> int:
+    """The number of changes."""
+    return sum(map(len, changes))

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries out of the payload of a section, which `pyflinklike.log.entries` wrote, or somebody else.
+
+Every entry is data: reading runs no code of its choosing.  What is read is checked before it
+is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked against what
+`encode_entries` writes: keys are never null, and values only where their type takes None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pyflinklike.log.arrow_message import read_checked
+from pyflinklike.log.decoding import decoding
+from pyflinklike.log.entries import (
+    CLEAR,
+    DELETE,
+    HAS_OPERATIONS,
+    HAS_STAMPS,
+    LONG,
+    PREFIX,
+    PUT,
+    layout_of,
+)
+from pyflinklike.log.segments import Section
+from pyflinklike.state.table import GROUP_KEY, MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.types import TypeInformation
+
+__all__ = ["decode_entries", "has_stamps", "read_batch"]
+
+_NOTHING_RESERVED = bytes(7)
+
+
+def read_batch(
+    section: Section, spec: TableSpec, key_type: TypeInformation, where: str
+) -> pa.RecordBatch:
+    """The columns of a section.
+
+    Args:
+        section: As read from a segment.
+        spec: Of its table; whether it is stamped plays no part.
+        key_type: Of the keys.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of these types.
+    """
+    with _decoding(section, where):
+        return _batch(section, spec, key_type)
+
+
+def _decoding(section: Section, where: str) -> decoding:
+    place = section.place or where
+    return decoding(f"{place}, state {section.declaration.name!r}", "must be an Arrow batch")
+
+
+def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
+    flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
+    return read_checked(payload, layout_of(spec, key_type, flags))
+
+
+def _flags_of(section: Section) -> int:
+    prefix = section.payload[: PREFIX.size]
+    if prefix[1:] != _NOTHING_RESERVED or prefix[0] & ~(HAS_STAMPS | HAS_OPERATIONS):
+        msg = f"a payload that begins with {prefix!r}"
+        raise ValueError(msg)
+    return prefix[0]
+
+
+def has_stamps(section: Section) -> bool:
+    """Whether the entries of a section were written under a TTL."""
+    return bool(section.payload[0] & HAS_STAMPS)
+
+
+def decode_entries(
+    section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
+) -> TableChanges:
+    """The changes in a section, in the form the program now declares.
+
+    Args:
+        section: As read from a segment.
+        spec: The program's; its declaration must have been checked.
+        key_type: Of the operator's keys.
+        stamp: For entries written before TTL was switched on, in ms.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of the declared types, or holds
+            what no program writes.
+    """
+    with _decoding(section, where):
+        return _decoded(_batch(section, spec, key_type), section, spec, key_type, stamp)
+
+
+def _decoded(
+    batch: pa.RecordBatch,
+    section: Section,
+    spec: TableSpec,
+    key_type: TypeInformation,
+    stamp: int,
+) -> TableChanges:
+    stamped = has_stamps(section)
+    columns = dict(zip(batch.schema.names, batch.columns))
+    rows = batch.num_rows
+    operations = _operations(columns.get("operation"))
+    cleared = operations.count(CLEAR)
+    keys = [GROUP_KEY] * rows
+    if not spec.per_group:
+        keys = key_type.from_arrow(_whole(columns["key"], 0))
+    user_keys: list[Any] = [None] * rows
+    if spec.shape is not Shape.SINGLE:
+        column = _whole(columns["user_key"], cleared)
+        user_keys = (spec.user_key_type or LONG).from_arrow(column)
+    entries: list[Any] = [None] * rows
+    if spec.value_type is not None:
+        column, optional = columns["value"], spec.nullable or spec.value_type.accepts_none
+        entries = spec.value_type.from_arrow(_put(column, operations, optional=optional))
+    stamps: Sequence[Any] = [stamp] * rows
+    if stamped:
+        stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
+    if spec.paired:
+        entries = list(zip(stamps, entries))
+    if not operations:
+        return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
+    return TableChanges(
+        spec,
+        cleared=keys[:cleared],
+        keys=keys[cleared:],
+        user_keys=user_keys[cleared:],
+        entries=[
+            MISSING if operation == DELETE else entry
+            for operation, entry in zip(operations[cleared:], entries[cleared:])
+        ],
+    )
+
+
+def _operations(column: Any) -> bytes:
+    """What was done with each row; empty where all were put."""
+    if column is None or not len(column):
+        return b""
+    _whole(column, 0)
+    operations = bytes(column.buffers()[1])[: len(column)]
+    if operations.lstrip(bytes((CLEAR,))).translate(None, bytes((PUT, DELETE))):
+        msg = "operations that are none, or clear a key behind the others"
+        raise ValueError(msg)
+    return operations
+
+
+def _whole(column: Any, start: int) -> Any:
+    """The column, of which no row from `start` on is null."""
+    if column.null_count and column.slice(start).null_count:
+        msg = "a key that is null"
+        raise ValueError(msg)
+    return column
+
+
+def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
+    """The column, which is null only where nothing was put, or where null is a value."""
+    if column.null_count and not optional:
+        nulls = column.is_null().to_pylist()
+        if any(map(nulls.__getitem__, _puts(operations, len(column)))):
+            msg = "a value that is null"
+            raise ValueError(msg)
+    return column
+
+
+def _puts(operations: bytes, rows: int) -> Iterator[int]:
+    if not operations:
+        return iter(range(rows))
+    return (row for row, operation in enumerate(operations) if operation == PUT)

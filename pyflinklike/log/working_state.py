@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The working state of one key group: all that a worker may keep between batches.
+
+It may be stale, and holds no truth of its own: `pyflinklike.log.key_group_log` decides
+by its nonce whether it may be used, and brings it up to date.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.log.segments import Declaration, Section, Segment
+from pyflinklike.state.agenda import Agenda
+from pyflinklike.state.table import RESERVED_PREFIX
+
+__all__ = ["WorkingState"]
+
+
+@attrs.define
+class WorkingState:
+    """Working state of one key group: everything a worker may keep between batches.
+
+    Args:
+        index: Of the group.
+        nonce: Of the commit this is the state after; empty for an empty group.
+        next_sequence: The first segment that is not part of it.
+        tables: The backend's data, by table name.
+        timers: The timers in the order they come up, by domain.
+        declared: Ids of the tables in the log since its snapshot.
+        declarations: Tables in the log, by id.
+        pending: Sections read but not yet applied, by table name.  Those of
+            states that the program does not declare stay here.
+        rewrite: Whether the next commit must be a snapshot.
+    """
+
+    index: int
+    nonce: bytes = b""
+    next_sequence: int = 0
+    tables: dict[str, Any] = attrs.field(factory=dict)
+    timers: dict[TimeDomain, Agenda] = attrs.field(factory=dict)
+    declared: dict[str, int] = attrs.field(factory=dict)
+    declarations: dict[int, Declaration] = attrs.field(factory=dict)
+    pending: dict[str, list[Section]] = attrs.field(factory=dict)
+    rewrite: bool = False
+
+    def read(self, segment: Segment, where: str) -> None:
+        """Take in a segment; its entries are decoded when their table is declared."""
+        for table_id, declaration in segment.declarations.items():
+            self.declarations[table_id] = declaration
+            self.declared[declaration.name] = table_id
+        for table_id, payload in segment.sections:
+            declaration_of = self.declarations.get(table_id)
+            if declaration_of is None:
+                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
+                raise CorruptStateError(msg)
+            section = Section(declaration_of, payload, where)
+            self.pending.setdefault(declaration_of.name, []).append(section)
+            if declaration_of.name.startswith(RESERVED_PREFIX):
+                self.timers.clear()  # they are derived from a table that changes
+        self.nonce = segment.nonce

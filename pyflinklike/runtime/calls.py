@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of the user's function: for records, for timers, at the beginning and at the end.
+
+What it yields is gathered in `outputs`.  What it raises becomes an error that names
+the method, the key and the element or timer; our own errors keep their class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import GeneratorType
+from typing import Any, Protocol
+
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.clock import Clock
+from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.runtime.contexts import CallContext
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.outputs import Outputs, check_results
+from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.shown import shown, shown_error
+from pyflinklike.state.table import NO_KEY, Scope
+from pyflinklike.types import TypeInformation
+
+__all__ = ["FunctionCalls"]
+
+
+class _Sweeping(Protocol):
+    def sweep_some(self) -> None:
+        """Look at the next few entries."""
+
+
+class FunctionCalls:
+    """Calls one function.
+
+    Args:
+        function: The user's.
+        key_type: Shows keys in messages.
+        scope: Gets the current key.
+        clock: Gets the timestamp of the current element.
+        context: What the function is given as `ctx`.
+        sweeping: What cleans up before every record and timer; it may become more.
+        metrics: Count the timers.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        key_type: TypeInformation,
+        scope: Scope,
+        clock: Clock,
+        context: CallContext,
+        sweeping: Sequence[_Sweeping],
+        metrics: OperatorMetrics,
+    ) -> None:
+        self._function = function
+        self._key_type = key_type
+        self._scope = scope
+        self._clock = clock
+        self._context = context
+        self._sweeping = sweeping
+        self._metrics = metrics
+        self.outputs = Outputs()
+        """What was yielded since it was taken."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Have the function declare its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._function.open(runtime_context)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self.name()}.open failed: {shown_error(error)}"
+            raise UserFunctionError(msg) from error
+
+    def close(self) -> None:
+        """Tell the function that it is over.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._function.close()
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"{self.name()}.close failed: {shown_error(error)}"
+            raise UserFunctionError(msg) from error
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: The elements.
+            timestamps: In ms, None for an element that has none.
+
+        Raises:
+            UserFunctionError: The function raised; what it wrote before stays in
+                the working state, which the host must then not commit.
+        """
+        scope, clock, context = self._scope, self._clock, self._context
+        process_element = self._function.process_element
+        emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
+        emit_key = self.outputs.keys.append
+        sweeping = self._sweeping
+        value: Any = None
+        try:
+            for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
+                if sweeping:
+                    for ttl in sweeping:
+                        ttl.sweep_some()
+                results = process_element(value, context)
+                if results is None:
+                    continue
+                if results.__class__ is not GeneratorType:
+                    check_results(results)
+                # The same as Outputs.emit, without a call per record.
+                for result in results:
+                    if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                        emit_side(result, scope.key)
+                    else:
+                        emit_main(result)
+                        emit_key(scope.key)
+        except Exception as error:
+            self._explain(error, "process_element", value)
+            raise
+        finally:
+            scope.key = NO_KEY
+            clock.timestamp = None
+
+    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """Process a single record of the current group, as `process` does many.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        scope, clock = self._scope, self._clock
+        scope.key, clock.timestamp = key, timestamp
+        try:
+            for ttl in self._sweeping:
+                ttl.sweep_some()
+            results = self._function.process_element(value, self._context)
+            if results is not None:
+                self.outputs.emit(results, key)
+        except Exception as error:
+            self._explain(error, "process_element", value)
+            raise
+        finally:
+            scope.key = NO_KEY
+            clock.timestamp = None
+
+    def fire(self, queue: TimerQueue, now: int) -> int:
+        """Fire the timers of a queue that are due; how many there were.
+
+        Args:
+            queue: Of the current group.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
+        scope, context = self._scope, self._context
+        context.domain = queue.domain
+        timestamp = None
+        fired = 0
+        due, on_timer, emit = queue.due(now), self._function.on_timer, self.outputs.emit
+        touch, sweeping = self._metrics.touched.add, self._sweeping
+        try:
+            for timestamp in due:
+                context.fired_at = timestamp
+                fired += 1
+                touch(scope.key)
+                for ttl in sweeping:
+                    ttl.sweep_some()
+                results = on_timer(timestamp, context)
+                if results is not None:
+                    emit(results, scope.key)
+        except Exception as error:
+            self._explain(error, "on_timer", timestamp)
+            raise
+        finally:
+            due.close()
+            scope.key = NO_KEY
+            context.domain = context.fired_at = None
+        self._metrics.timers_fired += fired
+        return fired
+
+    def name(self) -> str:
+        """The function's, for messages."""
+        return type(self._function).__qualname__
+
+    def _explain(self, error: Exception, method: str, subject: Any) -> None:
+        """Name the call that raised: in a note of our own error, in one of its own for others.
+
+        Raises:
+            UserFunctionError: It is not our own.
+        """
+        key = self._scope.key
+        whose = "none" if key is NO_KEY else shown(self._key_type.thaw_key(key))
+        what = "timer" if method == "on_timer" else "element"
+        call = (
+            f"{self.name()}.{method} failed for key {whose}, {what} {shown(subject)}, "
+            f"at time {self._context.timestamp()}"
+        )
+        if not isinstance(error, PyflinklikeError):
+            raise UserFunctionError(f"{call}: {_cause(error)}") from error
+        if hasattr(error, "add_note"):  # Python 3.10 has no notes
+            error.add_note(call)
+
+
+def _cause(error: Exception) -> str:
+    state = getattr(error, "state_name", None)
+    where = "" if state is None else f"in the function of state {state!r}: "
+    return f"{where}{shown_error(error)}"

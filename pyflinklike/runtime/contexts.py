@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function is given: its task, states and metrics in `open`, and `ctx` in every other call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.metrics import MetricGroup
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, StateAccessError
+from pyflinklike.shown import shown
+from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from pyflinklike.state.assembly import Assembled, assemble
+from pyflinklike.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from pyflinklike.state.table import NO_KEY, KeyedStateBackend, Scope, TableSpec
+from pyflinklike.state.ttl import TtlTable
+from pyflinklike.stores.registry import StoreRegistry
+from pyflinklike.types import TypeInformation
+
+__all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
+
+D = TypeVar("D", bound=StateDescriptor)
+
+
+@attrs.frozen
+class TaskInfo:
+    """Which task an operator instance is.
+
+    Args:
+        name: Of the operator.
+        index: Of this parallel instance, from 0.
+        parallelism: How many instances run side by side.
+        max_parallelism: How many key groups there are.
+        attempt: How often this task was tried before.
+        job_parameters: For `get_job_parameter`.
+        key_columns: Names and types of the columns that make the key, where a host has such.
+    """
+
+    name: str
+    index: int = 0
+    parallelism: int = 1
+    max_parallelism: int = 128
+    attempt: int = 0
+    job_parameters: Mapping[str, str] = attrs.field(factory=dict)
+    key_columns: tuple[tuple[str, str], ...] = ()
+
+
+class OperatorRuntimeContext(RuntimeContext):
+    """Answers a function's questions, and makes each of its states once.
+
+    Args:
+        task: Which task this is.
+        backend: Keeps the states.
+        clock: Tells TTL the time.
+        on_table: Called for each new table, to fill it with what was restored.
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        backend: KeyedStateBackend,
+        clock: Clock,
+        on_table: Callable[[TableSpec], None],
+    ) -> None:
+        self._task = task
+        self._backend = backend
+        self._clock = clock
+        self._on_table = on_table
+        self._metrics = MetricGroup()
+        self.assembled: dict[str, Assembled] = {}
+        """The states made so far, by name."""
+        self.ttl_tables: list[TtlTable] = []
+        """The TTL layers among them."""
+        self.sweeping_every_record: list[TtlTable | StoreRegistry] = []
+        """What wants to clean up at every record: TTL layers, and the stores if there are any."""
+        self.index_told: int | None = None
+        """The index of the subtask, once the function has asked for it."""
+        self.stores: StoreRegistry
+        """The stores made so far; the operator sets it."""
+
+    def serve(self, task: TaskInfo) -> None:
+        """Answer for another task of the same operator from now on."""
+        self._task = task
+
+    def get_task_name(self) -> str:
+        """The name of the operator."""
+        return self._task.name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """How many instances run side by side."""
+        return self._task.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """How many key groups there are."""
+        return self._task.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """Which instance this is, from 0."""
+        self.index_told = self._task.index
+        return self._task.index
+
+    def get_attempt_number(self) -> int:
+        """How often this task was tried before."""
+        return self._task.attempt
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """A parameter of the job."""
+        return self._task.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Where the function registers its metrics."""
+        return self._metrics
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """The value state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ValueStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """The list state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ListStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """The map state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, MapStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """The reducing state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, ReducingStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """The aggregating state declared so; the same one for the same declaration."""
+        return self._get(state_descriptor, AggregatingStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_store(self, store_descriptor: Any) -> Any:
+        """The store declared so; the same one for the same declaration."""
+        name = getattr(store_descriptor, "name", None)
+        # A store's other tables are called `<name>/...`.
+        taken = [each for each in self.assembled if each.partition("/")[0] == name]
+        if taken:
+            msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
+            raise DeclarationError(msg)
+        store = self.stores.open(store_descriptor)
+        if self.stores not in self.sweeping_every_record:
+            self.sweeping_every_record.append(self.stores)
+        return store
+
+    def _get(self, descriptor: D, wanted: type[D]) -> Any:
+        if not isinstance(descriptor, wanted):
+            msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; use its own getter"
+            raise DeclarationTypeError(msg)
+        assembled = self.assembled.get(descriptor.name)
+        if assembled is not None:
+            return assembled.checked(descriptor)
+        if descriptor.name in self.stores:
+            msg = (
+                f"{descriptor.name!r} is already declared as a store, or part of one, "
+                "got a state of that name; rename one"
+            )
+            raise DeclarationError(msg)
+        assembled = assemble(descriptor, self._backend, self._clock)
+        self.assembled[descriptor.name] = assembled
+        if assembled.ttl is not None:
+            self.ttl_tables.append(assembled.ttl)
+            if assembled.ttl.sweeps_every_record:
+                self.sweeping_every_record.append(assembled.ttl)
+        self._on_table(descriptor.spec())
+        return assembled.state
+
+
+class CallContext(KeyedProcessFunction.OnTimerContext):
+    """What the function sees of the current call; one object serves all calls.
+
+    Args:
+        clock: Of the operator.
+        scope: Has the current key, frozen.
+        key_type: Thaws it.
+        timers: Of the current key.
+    """
+
+    def __init__(
+        self, clock: Clock, scope: Scope, key_type: TypeInformation, timers: TimerService
+    ) -> None:
+        self._clock = clock
+        self._scope = scope
+        self._key_type = key_type
+        self._timers = timers
+        self.domain: TimeDomain | None = None
+        """Of the timer that fires; None while an element is processed."""
+        self.fired_at: int | None = None
+        """Its time in ms."""
+
+    def get_current_key(self) -> Any:
+        """The key of the element or timer."""
+        key = self._scope.key
+        if key is NO_KEY:
+            msg = "there is a current key only while process_element or on_timer runs, got none"
+            raise StateAccessError(msg)
+        return self._key_type.thaw_key(key)
+
+    def timestamp(self) -> int | None:
+        """The time of the element or timer in ms, or None."""
+        return self._clock.timestamp if self.domain is None else self.fired_at
+
+    def timer_service(self) -> TimerService:
+        """The clock and the timers of the current key."""
+        return self._timers
+
+    def time_domain(self) -> TimeDomain:
+        """Which clock the timer that fires followed."""
+        if self.domain is None:
+            msg = "a time domain belongs to a timer, got a call outside on_timer"
+            raise StateAccessError(msg)
+        return self.domain

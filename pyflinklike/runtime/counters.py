@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator counts of itself, for its host to report.
+
+The numbers are sums since they were last taken, so that a host may add up those of
+all key groups and tasks of a micro-batch.  What the user's function counts is in
+`pyflinklike.api.metrics`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+
+import attrs
+
+from pyflinklike.clock import MIN_WATERMARK
+
+__all__ = ["OperatorMetrics"]
+
+
+@attrs.define
+class OperatorMetrics:
+    """Sums over the key groups served since they were taken.
+
+    Args:
+        records: Records processed.
+        outputs: Elements yielded, to the main and to side outputs.
+        late_records: Records whose timestamp the watermark had reached.
+        keys: Keys that had a record or a timer that fired.
+        timers_fired: Timers fired, of both domains.
+        expired_entries: Entries deleted because their TTL had passed.
+        key_groups: Key groups served.
+        warm_loads: Of these, those whose working state could be used as it was.
+        caught_up_loads: Those whose working state was brought up to date.
+        cold_loads: Those rebuilt from their log.
+        segment_bytes: Bytes written to the log.
+        compactions: Logs replaced by a snapshot, or by nothing where nothing was left.
+        live_entries: Entries stored in the key groups served, after the commit;
+            expired ones that are not cleaned up yet count.
+        timers: Timers registered in the key groups served, after the commit.
+        state_bytes: Bytes of the logs of the key groups served, after the commit.
+    """
+
+    records: int = 0
+    outputs: int = 0
+    late_records: int = 0
+    keys: int = 0
+    timers_fired: int = 0
+    expired_entries: int = 0
+    key_groups: int = 0
+    warm_loads: int = 0
+    caught_up_loads: int = 0
+    cold_loads: int = 0
+    segment_bytes: int = 0
+    compactions: int = 0
+    live_entries: int = 0
+    timers: int = 0
+    state_bytes: int = 0
+    touched: set[Hashable] = attrs.field(factory=set, init=False)
+    """The keys that `keys` will count when the numbers are taken."""
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the numbers, in the order of `take`."""
+        return [field.name for field in attrs.fields(cls) if field.init]
+
+    def add_records(
+        self, keys: Sequence[Hashable], timestamps: Sequence[int | None], watermark: int
+    ) -> None:
+        """Count the records of a key group.
+
+        Args:
+            keys: Of the records.
+            timestamps: Of the records, in ascending order, those without one first.
+            watermark: Now, in ms.
+        """
+        self.records += len(keys)
+        self.touched.update(keys)
+        if watermark > MIN_WATERMARK and timestamps:
+            timed = timestamps.count(None) if timestamps[0] is None else 0
+            known: Sequence[int] = timestamps  # type: ignore[assignment]
+            self.late_records += bisect_right(known, watermark, timed) - timed
+
+    def take(self) -> list[int]:
+        """The numbers; they are zero afterwards."""
+        self.keys = len(self.touched)
+        numbers = [getattr(self, name) for name in _NAMES]
+        for name in _NAMES:
+            setattr(self, name, 0)
+        self.touched = set()
+        return numbers
+
+
+_NAMES = OperatorMetrics.names()

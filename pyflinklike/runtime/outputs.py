@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function yields, gathered until its host takes it.
+
+`yield value` is a main output, `yield tag, value` a side output.  A function may
+as well return an iterable of outputs, or None for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import GeneratorType
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.errors import OutputError
+from pyflinklike.shown import shown
+from pyflinklike.types.row import Row
+
+__all__ = ["Outputs", "check_results"]
+
+
+@attrs.define
+class Outputs:
+    """Outputs in the order they were yielded.
+
+    Args:
+        main: The main outputs.
+        keys: The (frozen) key each of them was yielded under.
+        side: The same two lists, keys first, of each side output, by tag id.
+    """
+
+    main: list[Any] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
+
+    def take(self) -> Outputs:
+        """What was gathered so far; there is nothing here afterwards."""
+        taken = Outputs(self.main, self.keys, self.side)
+        self.main, self.keys, self.side = [], [], {}
+        return taken
+
+    def move_to(self, main: list[Any], side: dict[str, list[Any]]) -> list[Any]:
+        """Add what was gathered to lists that the host keeps; which main outputs it was.
+
+        Args:
+            main: Gets the main outputs.
+            side: Gets the side outputs, by tag id.
+        """
+        moved = self.main
+        main += moved
+        self.main, self.keys = [], []
+        if self.side:
+            for tag_id, (_, values) in self.side.items():
+                side.setdefault(tag_id, []).extend(values)
+            self.side = {}
+        return moved
+
+    def __len__(self) -> int:
+        return len(self.main) + sum(len(values) for _, values in self.side.values())
+
+    def emit(self, results: Iterable[Any], key: Any) -> None:
+        """Take in all that one call gave.
+
+        Raises:
+            OutputError: It is no iterable of outputs.
+        """
+        if results.__class__ is not GeneratorType:
+            check_results(results)
+        for result in results:
+            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                self.emit_side(result, key)
+            else:
+                self.main.append(result)
+                self.keys.append(key)
+
+    def emit_side(self, result: Sequence[Any], key: Any) -> None:
+        """Take in a tuple that begins with an `OutputTag`.
+
+        Raises:
+            OutputError: It is not a pair.
+        """
+        if len(result) != 2:
+            msg = (
+                f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
+            )
+            raise OutputError(msg)
+        tag, value = result
+        keys, values = self.side.setdefault(tag.tag_id, ([], []))
+        keys.append(key)
+        values.append(value)
+
+
+def check_results(results: Any) -> None:
+    """Refuse what was returned where it should have been yielded.
+
+    Raises:
+        OutputError: It is a single output.
+    """
+    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
+    if tagged or isinstance(results, (Row, str, bytes, Mapping)):
+        msg = (
+            f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
+            "yield it instead of returning it"
+        )
+        raise OutputError(msg)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key group's durable form in Spark's own state store: one map of blobs.
+
+Segments are under their sequence numbers and the head is under -1.  A second state
+variable would cost every task and every plan more than it says.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming import StatefulProcessorHandle
+
+from pyflinklike.log.storage import Head
+
+__all__ = ["HEAD_AT", "LOG_VARIABLE", "SparkLogStorage"]
+
+LOG_VARIABLE = "log"
+"""Name of the state variable."""
+HEAD_AT = -1
+"""Where the head is among the sequence numbers."""
+
+
+class SparkLogStorage:
+    """The log of Spark's current grouping key, as a `LogStorage`.
+
+    Args:
+        handle: Declares it; at most once per handle.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
+
+    def read_head(self, where: str) -> Head | None:
+        """The head, or None where there was none yet."""
+        blob = self.read_segment(HEAD_AT)
+        return None if blob is None else Head.from_bytes(blob, where)
+
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
+        self.write_segment(HEAD_AT, head.to_bytes())
+
+    def read_segment(self, sequence: int) -> bytes | None:
+        """One segment, or None where it is missing."""
+        row = self._log.getValue((sequence,))
+        return None if row is None else bytes(row[0])
+
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Add a segment."""
+        self._log.updateValue((sequence,), (blob,))
+
+    def clear_segments(self) -> None:
+        """Remove every segment, and the head with them, which every commit writes last."""
+        self._log.clear()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be checked of the arguments of `process` before a query starts."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown, shown_message
+
+__all__ = [
+    "MAX_KEY_GROUPS",
+    "check_column",
+    "check_max_parallelism",
+    "check_pickle",
+    "check_savepoint",
+    "checked_backend",
+    "holds_accumulators",
+]
+
+MAX_KEY_GROUPS = 32_768
+"""As in Flink."""
+_dumps: Any = cloudpickle.dumps
+
+
+def check_column(df: DataFrame, column: Any, what: str) -> None:
+    """See that a column is there.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is not, or is no name.
+    """
+    if not isinstance(column, str):
+        msg = f"{what} takes the name of a column, got {column!r}; add it with withColumn first"
+        raise DeclarationTypeError(msg)
+    if column not in df.columns:
+        msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
+        raise DeclarationValueError(msg)
+
+
+def check_max_parallelism(value: Any) -> None:
+    """See that a number of key groups is one.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"max_parallelism must be an int, got {shown(value)}"
+        raise DeclarationTypeError(msg)
+    if not 1 <= value <= MAX_KEY_GROUPS:
+        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {shown(value)}"
+        raise DeclarationValueError(msg)
+
+
+def checked_backend(state_backend: Any) -> StateBackend:
+    """The backend itself.
+
+    Raises:
+        DeclarationTypeError: It is none.
+    """
+    if not isinstance(state_backend, StateBackend):
+        msg = (
+            f"state_backend must be a StateBackend, got {shown(state_backend)}; "
+            "for example HashMapStateBackend()"
+        )
+        raise DeclarationTypeError(msg)
+    return state_backend
+
+
+def check_pickle(function: KeyedProcessFunction) -> None:
+    """See that a function can reach the workers.
+
+    Raises:
+        DeclarationError: It does not pickle; says which of its attributes does not.
+    """
+    try:
+        _dumps(function)
+    except Exception as error:
+        held = ", ".join(
+            f"{name}={shown(value)}"
+            for name, value in vars(function).items()
+            if not _pickles(value)
+        )
+        where = f"its attribute {held}" if held else "what it refers to"
+        msg = (
+            f"a function must pickle to reach the workers, got {type(function).__qualname__} "
+            f"whose pickling fails ({shown_message(error)}): look at {where}; "
+            "make such things in open(), which runs on the worker"
+        )
+        raise DeclarationError(msg) from error
+
+
+def holds_accumulators(function: KeyedProcessFunction) -> bool:
+    """Whether a function holds accumulators of Spark, which count for the task they came with."""
+    finder: Any = _AccumulatorFinder
+    pickler = finder(io.BytesIO())
+    pickler.dump(function)
+    found: bool = pickler.found
+    return found
+
+
+class _AccumulatorFinder(cloudpickle.CloudPickler):  # type: ignore[misc, unused-ignore]
+    found = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Accumulator):
+            self.found = True
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
+
+def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
+    """See that a query can begin with a savepoint.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no bytes, or the query is a batch.
+    """
+    if not isinstance(savepoint, bytes):
+        msg = (
+            f"from_savepoint takes the bytes of a savepoint, got {shown(savepoint)}; "
+            "read_savepoint() and harness.snapshot() give them"
+        )
+        raise DeclarationTypeError(msg)
+    if not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        _dumps(value)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which column tells the event time, of the records and of the result.
+
+Spark keeps two things apart.  The *watermark* of a query is made by a node of its plan,
+`withWatermark`, of which the way to a stateful operator may have one only: a second one behind
+a stateful operator is refused, or never moves.  And a *mark* in the metadata of a column
+tells Spark's own operators (windows, deduplication, joins) that it holds the event time.  Every Python
+stage loses the mark, ours and the user's alike.  So whether there is a watermark is read off
+the plan, and the result's event-time column is marked anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.setup.checks import check_column
+
+__all__ = ["EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
+
+_MARK = "spark.watermarkDelayMs"
+_NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
+_WATERMARK = "EventTimeWatermark"
+_NO_WAY = (
+    "event time cannot follow an operator that uses processing-time timers, through which Spark "
+    "passes no watermark, got one with a watermark before it; put it last, or make two queries"
+)
+_explaining = threading.Lock()
+
+
+def with_event_time(df: DataFrame, event_time: str) -> DataFrame:
+    """A stream with a watermark, its own or one on the event time without delay; a batch as it is.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: There is no such column, or it holds no
+            instants.
+    """
+    check_column(df, event_time, "event_time")
+    kind = df.schema[event_time].dataType
+    if isinstance(kind, st.TimestampNTZType):
+        msg = (
+            f"event_time must name a column of instants, got {event_time!r} of type timestamp_ntz, "
+            "which is another instant in every time zone; cast it to timestamp, which reads it in "
+            "the session's time zone (spark.sql.session.timeZone)"
+        )
+        raise DeclarationTypeError(msg)
+    if not isinstance(kind, st.TimestampType):
+        msg = (
+            f"event_time must name a timestamp column, got {event_time!r} of type "
+            f"{kind.simpleString()}; convert it, for example with F.timestamp_millis()"
+        )
+        raise DeclarationTypeError(msg)
+    if df.isStreaming and not has_watermark(df):
+        return df.withWatermark(event_time, "0 seconds")
+    return df
+
+
+def has_watermark(df: DataFrame) -> bool:
+    """Whether a watermark is declared anywhere before a stream.
+
+    Raises:
+        DeclarationValueError: One is declared behind another, or does not get here.
+    """
+    plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    way: list[tuple[int, str]] = []
+    found = False
+    for indent, name, rest in _NODE.findall(plan):
+        while way and way[-1][0] >= len(indent):
+            way.pop()
+        if name.startswith("TransformWithState") and ", ProcessingTime, " in rest:
+            name = _NO_WAY
+        if name == _WATERMARK:
+            found = True
+            if _NO_WAY in [each for _, each in way]:
+                raise DeclarationValueError(_NO_WAY)
+            if _WATERMARK in [each for _, each in way]:
+                msg = (
+                    "Spark takes one watermark on the way to a stateful operator, got a "
+                    "withWatermark behind another one; leave out the later one: the watermark "
+                    "passes through process() and every other operator"
+                )
+                raise DeclarationValueError(msg)
+        way.append((len(indent), name))
+    return found
+
+
+def _explained(df: DataFrame) -> str:
+    # Spark gives the plan to nobody but the standard output.
+    with _explaining:
+        own = _OwnPrints(sys.stdout)
+        with contextlib.redirect_stdout(own):
+            df.explain(mode="extended")
+    return own.text()
+
+
+class _OwnPrints(io.TextIOBase):
+    """A standard output that keeps what this thread prints, and passes on what others do.
+
+    Args:
+        stdout: The real one.
+    """
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+        self._thread = threading.get_ident()
+        self._kept: list[str] = []
+
+    def write(self, text: str) -> int:
+        """Keep it or pass it on."""
+        if threading.get_ident() == self._thread:
+            self._kept.append(text)
+            return len(text)
+        return self._stdout.write(text)
+
+    def flush(self) -> None:
+        """Flush the real one."""
+        self._stdout.flush()
+
+    def text(self) -> str:
+        """All that was kept."""
+        return "".join(self._kept)
+
+
+class EventTimeMark:
+    """Marks the event-time column of an output.
+
+    Args:
+        column: Its name; an output without such a column is left as it is.
+        delay: Of the watermark in ms, which Spark shows in its plans.
+    """
+
+    def __init__(self, column: str | None, delay: int = 0) -> None:
+        self._column = column
+        self._delay = delay
+
+    def on(self, schema: st.StructType) -> st.StructType:
+        """The schema with the mark, and with no other: Spark takes one event time per stream."""
+        if self._column is None:
+            return schema
+        return st.StructType([self._marked(field) for field in schema.fields])
+
+    def _marked(self, field: st.StructField) -> st.StructField:
+        metadata = {name: each for name, each in (field.metadata or {}).items() if name != _MARK}
+        if field.name == self._column and isinstance(field.dataType, st.TimestampType):
+            metadata[_MARK] = self._delay
+        return st.StructField(field.name, field.dataType, field.nullable, metadata)
+
+
+def event_time_mark(
+    df: DataFrame,
+    event_time: str | None,
+    output_event_time: str | None,
+    outputs: Mapping[str, st.StructType],
+    *,
+    passes: bool,
+) -> EventTimeMark:
+    """How the result of an operator is marked.
+
+    Args:
+        df: Its input, with the watermark.
+        event_time: Of the records.
+        output_event_time: What the user named, or None: then it is called as that of the
+            records is, if an output has a timestamp of that name.
+        outputs: The schema of each output, by what to call it in messages.
+        passes: Whether the watermark passes through the operator.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: No output has the column that the user
+            named, it holds no instants, or a stream has no watermark that it could follow.
+    """
+    if output_event_time is not None:
+        _check_output_column(output_event_time, outputs)
+        if event_time is None and df.isStreaming and not has_watermark(df):
+            msg = (
+                f"output_event_time needs a watermark, got {output_event_time!r} for a stream "
+                'without one; pass event_time="<column>", or call withWatermark before key_by'
+            )
+            raise DeclarationValueError(msg)
+        if df.isStreaming and not passes:
+            raise DeclarationValueError(_NO_WAY)
+    if not df.isStreaming or not passes:
+        return EventTimeMark(None)
+    known = [field.metadata or {} for field in df.schema.fields if field.name == event_time]
+    delay = known[0].get(_MARK, 0) if known else 0
+    return EventTimeMark(output_event_time or event_time, delay)
+
+
+def _check_output_column(column: Any, outputs: Mapping[str, st.StructType]) -> None:
+    if not isinstance(column, str):
+        msg = f"output_event_time takes the name of a column of an output, got {column!r}"
+        raise DeclarationTypeError(msg)
+    kinds = {
+        what: field.dataType
+        for what, schema in outputs.items()
+        for field in schema.fields
+        if field.name == column
+    }
+    if not kinds:
+        names = {what: schema.names for what, schema in outputs.items()}
+        msg = f"output_event_time takes a column of an output, got {column!r}; choose from {names}"
+        raise DeclarationValueError(msg)
+    for what, kind in kinds.items():
+        if not isinstance(kind, st.TimestampType):
+            msg = (
+                f"output_event_time must name a column of type timestamp, got {column!r} of type "
+                f"{kind.simpleString()} in {what}; declare it timestamp"
+            )
+            raise DeclarationTypeError(msg)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a query was decided to be on the driver; the hosts get it pickled."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import TimeDomain
+from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.types import TypeInformation
+
+__all__ = ["Plan", "TimeMode"]
+
+
+class TimeMode(Enum):
+    """Spark's time mode of a query."""
+
+    NONE = "None"
+    EVENT_TIME = "EventTime"
+    PROCESSING_TIME = "ProcessingTime"
+
+    def domain(self) -> TimeDomain | None:
+        """The time by which Spark wakes a key group that has no data, or None where it cannot."""
+        return {
+            TimeMode.NONE: None,
+            TimeMode.EVENT_TIME: TimeDomain.EVENT_TIME,
+            TimeMode.PROCESSING_TIME: TimeDomain.PROCESSING_TIME,
+        }[self]
+
+    def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
+        """The timers that would never fire in this mode, with what to do about it."""
+        event = HostError(
+            "event-time timers on a stream need an event time, got process() without one; "
+            'pass event_time="<timestamp column>"'
+        )
+        processing = HostError(
+            "processing-time timers need Spark's processing-time mode, and the function's code "
+            "did not show that it uses them; pass processing_time_timers=True to process()"
+        )
+        refused: dict[TimeMode, dict[TimeDomain, PyflinklikeError]] = {
+            TimeMode.NONE: {TimeDomain.EVENT_TIME: event, TimeDomain.PROCESSING_TIME: processing},
+            TimeMode.EVENT_TIME: {TimeDomain.PROCESSING_TIME: processing},
+            TimeMode.PROCESSING_TIME: {},
+        }
+        return refused[self]
+
+
+@attrs.frozen
+class Plan:
+    """What the workers must know, pickled once per query.
+
+    Args:
+        function: The user's.
+        state_backend: Where working state is kept.
+        key_type: Of the keys.
+        task: Without the parts only a worker knows.
+        time_mode: Of the query.
+        reader: Takes records out of payloads.
+        layout: Of the outputs.
+        plan_id: Tells this query's working state from another's in the same worker.
+        keeps_open: Whether the function may serve one task after another.
+        allow_pickle: Whether state may be unpickled.
+    """
+
+    function: KeyedProcessFunction
+    state_backend: StateBackend
+    key_type: TypeInformation
+    task: TaskInfo
+    time_mode: TimeMode
+    reader: RecordReader
+    layout: OutputLayout
+    plan_id: str
+    keeps_open: bool = True
+    allow_pickle: bool = attrs.field(default=True, kw_only=True)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's values as Arrow columns, which `pyflinklike.types.arrow_rows` reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import OutputError
+from pyflinklike.shown import shown, shown_message
+from pyflinklike.types.zones import to_instants
+
+__all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
+
+
+def milliseconds(column: pa.Array) -> pa.Array:
+    """The instants of a timestamp column in ms."""
+    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    quotients = pc.divide(micros, 1000)
+    # Arrow divides towards zero; an instant before the epoch belongs to the ms before.
+    below = pc.less(micros, pc.multiply(quotients, 1000))
+    return pc.subtract(quotients, below.cast(pa.int64()))
+
+
+@attrs.frozen
+class OutputEncoder:
+    """Makes an Arrow batch of what a function yielded.
+
+    Args:
+        schema: Of the output type.
+        time_zone: Of the Spark session, for naive datetimes.
+        what: Names the output in messages.
+        show_key: The user's form of a key, for messages.
+    """
+
+    schema: pa.Schema
+    time_zone: str
+    what: str
+    show_key: Callable[[Any], Any]
+
+    def encode(self, rows: Sequence[Any], keys: Sequence[Any]) -> pa.RecordBatch:
+        """The rows as columns.
+
+        Args:
+            rows: Tuples, Rows, lists, mappings, or values where there is one column.
+            keys: Whose output each row is, for messages.
+
+        Raises:
+            OutputError: A row does not fit; names the column, the value and the key.
+        """
+        if set(map(type, rows)) != {tuple}:
+            rows = [self._in_order(row, key) for row, key in zip(rows, keys)]
+        width = len(self.schema)
+        if set(map(len, rows)) != {width}:
+            self._blame_width(rows, keys)
+        arrays = []
+        for at, field in enumerate(self.schema):
+            # Not zip(*rows), which walks all rows at once for every value.
+            values = list(map(itemgetter(at), rows))
+            try:
+                arrays.append(to_arrow(values, field.type, self.time_zone))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise self._blame_value(field, values, keys, error) from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
+        names = self.schema.names
+        if isinstance(row, Mapping):
+            if set(row) != set(names):
+                msg = (
+                    f"{self.what}: a mapping must have the columns {names}, got {shown(list(row))} "
+                    f"for key {shown(self.show_key(key))}; name every column, None where it is null"
+                )
+                raise OutputError(msg)
+            return tuple(row[name] for name in names)
+        if isinstance(row, tuple):
+            fields = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            plain = tuple(row)
+            if fields and list(fields) != names and set(fields) == set(names):
+                return tuple(plain[list(fields).index(name)] for name in names)
+            return plain
+        if isinstance(row, list):
+            return tuple(row)
+        if len(names) == 1:
+            return (row,)
+        msg = (
+            f"{self.what}: an output must be a tuple, Row or mapping of the columns {names}, "
+            f"got {shown(row)} for key {shown(self.show_key(key))}"
+        )
+        raise OutputError(msg)
+
+    def _blame_width(self, rows: Sequence[Any], keys: Sequence[Any]) -> None:
+        names = self.schema.names
+        for row, key in zip(rows, keys):
+            if len(row) != len(names):
+                msg = (
+                    f"{self.what}: a row must have the {len(names)} columns {names}, "
+                    f"got {len(row)} values {shown(tuple(row))} for key {shown(self.show_key(key))}"
+                )
+                raise OutputError(msg)
+
+    def _blame_value(
+        self, field: pa.Field, values: Iterable[Any], keys: Iterable[Any], error: Exception
+    ) -> OutputError:
+        for value, key in zip(values, keys):
+            try:
+                to_arrow([value], field.type, self.time_zone)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
+                return OutputError(
+                    f"{self.what}: column {field.name!r} is {field.type}, got {shown(value)} "
+                    f"({type(value).__name__}) for key {shown(self.show_key(key))}: {shown_message(cause)}; "
+                    "convert the value, or change the output type"
+                )
+        return OutputError(
+            f"{self.what}: column {field.name!r} is {field.type}: {shown_message(error)}"
+        )
+
+
+def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    """Python's values as a column, which `to_python` reads.
+
+    Raises:
+        ArrowException, TypeError, ValueError, OverflowError: A value does not fit.
+    """
+    if pa.types.is_timestamp(kind):
+        return _timestamps(values, kind, time_zone)
+    if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):
+        values = [_named(value, kind) for value in values]
+    if _holds_timestamps(kind):
+        values = [_zoned(value, kind, time_zone) for value in values]
+    return pa.array(values, kind)
+
+
+def _named(value: Any, kind: pa.DataType) -> Any:
+    """A tuple as a mapping of the fields of a struct, with its own structs likewise."""
+    if not isinstance(value, tuple) or not pa.types.is_struct(kind):
+        return value
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    return {field.name: _named(part, field.type) for field, part in zip(fields, value, strict=True)}
+
+
+def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
+    if kind.tz and any(isinstance(v, dt.datetime) and v.tzinfo is not None for v in values):
+        values = [_zoned(value, kind, time_zone) for value in values]
+        return pa.array(values, kind)
+    if kind.tz:
+        return to_instants(values, time_zone).cast(kind)
+    return pa.array(values, pa.timestamp("us"))
+
+
+def _holds_timestamps(kind: pa.DataType) -> bool:
+    return pa.types.is_nested(kind) and "timestamp" in str(kind)
+
+
+def _zoned(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+    """A nested value whose naive datetimes are given the session's time zone."""
+    if value is None:
+        return None
+    if pa.types.is_timestamp(kind):
+        if kind.tz and isinstance(value, dt.datetime) and value.tzinfo is None:
+            return to_instants([value], time_zone)[0].as_py()
+        return value
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        return {
+            name: _zoned(part, kind.field(name).type, time_zone) for name, part in value.items()
+        }
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [
+            (_zoned(k, kind.key_type, time_zone), _zoned(v, kind.item_type, time_zone))
+            for k, v in pairs
+        ]
+    if pa.types.is_list(kind):
+        return [_zoned(part, kind.value_type, time_zone) for part in value]
+    return value

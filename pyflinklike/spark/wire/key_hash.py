@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which key group a key is in: the one expression that decides it, computed by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.shown import shown, shown_message
+from pyflinklike.spark.wire.columns import to_arrow
+from pyflinklike.spark.wire.schema import arrow_type
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+
+__all__ = ["KeyGroupFinder", "key_group", "quoted"]
+
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_REMEDY = "key the stream as the savepoint's state was keyed"
+
+
+def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
+    """The key group of a record.
+
+    Args:
+        columns: Names of the key columns; their Spark types are part of the hash.
+        max_parallelism: The number of key groups.
+    """
+    keys = [F.col(quoted(column)) for column in columns]
+    return F.pmod(F.xxhash64(*keys), F.lit(max_parallelism)).cast("int")
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark parses it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@attrs.frozen
+class KeyGroupFinder:
+    """Finds the key groups of keys that come without records.
+
+    Args:
+        columns: The key columns and their types.
+        key_type: Of the keys.
+        max_parallelism: The number of key groups.
+        time_zone: Of the Spark session.
+    """
+
+    columns: Mapping[str, st.DataType]
+    key_type: TypeInformation
+    max_parallelism: int
+    time_zone: str
+
+    def of(self, spark: SparkSession, keys: list[Any]) -> list[int]:
+        """The key group of each key.
+
+        Args:
+            spark: Computes the hash, in a job of its own if the keys are many.
+            keys: In the user's form.
+
+        Raises:
+            IncompatibleStateError: A key is not one that the columns can have.
+        """
+        if not keys:
+            return []
+        columns = [keys] if len(self.columns) == 1 else list(zip(*keys))
+        arrays = [self._array(values, each) for values, each in zip(columns, self.columns.values())]
+        self._check_same(keys, arrays)
+        names = [f"key_{number}" for number in range(len(arrays))]
+        table = pa.table([pa.array(range(len(keys)), pa.int64()), *arrays], ["at", *names])
+        fields = [st.StructField(name, each) for name, each in zip(names, self.columns.values())]
+        schema = st.StructType([st.StructField("at", st.LongType()), *fields])
+        group = key_group(names, self.max_parallelism).alias("group")
+        found = spark.createDataFrame(table, schema).select("at", group).toArrow()
+        indices: list[int] = found.sort_by("at").column("group").to_pylist()
+        return indices
+
+    def _array(self, values: Sequence[Any], kind: st.DataType) -> pa.Array:
+        arrow = arrow_type(kind)
+        try:
+            return to_arrow(values, arrow, self.time_zone)
+        except _MISFITS:
+            for value in values:
+                try:
+                    to_arrow([value], arrow, self.time_zone)
+                except _MISFITS as error:
+                    msg = f"{self._rule()}, got {shown(value)} ({shown_message(error)}); {_REMEDY}"
+                    raise IncompatibleStateError(msg) from error
+            raise
+
+    def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
+        """See that records bring the same keys: 1 is not the 1.0 of a double column."""
+        columns = [to_python(array, self.time_zone) for array in arrays]
+        read = columns[0] if len(columns) == 1 else zip(*columns)
+        freeze = self.key_type.freeze_key
+        for key, other in zip(keys, read):
+            if freeze(key) != freeze(other):
+                msg = f"{self._rule()}, got {shown(key)}, which they hold as {shown(other)}; {_REMEDY}"
+                raise IncompatibleStateError(msg)
+
+    def _rule(self) -> str:
+        types = ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items())
+        return f"savepoint: its keys must be values of the key columns ({types})"

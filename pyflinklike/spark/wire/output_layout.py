@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a function yielded to the rows of the result.
+
+The state operator gives payloads, each of one output: number 0 is the main
+output, the side outputs follow in the order they were declared.  Without side
+outputs the rows of the result are those of the main output.  With them, a row
+is of one output: `output_tag` is null and the main columns are set, or it is
+the tag's id and the column of that name, a struct, is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.spark.wire.columns import OutputEncoder
+from pyflinklike.spark.wire.packing import payload_to_batch
+from pyflinklike.spark.wire.schema import arrow_schema
+
+__all__ = ["OUTPUT_TAG", "OutputLayout"]
+
+OUTPUT_TAG = "output_tag"
+
+
+@attrs.frozen
+class OutputLayout:
+    """What the outputs of one operator look like.
+
+    Args:
+        main: Schema of the main output.
+        sides: Schema of each declared side output, by tag id.
+        time_zone: Of the Spark session.
+        operator: Name of the operator, for messages.
+    """
+
+    main: st.StructType
+    sides: dict[str, st.StructType]
+    time_zone: str
+    operator: str
+
+    def result_type(self) -> st.StructType:
+        """Schema of the result."""
+        if not self.sides:
+            return self.main
+        fields = [
+            st.StructField(field.name, field.dataType, metadata=field.metadata)
+            for field in self.main.fields
+        ]
+        fields.append(st.StructField(OUTPUT_TAG, st.StringType()))
+        fields += [st.StructField(tag_id, schema) for tag_id, schema in self.sides.items()]
+        return st.StructType(fields)
+
+    def encoder(
+        self, show_key: Callable[[Any], Any]
+    ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
+        """The function that makes numbered batches of outputs.
+
+        Args:
+            show_key: The user's form of a key, for messages.
+        """
+        main = OutputEncoder(
+            arrow_schema(self.main), self.time_zone, f"{self.operator} output", show_key
+        )
+        sides = {
+            tag_id: (
+                number,
+                OutputEncoder(
+                    arrow_schema(schema),
+                    self.time_zone,
+                    f"{self.operator} side output {tag_id!r}",
+                    show_key,
+                ),
+            )
+            for number, (tag_id, schema) in enumerate(self.sides.items(), start=1)
+        }
+
+        def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
+            batches = []
+            if outputs.main:
+                batches.append((0, main.encode(outputs.main, outputs.keys)))
+            for tag_id, (keys, values) in outputs.side.items():
+                # A side output nobody reads is dropped, as in Flink.
+                if tag_id in sides:
+                    number, encoder = sides[tag_id]
+                    batches.append((number, encoder.encode(values, keys)))
+            return batches
+
+        return encode
+
+    def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
+        """The function that lays a numbered batch out as rows of the result."""
+        schema = arrow_schema(self.result_type())
+        if not self.sides:
+            return lambda _, batch: batch
+        width = len(self.main.fields)
+        tag_ids = list(self.sides)
+
+        def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+            count = batch.num_rows
+            columns = [pa.nulls(count, field.type) for field in schema]
+            if number == 0:
+                columns[:width] = batch.columns
+            else:
+                columns[width] = pa.array([tag_ids[number - 1]] * count, pa.string())
+                at = width + number
+                columns[at] = pa.StructArray.from_arrays(
+                    batch.columns, fields=list(schema[at].type)
+                )
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return arrange
+
+    def unpacker(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """The function that lays payloads out as rows, for `mapInArrow`."""
+
+        def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            arrange = self.arranger()
+            for batch in batches:
+                rows = [
+                    arrange(number.as_py(), payload_to_batch(payload.as_py()))
+                    for number, payload in zip(batch.column("output"), batch.column("payload"))
+                ]
+                if rows:
+                    yield pa.concat_batches(rows)
+
+        return unpack

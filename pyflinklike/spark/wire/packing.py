@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many records in one Spark row.
+
+Spark's Python state operators cost about a millisecond per grouping key and
+copy rows one by one.  So the grouping key is the key group, and the records of
+a group travel as one Arrow record batch in a binary cell: a `Payload`.
+
+Before the shuffle `pack` cuts what a task reads into one payload per key
+group.  Each payload says which input task it is from and its place there, so that the
+order of arrival survives the shuffle.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown
+from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+
+__all__ = [
+    "PACKED_TYPE",
+    "pack",
+    "payload_to_batch",
+    "refuse_null_keys",
+    "to_payload",
+]
+
+KEY_GROUP = "__key_group"
+PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+
+_PACKED = pa.schema(
+    [
+        (KEY_GROUP, pa.int32()),
+        ("origin", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+_SIZE = struct.Struct("<I")
+_MAX_BYTES = 32 * 1024 * 1024
+_MAX_PAYLOADS = 1 << 32
+
+
+def to_payload(batch: pa.RecordBatch) -> bytes:
+    """A record batch with its schema, as bytes."""
+    schema: bytes = batch.schema.serialize().to_pybytes()
+    records: bytes = batch.serialize().to_pybytes()
+    return _SIZE.pack(len(schema)) + schema + records
+
+
+def payload_to_batch(payload: bytes) -> pa.RecordBatch:
+    """The record batch of a payload, without copying its data."""
+    (size,) = _SIZE.unpack_from(payload)
+    start = _SIZE.size + size
+    schema = _schema(bytes(payload[_SIZE.size : start]))
+    return pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], schema)
+
+
+@lru_cache(maxsize=64)
+def _schema(serialized: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(serialized))
+
+
+def pack(
+    key_columns: tuple[str, ...], group_ids: Sequence[int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that packs what one task reads, for `mapInArrow`.
+
+    Args:
+        key_columns: A key of one column must not be null.
+        group_ids: The number by which Spark knows each key group.
+    """
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        sequence = partition * _MAX_PAYLOADS
+        called: set[int] = set()
+        for chunk in _chunks(batches):
+            refuse_null_keys(chunk, key_columns)
+            result = _packed(chunk, sequence, group_ids)
+            sequence += result.num_rows
+            called.update(result.column(KEY_GROUP).to_pylist())
+            yield result
+        if called or partition == 0:
+            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
+
+    return packed
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches joined to larger ones, for fewer and larger payloads."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= _MAX_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
+    values = (ROLL_CALL, -1, roll_payload(groups))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
+    )
+
+
+def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
+    key_groups = chunk.column(KEY_GROUP)
+    records = chunk.drop_columns([KEY_GROUP])
+    order = pc.sort_indices(key_groups)
+    runs = pc.run_end_encode(key_groups.take(order))
+    records = records.take(order)
+    groups = runs.values.to_pylist()
+    payloads = []
+    start = 0
+    for end in runs.run_ends.to_pylist():
+        payloads.append(to_payload(records.slice(start, end - start)))
+        start = end
+    count = len(groups)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([group_ids[group] for group in groups], pa.int32()),
+            pa.array(range(sequence, sequence + count), pa.int64()),
+            pa.array(payloads, pa.binary()),
+        ],
+        schema=_PACKED,
+    )
+
+
+def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:
+    """Refuse a record whose key is null; in a key of several columns null is a value.
+
+    Raises:
+        StateValueError: There is one.
+    """
+    if len(key_columns) != 1:
+        return
+    keys = chunk.column(key_columns[0])
+    if keys.null_count:
+        at = keys.is_null().index(True).as_py()
+        record = {
+            name: chunk.column(name)[at].as_py()
+            for name in chunk.schema.names
+            if name not in (KEY_GROUP, BATCH_TIME)
+        }
+        msg = (
+            f"every record needs a key, got null in column {key_columns[0]!r} of {shown(record)}; "
+            "filter such records out before key_by, or coalesce the column"
+        )
+        raise StateValueError(msg)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a record batch to what the operator processes: keys, elements and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.spark.wire.columns import milliseconds
+from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python, to_rows
+
+__all__ = ["RecordReader"]
+
+
+@attrs.frozen
+class RecordReader:
+    """Reads the elements of one operator.
+
+    Args:
+        key_columns: Names of the columns that make the key.
+        event_time: Name of the column that tells the event time, or None.
+        key_type: Of the keys.
+        time_zone: Of the Spark session.
+    """
+
+    key_columns: tuple[str, ...]
+    event_time: str | None
+    key_type: TypeInformation
+    time_zone: str
+
+    def read(
+        self, records: pa.RecordBatch, *, in_order: bool = False
+    ) -> tuple[list[Any], list[Any], list[int | None]]:
+        """Keys (frozen), elements and timestamps (ms), in the order to process them.
+
+        With an event time that is its order, and that of arrival among equals;
+        records without a time come first.
+
+        Args:
+            records: In the order they arrived.
+            in_order: They are in their final order already.
+        """
+        times: list[int | None]
+        if self.event_time is None:
+            times = [None] * records.num_rows
+        else:
+            column = milliseconds(records.column(self.event_time))
+            if not in_order:
+                order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
+                records, column = records.take(order), column.take(order)
+            times = column.to_pylist()
+        names = tuple(records.schema.names)
+        columns = [to_python(column, self.time_zone) for column in records.columns]
+        elements = to_rows(names, columns, records.num_rows)
+        if isinstance(self.key_type, InstantKeyTypeInfo):
+            keys = self.key_type.frozen([records.column(name) for name in self.key_columns])
+        else:
+            keys = self._keys([columns[names.index(name)] for name in self.key_columns])
+        return keys, elements, times
+
+    def _keys(self, columns: list[list[Any]]) -> list[Any]:
+        keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
+        # A key of plain columns is its own frozen form: Spark's type decides.
+        return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roll call: a grouping key that is no key group, and is called in every batch with data.
+
+Spark finds state by grouping key.  Which key groups have which grouping keys depends on
+`max_parallelism`, so none of them can tell whether that has changed.  This one depends on
+nothing: it holds the operator's record and roll (`pyflinklike.log.operator_record`), and every
+task that packs records tells it which key groups they are for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+__all__ = ["ROLL_CALL", "groups_in", "roll_payload"]
+
+ROLL_CALL = -1
+"""The grouping key; those of key groups are not negative."""
+_INT = "i"
+
+
+def roll_payload(groups: Iterable[int]) -> bytes:
+    """The key groups that a task has records for, as the cell of a row."""
+    return array(_INT, sorted(groups)).tobytes()
+
+
+def groups_in(payloads: Iterable[bytes]) -> set[int]:
+    """The key groups of all tasks."""
+    groups: set[int] = set()
+    for payload in payloads:
+        groups.update(array(_INT, payload))
+    return groups

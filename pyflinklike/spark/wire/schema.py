@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's types, Arrow's and ours: one table for each direction that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo, holds_instants
+from pyflinklike.stores.tag import ChangelogTag
+from pyflinklike.types import (
+    ListTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    Types,
+)
+from pyflinklike.types.keys import AnyKeyTypeInfo
+
+__all__ = ["arrow_schema", "arrow_type", "changelog_schema", "key_type_of", "output_schema"]
+
+_ARROW: dict[type[st.DataType], pa.DataType] = {
+    st.BooleanType: pa.bool_(),
+    st.ByteType: pa.int8(),
+    st.ShortType: pa.int16(),
+    st.IntegerType: pa.int32(),
+    st.LongType: pa.int64(),
+    st.FloatType: pa.float32(),
+    st.DoubleType: pa.float64(),
+    st.StringType: pa.string(),
+    st.BinaryType: pa.binary(),
+    st.DateType: pa.date32(),
+    st.TimestampType: pa.timestamp("us", tz="UTC"),
+    st.TimestampNTZType: pa.timestamp("us"),
+    st.DayTimeIntervalType: pa.duration("us"),
+    st.NullType: pa.null(),
+}
+
+_KEYS: dict[type[st.DataType], TypeInformation] = {
+    st.BooleanType: Types.BOOLEAN(),
+    st.ByteType: Types.LONG(),
+    st.ShortType: Types.LONG(),
+    st.IntegerType: Types.LONG(),
+    st.LongType: Types.LONG(),
+    st.StringType: Types.STRING(),
+}
+
+_SPARK: dict[TypeInformation, st.DataType] = {
+    Types.BOOLEAN(): st.BooleanType(),
+    Types.BYTE(): st.ByteType(),
+    Types.SHORT(): st.ShortType(),
+    Types.INT(): st.IntegerType(),
+    Types.LONG(): st.LongType(),
+    Types.FLOAT(): st.FloatType(),
+    Types.DOUBLE(): st.DoubleType(),
+    Types.STRING(): st.StringType(),
+    Types.CHAR(): st.StringType(),
+    Types.BIG_INT(): st.DecimalType(38, 0),
+    Types.BIG_DEC(): st.DecimalType(38, 18),
+    Types.SQL_DATE(): st.DateType(),
+    Types.SQL_TIMESTAMP(): st.TimestampNTZType(),
+    Types.PICKLED_BYTE_ARRAY(): st.BinaryType(),
+    Types.PRIMITIVE_ARRAY(Types.BYTE()): st.BinaryType(),
+}
+
+
+def arrow_type(spark_type: st.DataType) -> pa.DataType:
+    """The Arrow type that Spark takes for one of its own.
+
+    Raises:
+        DeclarationTypeError: Python functions cannot give this type.
+    """
+    if isinstance(spark_type, st.DecimalType):
+        return pa.decimal128(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, st.ArrayType):
+        return pa.list_(arrow_type(spark_type.elementType))
+    if isinstance(spark_type, st.MapType):
+        return pa.map_(arrow_type(spark_type.keyType), arrow_type(spark_type.valueType))
+    if isinstance(spark_type, st.StructType):
+        return pa.struct(list(arrow_schema(spark_type)))
+    for known, arrow in _ARROW.items():
+        if isinstance(spark_type, known):
+            return arrow
+    msg = (
+        f"an output column must have a type that Arrow knows, got {spark_type.simpleString()}; "
+        "cast it after process()"
+    )
+    raise DeclarationTypeError(msg)
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema of a Spark one, with all fields nullable."""
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
+
+
+def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
+    """How the values of key columns are kept and written.
+
+    Args:
+        types: Of the key columns; several make the key a tuple.
+        time_zone: Of the Spark session, in which a function sees keys that hold instants.
+
+    Raises:
+        DeclarationTypeError: A column cannot be a key.
+    """
+    for each in types:
+        if isinstance(each, (st.ArrayType, st.MapType, st.VariantType)):
+            msg = (
+                f"a key column must have a type whose values can be compared, got "
+                f"{each.simpleString()}; select a field of it, or to_json() of it"
+            )
+            raise DeclarationTypeError(msg)
+    keys = [_KEYS.get(type(each)) for each in types]
+    if any(each is None for each in keys):
+        kinds = [arrow_type(each) for each in types]
+        several = pa.struct([(f"f{at}", kind) for at, kind in enumerate(kinds)])
+        kind = kinds[0] if len(kinds) == 1 else several
+        return InstantKeyTypeInfo(kind, time_zone) if holds_instants(kind) else AnyKeyTypeInfo()
+    known = [each for each in keys if each is not None]
+    return known[0] if len(known) == 1 else Types.TUPLE(known)
+
+
+def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") -> st.StructType:
+    """The Spark schema that a user's output type means.
+
+    Args:
+        df: Of the session that parses DDL.
+        output_type: DDL, a Spark type, or a TypeInformation.  One that is no row
+            makes a single column `value`.
+        what: The argument's name, for messages.
+
+    Raises:
+        DeclarationTypeError: It is none of these.
+        DeclarationValueError: The DDL does not parse.
+    """
+    if isinstance(output_type, str):
+        try:
+            schema: Any = df.sparkSession.createDataFrame([], output_type).schema
+        except PySparkException as error:
+            msg = f'{what} must be DDL such as "user string, total long", got {shown(output_type)}'
+            raise DeclarationValueError(msg) from error
+    elif isinstance(output_type, st.DataType):
+        schema = output_type
+    elif isinstance(output_type, TypeInformation):
+        schema = _spark_type(output_type, what)
+    else:
+        msg = f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), got {shown(output_type)}"
+        raise DeclarationTypeError(msg)
+    if not isinstance(schema, st.StructType):
+        schema = st.StructType([st.StructField("value", schema)])
+    if not schema.fields:
+        msg = f"{what} must have at least one column, got {shown(output_type)}"
+        raise DeclarationValueError(msg)
+    arrow_schema(schema)
+    checked: st.StructType = schema
+    return checked
+
+
+def changelog_schema(df: DataFrame, key_columns: Sequence[str], tag: ChangelogTag) -> st.StructType:
+    """The Spark schema of a store's `ChangelogRecord`s.
+
+    Args:
+        df: Whose records are keyed.
+        key_columns: By which.
+        tag: Of the store.
+
+    Raises:
+        DeclarationTypeError: Spark does not have the type of the store's keys or values.
+    """
+    what = f"side output {tag.tag_id!r}"
+    parts = [st.StructField(name, _spark_type(each, what)) for name, each in tag.key_fields]
+    if tag.has_current_key:
+        columns = [df.schema[column] for column in key_columns]
+        current = columns[0].dataType if len(columns) == 1 else st.StructType(columns)
+        parts.insert(0, st.StructField("current_key", current))
+    return st.StructType(
+        [
+            st.StructField("store", st.StringType()),
+            st.StructField("key", parts[0].dataType if len(parts) == 1 else st.StructType(parts)),
+            st.StructField("value", _spark_type(tag.value_type, what)),
+            st.StructField("ts", st.LongType()),
+            st.StructField("op", st.StringType()),
+        ]
+    )
+
+
+def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
+    known = _SPARK.get(type_info)
+    if known is not None:
+        return known
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        names = getattr(type_info, "field_names", None) or [
+            f"f{index}" for index in range(len(type_info.field_types))
+        ]
+        return st.StructType(
+            [
+                st.StructField(name, _spark_type(each, what))
+                for name, each in zip(names, type_info.field_types)
+            ]
+        )
+    if isinstance(type_info, MapTypeInfo):
+        key, value = type_info._key_type_info, type_info._value_type_info
+        return st.MapType(_spark_type(key, what), _spark_type(value, what))
+    if isinstance(type_info, ListTypeInfo):
+        return st.ArrayType(_spark_type(type_info.elem_type, what))
+    msg = f"{what} must be of types that Spark has, got {type_info!r}; write it as DDL"
+    raise DeclarationTypeError(msg)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timers of a key group in the order they come up, derived from their table."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import attrs
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.state.table import RESERVED_PREFIX
+
+__all__ = ["Agenda", "timers_table"]
+
+_IDLE_TIMES = 256
+
+
+def timers_table(domain: TimeDomain) -> str:
+    """The name of the table that keeps a domain's timers."""
+    return f"{RESERVED_PREFIX}{domain.name.lower()}_timers"
+
+
+@attrs.define
+class Agenda:
+    """The timers of one key group by their time.
+
+    Args:
+        keys_at: Time to the keys that have a timer then; never to none.
+        times: A binary heap of these times, and of some at which all timers were deleted.
+    """
+
+    keys_at: dict[int, dict[Hashable, None]] = attrs.field(factory=dict)
+    times: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> Agenda:
+        """The agenda of what a scan of the timers' table gives."""
+        keys_at: dict[int, dict[Hashable, None]] = {}
+        for key, timestamp, _ in timers:
+            keys_at.setdefault(timestamp, {})[key] = None
+        return cls(keys_at, sorted(keys_at))
+
+    def drop_idle_times(self) -> None:
+        """Forget the times without timers where they are most: those far ahead would pile up."""
+        if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
+            self.times[:] = sorted(self.keys_at)

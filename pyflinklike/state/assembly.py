@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a descriptor, a backend and a clock become a state.
+
+This is the one place where TTL is put around a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pyflinklike.clock import Clock
+from pyflinklike.errors import DeclarationError
+from pyflinklike.state import State
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.table import KeyedStateBackend, Table
+from pyflinklike.state.ttl import TtlTable
+from pyflinklike.state.ttl_config import StateTtlConfig
+
+__all__ = ["Assembled", "assemble"]
+
+
+@attrs.frozen
+class Assembled:
+    """A state with what it was made of.
+
+    Args:
+        kind: Class of the descriptor.
+        declaration: What the descriptor declared then; the user's may change since.
+        state: What the user's function gets.
+        ttl: The layer that expires its entries, where there is one.
+    """
+
+    kind: type[StateDescriptor]
+    declaration: tuple[Any, ...]
+    state: State
+    ttl: TtlTable | None
+
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """The TTL that it was declared with, or None."""
+        ttl_config: StateTtlConfig | None = self.declaration[3]
+        return ttl_config
+
+    def checked(self, descriptor: StateDescriptor) -> State:
+        """The state, for a second declaration under its name.
+
+        Raises:
+            DeclarationError: The second declaration differs from the first.
+        """
+        if descriptor._declaration() != self.declaration:
+            msg = (
+                f"state {descriptor.name!r} is already declared as "
+                f"{self.kind.__name__} of {_described(self.declaration)}, got "
+                f"{type(descriptor).__name__} of {_described(descriptor._declaration())}; "
+                "use another name or the same descriptor"
+            )
+            raise DeclarationError(msg)
+        return self.state
+
+
+def assemble(descriptor: StateDescriptor, backend: KeyedStateBackend, clock: Clock) -> Assembled:
+    """Make the state a descriptor declares.
+
+    Args:
+        descriptor: The recipe.
+        backend: Keeps the entries.
+        clock: Tells TTL the time.
+    """
+    table: Table = backend.table(descriptor.spec())
+    ttl = None
+    if descriptor.ttl_config is not None:
+        table = ttl = TtlTable(table, descriptor.ttl_config, clock)
+    return Assembled(type(descriptor), descriptor._declaration(), descriptor.state(table), ttl)
+
+
+def _described(declaration: tuple[Any, ...]) -> str:
+    return f"{declaration[2]!r} with ttl={declaration[3]!r}"

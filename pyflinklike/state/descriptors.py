@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State descriptors: how a function declares the state it wants.
+
+A descriptor is a recipe; `pyflinklike.state.assembly` makes states of it.
+
+Two declarations of one name give the same state if they agree in kind, types and TTL, where Flink
+silently keeps the first one; the function that folds stays, as there, that of the first.
+Descriptors compare by value, but for `enable_time_to_live`, which changes the descriptor and
+returns None, as PyFlink's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import BuiltinFunctionType
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.shown import shown
+from pyflinklike.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from pyflinklike.state.table import RESERVED_PREFIX, Shape, Table, TableSpec
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = [
+    "AggregatingStateDescriptor",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "ReducingStateDescriptor",
+    "StateDescriptor",
+    "ValueStateDescriptor",
+]
+
+D = TypeVar("D", bound="StateDescriptor")
+
+
+class StateDescriptor:
+    """Name, type and TTL of a state.
+
+    Args:
+        name: Unique within the function.
+        type_info: Of what is stored.
+
+    Raises:
+        DeclarationValueError: The name is None or empty.
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+
+    kind: ClassVar[str]
+    shape: ClassVar[Shape]
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        if name is None or name == "":
+            msg = f"a state needs a name that is not None or empty, got {shown(name)}; name it"
+            raise DeclarationValueError(msg)
+        if not isinstance(name, str):
+            msg = f"the name of a state must be a str, got {shown(name)}; name it"
+            raise DeclarationTypeError(msg)
+        if name.startswith(RESERVED_PREFIX):
+            msg = (
+                f"names that begin with {RESERVED_PREFIX!r} belong to the runtime, got {name!r}; "
+                "choose another name"
+            )
+            raise DeclarationValueError(msg)
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The name of the state."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig | None) -> None:
+        """Let entries of the state expire; a disabled config or None turns it off again.
+
+        Raises:
+            DeclarationTypeError: It is not a `StateTtlConfig`.
+        """
+        if ttl_config is not None and not isinstance(ttl_config, StateTtlConfig):
+            msg = (
+                f"state {self.name!r}: a TTL must be a StateTtlConfig, got {shown(ttl_config)}; "
+                "build one with StateTtlConfig.new_builder(...).build()"
+            )
+            raise DeclarationTypeError(msg)
+        enabled = ttl_config is not None and ttl_config.is_enabled()
+        self._ttl_config = ttl_config if enabled else None
+
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """The TTL, or None where entries do not expire."""
+        return self._ttl_config
+
+    def _declaration(self) -> tuple[Any, ...]:
+        return (type(self), self.name, self.type_info, self._ttl_config)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self._declaration()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StateDescriptor):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def __repr__(self) -> str:
+        ttl = "" if self._ttl_config is None else f", ttl={self._ttl_config!r}"
+        return f"{type(self).__name__}({self.name!r}, {self.type_info!r}{ttl})"
+
+    def _stored_type(self) -> TypeInformation:
+        return self.type_info
+
+    def spec(self) -> TableSpec:
+        """What the backend and the changelog need to know."""
+        return TableSpec(
+            self.name,
+            self.shape,
+            self.kind,
+            value_type=self._stored_type(),
+            paired=self._ttl_config is not None,
+        )
+
+    def state(self, table: Table) -> State:
+        """The state over a table made for `spec`."""
+        raise NotImplementedError
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Declares a `ValueState`."""
+
+    kind = "value"
+    shape = Shape.SINGLE
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(name, value_type_info))
+
+    def state(self, table: Table) -> ValueState[Any]:
+        """The state over a table made for `spec`."""
+        return ValueState(self.name, table, self.type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Declares a `ListState`; its `type_info` is the list's, as in PyFlink."""
+
+    kind = "list"
+    shape = Shape.LIST
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        self._elem_type_info = _checked_type(name, elem_type_info)
+        super().__init__(name, Types.LIST(elem_type_info))
+
+    def _stored_type(self) -> TypeInformation:
+        return self._elem_type_info
+
+    def state(self, table: Table) -> ListState[Any]:
+        """The state over a table made for `spec`."""
+        return ListState(self.name, table, self._elem_type_info)
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Declares a `MapState`; its `type_info` is the map's, as in PyFlink."""
+
+    kind = "map"
+    shape = Shape.MAP
+
+    def __init__(
+        self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation
+    ) -> None:
+        self._key_type_info = _checked_type(name, key_type_info)
+        self._value_type_info = _checked_type(name, value_type_info)
+        super().__init__(name, Types.MAP(key_type_info, value_type_info))
+
+    def spec(self) -> TableSpec:
+        """What the backend and the changelog need to know."""
+        return attrs.evolve(
+            super().spec(), value_type=self._value_type_info, user_key_type=self._key_type_info
+        )
+
+    def state(self, table: Table) -> MapState[Any, Any]:
+        """The state over a table made for `spec`."""
+        return MapState(self.name, table, self._key_type_info, self._value_type_info)
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Declares a `ReducingState`.
+
+    Args:
+        name: Unique within the function.
+        reduce_function: A `ReduceFunction` or a callable of two values.
+        type_info: Of the values.
+    """
+
+    kind = "reducing"
+    shape = Shape.SINGLE
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        type_info: TypeInformation,
+    ) -> None:
+        self._declared_function = reduce_function
+        self._reduce_function = as_reduce_function(reduce_function)
+        super().__init__(name, _checked_type(name, type_info))
+
+    def get_reduce_function(self) -> ReduceFunction:
+        """The function, wrapped where a callable was given."""
+        return self._reduce_function
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*super()._identity(), _function_identity(self._declared_function))
+
+    def state(self, table: Table) -> ReducingState[Any]:
+        """The state over a table made for `spec`."""
+        declared = self._declared_function
+        # A callable is called itself: its wrapper would be one more call for each element.
+        reduce = declared.reduce if isinstance(declared, ReduceFunction) else declared
+        return ReducingState(self.name, table, self.type_info, reduce)
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Declares an `AggregatingState`.
+
+    Args:
+        name: Unique within the function.
+        agg_function: An `AggregateFunction`.
+        state_type_info: Of the accumulator.
+    """
+
+    kind = "aggregating"
+    shape = Shape.SINGLE
+
+    def __init__(
+        self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation
+    ) -> None:
+        if not isinstance(agg_function, AggregateFunction):
+            msg = (
+                "The input must be a pyflinklike AggregateFunction! "
+                f"got {shown(agg_function)}; subclass AggregateFunction"
+            )
+            raise DeclarationTypeError(msg)
+        self._agg_function = agg_function
+        super().__init__(name, _checked_type(name, state_type_info))
+
+    def get_agg_function(self) -> AggregateFunction:
+        """The function."""
+        return self._agg_function
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*super()._identity(), _function_identity(self._agg_function))
+
+    def state(self, table: Table) -> AggregatingState[Any, Any]:
+        """The state over a table made for `spec`."""
+        return AggregatingState(self.name, table, self.type_info, self._agg_function)
+
+
+def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
+    if not isinstance(type_info, TypeInformation):
+        msg = (
+            f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; "
+            "use for example Types.LONG()"
+        )
+        raise DeclarationTypeError(msg)
+    return type_info
+
+
+def _function_identity(function: Any) -> Any:
+    # A lambda in open() is a new object at each call but the same code.
+    if isinstance(function, BuiltinFunctionType):
+        return function
+    return getattr(function, "__code__", type(function))

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The narrow waist: what states ask of a backend, and all that a backend knows.
+
+A state is a handful of *entries* under the *current key*.  A `Table` is the
+view of one state's entries under that key; it neither knows what an entry
+means nor that there is such a thing as time.  Above it stand the states, each
+written once, and TTL, which is a policy on reading an entry.  Below it stand
+the backends, which are blind maps.
+
+Three shapes cover every state, so that a backend may store the common one
+without a nested map:
+
+* `Shape.SINGLE`: one entry per key, always under the user key `None`
+  (value, reducing and aggregating state);
+* `Shape.MAP`: entries under user keys (map state, timers);
+* `Shape.LIST`: entries under ascending int positions, extended by `append`.
+
+A table may say two things more of itself.  An *ordered* one is a `MAP` under user
+keys of bytes that also answers `range`; a backend keeps its order only if that is
+asked for.  The entries of one *per group* belong to the key group and not to a key:
+each key of the group sees them all, and like all others they can be touched only
+while some key is current.
+
+Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
+
+1. Absence is `MISSING`, never `None`; `None` is data.
+2. Entries are immutable values and are handed back equal, of the same types.
+3. `items`, `elements` and `scan` give what was there when they were called;
+   any change while they are read is allowed.
+4. Where no key is current, every verb raises `StateAccessError`.
+5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB);
+   users are told it is unspecified.  A `LIST` table iterates by position.
+6. `range` of an ordered table gives what was there when it was called, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Final, Protocol, runtime_checkable
+
+import attrs
+
+from pyflinklike.errors import StateAccessError
+from pyflinklike.types import TypeInformation
+
+__all__ = [
+    "GROUP_KEY",
+    "MISSING",
+    "NO_KEY",
+    "RESERVED_PREFIX",
+    "CurrentKey",
+    "Entry",
+    "KeyedStateBackend",
+    "LocalStateBackend",
+    "OrderedTable",
+    "Scope",
+    "Shape",
+    "Table",
+    "TableChanges",
+    "TableSpec",
+]
+
+RESERVED_PREFIX: Final = "__pyflinklike."
+"""Names of the runtime's own tables begin so."""
+
+Entry = Any
+"""What a table stores under a user key: any immutable value."""
+
+
+class _Missing(Enum):
+    MISSING = "MISSING"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final = _Missing.MISSING
+"""There is no entry.  Falsy, and distinct from `None`, which is data."""
+
+
+class _NoKey:
+    """Stands where the current key would be while there is none.
+
+    Every access hashes the current key, so refusing to be hashed turns any
+    access outside a keyed call into the right error at no cost to the others.
+    """
+
+    def __hash__(self) -> int:
+        msg = (
+            "keyed state and timers can only be used while process_element or on_timer runs, "
+            "got an access with no current key; in open() only create the state"
+        )
+        raise StateAccessError(msg)
+
+    def __repr__(self) -> str:
+        return "NO_KEY"
+
+
+NO_KEY: Final = _NoKey()
+
+
+@attrs.define
+class Scope:
+    """The current key of one operator, in its frozen form; all its tables look here."""
+
+    key: Hashable = NO_KEY
+
+
+class CurrentKey(Protocol):
+    """What a table asks for the key it looks under."""
+
+    @property
+    def key(self) -> Hashable:
+        """The frozen key, or `NO_KEY`, which cannot be hashed."""
+
+
+GROUP_KEY: Final = None
+"""Stands for the key where entries belong to the key group; no key is None."""
+
+
+@attrs.frozen
+class _GroupScope:
+    """One key for all keys of a group, while any is current."""
+
+    _scope: Scope
+
+    @property
+    def key(self) -> Hashable:
+        """`GROUP_KEY`; hashing the current key refuses an access without one."""
+        hash(self._scope.key)
+        return GROUP_KEY
+
+
+class Shape(Enum):
+    """How many entries a table keeps under one key."""
+
+    SINGLE = "single"
+    MAP = "map"
+    LIST = "list"
+
+
+@attrs.frozen
+class TableSpec:
+    """What a backend and the changelog must know of one state.
+
+    Args:
+        name: The state's name, unique in its operator.
+        shape: How its entries are arranged.
+        kind: What the user declared it as, for messages and restore checks.
+        value_type: Type of an entry's value, or None where entries carry none.
+        user_key_type: Type of the user keys of a `MAP`, else None.
+        paired: Whether an entry is `(stamp in ms, value)` rather than the value.
+        ordered: Whether `range` is asked of it: a `MAP` under user keys of bytes.
+        per_group: Whether its entries belong to the key group and not to a key.
+        nullable: Whether a value may be None whatever its type says.
+    """
+
+    name: str
+    shape: Shape
+    kind: str
+    value_type: TypeInformation | None = None
+    user_key_type: TypeInformation | None = None
+    paired: bool = False
+    ordered: bool = False
+    per_group: bool = False
+    nullable: bool = False
+
+    def key_in(self, scope: Scope) -> CurrentKey:
+        """What tells a table of this spec which key to look under."""
+        return _GroupScope(scope) if self.per_group else scope
+
+
+class Table(Protocol):
+    """The entries of one state under the current key."""
+
+    spec: TableSpec
+
+    def get(self, user_key: Hashable) -> Entry:
+        """The entry, or `MISSING`."""
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        """Store an entry, replacing the one there was."""
+
+    def delete(self, user_key: Hashable) -> None:
+        """Remove an entry; nothing happens where there is none."""
+
+    def append(self, entry: Entry) -> None:
+        """Put an entry after the last position of a `LIST`."""
+
+    def items(self) -> Iterable[tuple[Any, Entry]]:
+        """The user keys and entries there are now, in order."""
+
+    def elements(self) -> Iterable[Entry]:
+        """The entries there are now, in order."""
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+
+    def clear(self) -> None:
+        """Remove every entry under the current key."""
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        """The entry or `MISSING` for each of the user keys."""
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        """Store many entries at once; of equal user keys the last one stays."""
+
+    # Across keys, for the runtime: cleanup, snapshots, counting, timers.
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        """Every (key, user key, entry) of the key group, whatever the current key."""
+
+    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+        """Look at the next entries of the key group and delete the dead ones.
+
+        One pass over all keys goes on from call to call and then begins anew.
+
+        Args:
+            count: How many entries to look at, about: a pass that ends ends the call.
+            is_dead: Whether an entry shall be deleted.  It may have a method `any_of`, which
+                tells of a sequence of entries whether any of them shall.
+
+        Returns:
+            How many entries were deleted.
+        """
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        """Delete every dead entry of the key group; the number deleted."""
+
+    def count(self) -> int:
+        """How many entries the key group holds in this table."""
+
+
+class OrderedTable(Table, Protocol):
+    """A table whose spec says `ordered`."""
+
+    def range(
+        self,
+        begin: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> Iterable[tuple[bytes, Entry]]:
+        """User keys and entries of an ordered table, by the unsigned order of the keys' bytes.
+
+        Args:
+            begin: The first user key that may be given; None for the first there is.
+            end: The first one that may not be given any more; None for no end.
+            backwards: Whether the last ones come first.
+            limit: How many to give at most.
+        """
+
+
+@attrs.define
+class TableChanges:
+    """Final states of the entries of one table that changed, for the changelog.
+
+    The lists run in parallel.  A cleared key comes before the entries put under
+    it since; an entry that is `MISSING` was deleted.
+
+    Args:
+        spec: Whose entries.
+        cleared: Keys of which all older entries are gone.
+        keys: Key of each changed entry.
+        user_keys: User key of each changed entry.
+        entries: What is stored now, or `MISSING`.
+    """
+
+    spec: TableSpec
+    cleared: list[Any] = attrs.field(factory=list)
+    keys: list[Any] = attrs.field(factory=list)
+    user_keys: list[Any] = attrs.field(factory=list)
+    entries: list[Entry] = attrs.field(factory=list)
+
+    def __len__(self) -> int:
+        return len(self.cleared) + len(self.keys)
+
+
+class KeyedStateBackend(Protocol):
+    """The tables of one operator, pointed at one key group at a time."""
+
+    scope: Scope
+    is_persistent: bool
+    """Whether working state lies on a disk rather than in memory."""
+    owner: str
+    """Whose working state it keeps; assigned anew after a `release`, before the next task."""
+
+    def table(self, spec: TableSpec) -> Table:
+        """The table of a state, created at its first use; an `OrderedTable` if its spec says so."""
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group.
+
+        Args:
+            index: Of the group.
+            tables: The backend's own data of the group, by table name, which the
+                caller keeps with it; empty for a group that has no working state.
+        """
+
+    def drain(self) -> list[TableChanges]:
+        """What changed since the last drain; the changes count as taken."""
+
+    def discard_changes(self) -> None:
+        """Forget what changed, for a snapshot has it all."""
+
+    def apply(self, changes: TableChanges) -> None:
+        """Take over entries that a restore read; they do not count as changed."""
+
+    def contents(self) -> list[TableChanges]:
+        """Every entry of the key group, as changes to an empty one."""
+
+    def count(self) -> int:
+        """How many entries the key group holds in all tables."""
+
+    def take_warm(self, index: int) -> Any:
+        """The `WorkingState` kept of a key group, or None.
+
+        What is taken is kept no more, so that a group whose batch fails is gone.
+        It may be stale; the caller checks its nonce.
+        """
+
+    def keep_warm(self, group: Any) -> None:
+        """Keep the working state of a committed key group for a later batch, or not."""
+
+    def release(self) -> None:
+        """A task is over: let go of what another process may want, such as a lock on files.
+
+        The next task uses the same tables, and may be another owner's.
+        """
+
+    def close(self) -> None:
+        """Release what the backend holds; it is not used again."""
+
+
+@runtime_checkable
+class LocalStateBackend(KeyedStateBackend, Protocol):
+    """A backend whose working state lies where it may be damaged.
+
+    What cannot be read any more is a `LocalStateError` of `enter`, `apply` and `keep_warm`,
+    and of all else where nothing was given to `rebuild_from`.
+    """
+
+    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
+        """Where the current key group can be rebuilt from while it is worked on.
+
+        Args:
+            logged: Reads every entry there was before the batch, as changes to an empty
+                group; None where that cannot be done any more.
+        """
+
+    def discard(self) -> None:
+        """Close, and delete what is kept."""

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long state lives: the declaration, not the doing.
+
+A `StateTtlConfig` answers four independent questions about one state:
+
+* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t`
+  is expired as soon as `now >= t + ttl`: the boundary belongs to the dead.
+* What renews the stamp?  `UpdateType`: writes only, or reads too.
+* What does a reader see of an expired entry that is still stored?
+  `StateVisibility`: nothing, or the value, once.
+* Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or (ours: Flink
+  never shipped it) the watermark.
+
+`CleanupStrategies` answers a fifth (`ttl_strategies`): who removes the expired entries
+that nobody reads.
+
+Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
+what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
+refused here, by the call that says it.  `DISABLED`, the copying builder and
+`in_rocksdb_compact_filter` are Java's.
+
+Everything here is frozen and compared by value.  The builder is the one exception:
+its methods change it and return it, so that they work chained and unchained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+
+from pyflinklike.clock import DurationLike, Time, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.state.ttl_strategies import CleanupStrategies as _Cleanup
+from pyflinklike.state.ttl_strategies import of_kind
+
+__all__ = ["StateTtlConfig"]
+
+
+def _member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """An attrs validator: the argument must be a member of the enum."""
+    return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
+
+
+def _to_ttl(ttl: DurationLike | None) -> Time:
+    """The TTL as a `Time` of whole ms, at least one."""
+    if ttl is None:
+        msg = (
+            "a TTL is required, got None; write for example StateTtlConfig(ttl=timedelta(hours=1))"
+        )
+        raise DeclarationTypeError(msg)
+    milliseconds = to_milliseconds(ttl, "a TTL")
+    if milliseconds < 1:
+        msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
+        raise DeclarationValueError(msg)
+    return Time(milliseconds)
+
+
+@attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
+class StateTtlConfig:
+    """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
+
+    The arguments are in PyFlink's order; by keyword only `ttl` is needed::
+
+        StateTtlConfig(ttl=timedelta(hours=1))
+
+    Args:
+        update_type: What renews the stamp of an entry.
+        state_visibility: Whether a reader may see an expired entry.
+        ttl_time_characteristic: Which clock decides.
+        ttl: How long an entry lives: `Time`, `timedelta`, `Duration` or an int of ms.
+        cleanup_strategies: Who removes expired entries that nobody reads.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind; no TTL is given.
+        DeclarationValueError: The TTL is shorter than 1 ms.
+    """
+
+    class UpdateType(Enum):
+        """What renews the stamp of an entry."""
+
+        Disabled = 0
+        """TTL is off: nothing is stamped, nothing expires."""
+        OnCreateAndWrite = 1
+        """Creating and overwriting; of a list or map, only what is written."""
+        OnReadAndWrite = 2
+        """These, and reading an entry that is alive."""
+
+    class StateVisibility(Enum):
+        """What a reader sees of an expired entry that is still stored."""
+
+        ReturnExpiredIfNotCleanedUp = 0
+        """Its value, once: the read also removes it."""
+        NeverReturnExpired = 1
+        """Nothing, as if it had been removed."""
+
+    class TtlTimeCharacteristic(Enum):
+        """Which clock decides what is expired."""
+
+        ProcessingTime = 0
+        """The processing time of the current call."""
+        EventTime = 1
+        """The watermark (ours; Flink has no event-time TTL, FLINK-12005)."""
+
+    CleanupStrategies: TypeAlias = _Cleanup
+
+    class Builder:
+        """Builds a `StateTtlConfig`; each method changes the builder and returns it.
+
+        Args:
+            ttl: How long an entry lives, or a configuration to start from.
+
+        Raises:
+            DeclarationTypeError: An argument, here or below, is of the wrong kind.
+            DeclarationValueError: An argument, here or below, is out of its range:
+                a TTL below 1 ms, a cleanup size below 1, a negative setting.
+        """
+
+        def __init__(self, ttl: DurationLike | StateTtlConfig) -> None:
+            self._config = ttl if isinstance(ttl, StateTtlConfig) else StateTtlConfig(ttl=ttl)
+
+        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
+            """Set what renews the stamp of an entry."""
+            return self._change(update_type=update_type)
+
+        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
+            """Only writes renew the stamp (the default)."""
+            return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
+
+        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
+            """Writes renew the stamp, and reads do."""
+            return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+
+        def set_state_visibility(
+            self, state_visibility: StateTtlConfig.StateVisibility
+        ) -> StateTtlConfig.Builder:
+            """Set what a reader sees of an expired entry that is still stored."""
+            return self._change(state_visibility=state_visibility)
+
+        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
+            """A reader sees an expired entry that is still stored, once."""
+            return self.set_state_visibility(
+                StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+            )
+
+        def never_return_expired(self) -> StateTtlConfig.Builder:
+            """A reader never sees an expired entry (the default)."""
+            return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
+
+        def set_ttl_time_characteristic(
+            self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
+        ) -> StateTtlConfig.Builder:
+            """Set which clock decides what is expired."""
+            return self._change(ttl_time_characteristic=ttl_time_characteristic)
+
+        def use_processing_time(self) -> StateTtlConfig.Builder:
+            """The processing time decides what is expired (the default)."""
+            return self.set_ttl_time_characteristic(
+                StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
+            )
+
+        def use_event_time(self) -> StateTtlConfig.Builder:
+            """The watermark decides what is expired (ours, not Flink's)."""
+            return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
+
+        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+            """Full snapshots leave expired entries out."""
+            return self._add(_Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT, _Cleanup.EMPTY_STRATEGY)
+
+        def cleanup_incrementally(
+            self, cleanup_size: int, run_cleanup_for_every_record: bool
+        ) -> StateTtlConfig.Builder:
+            """Check `cleanup_size` entries per access; see IncrementalCleanupStrategy."""
+            return self._add(
+                _Cleanup.Strategies.INCREMENTAL_CLEANUP,
+                _Cleanup.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
+            )
+
+        def cleanup_in_rocksdb_compact_filter(
+            self,
+            query_time_after_num_entries: int,
+            periodic_compaction_time: DurationLike | None = None,
+        ) -> StateTtlConfig.Builder:
+            """Clean in compaction; see RocksdbCompactFilterCleanupStrategy."""
+            return self._add(
+                _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER,
+                _Cleanup.RocksdbCompactFilterCleanupStrategy(
+                    query_time_after_num_entries, periodic_compaction_time
+                ),
+            )
+
+        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+            """Drop the default cleanups; those set explicitly stay."""
+            return self._change(
+                cleanup_strategies=attrs.evolve(
+                    self._config.get_cleanup_strategies(),
+                    is_cleanup_in_background=False,
+                )
+            )
+
+        def set_ttl(self, ttl: DurationLike) -> StateTtlConfig.Builder:
+            """Set how long an entry lives."""
+            return self._change(ttl=ttl)
+
+        def build(self) -> StateTtlConfig:
+            """The configuration so far; the builder can go on from here."""
+            return self._config
+
+        def _change(self, **changes: Any) -> StateTtlConfig.Builder:
+            self._config = attrs.evolve(self._config, **changes)
+            return self
+
+        def _add(
+            self,
+            name: StateTtlConfig.CleanupStrategies.Strategies,
+            strategy: StateTtlConfig.CleanupStrategies.CleanupStrategy,
+        ) -> StateTtlConfig.Builder:
+            cleanup = self._config.get_cleanup_strategies()
+            strategies = {**dict(cleanup._strategies), name: strategy}
+            return self._change(cleanup_strategies=attrs.evolve(cleanup, strategies=strategies))
+
+    DISABLED: ClassVar[StateTtlConfig]
+    """No TTL, as Java's: `enable_time_to_live(DISABLED)` switches it off again."""
+
+    _update_type: UpdateType = attrs.field(
+        default=UpdateType.OnCreateAndWrite, validator=_member_of(UpdateType)
+    )
+    _state_visibility: StateVisibility = attrs.field(
+        default=StateVisibility.NeverReturnExpired, validator=_member_of(StateVisibility)
+    )
+    _ttl_time_characteristic: TtlTimeCharacteristic = attrs.field(
+        default=TtlTimeCharacteristic.ProcessingTime,
+        validator=_member_of(TtlTimeCharacteristic),
+    )
+    _ttl: Time = attrs.field(default=None, converter=_to_ttl)
+    _cleanup_strategies: CleanupStrategies = attrs.field(
+        factory=CleanupStrategies,
+        validator=of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
+    )
+
+    @staticmethod
+    def new_builder(ttl: DurationLike | StateTtlConfig) -> StateTtlConfig.Builder:
+        """A builder of a TTL this long, or of a changed copy of a configuration.
+
+        Args:
+            ttl: `Time`, `timedelta`, `Duration`, an int of ms, or what to copy.
+
+        Raises:
+            DeclarationTypeError: It is none of these.
+            DeclarationValueError: It is shorter than 1 ms.
+        """
+        return StateTtlConfig.Builder(ttl)
+
+    def get_update_type(self) -> StateTtlConfig.UpdateType:
+        """What renews the stamp of an entry."""
+        return self._update_type
+
+    def get_state_visibility(self) -> StateTtlConfig.StateVisibility:
+        """What a reader sees of an expired entry that is still stored."""
+        return self._state_visibility
+
+    def get_ttl(self) -> Time:
+        """How long an entry lives."""
+        return self._ttl
+
+    def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
+        """Which clock decides what is expired."""
+        return self._ttl_time_characteristic
+
+    def is_enabled(self) -> bool:
+        """Whether entries are stamped at all."""
+        return self._update_type is not StateTtlConfig.UpdateType.Disabled
+
+    def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
+        """Who removes expired entries that nobody reads."""
+        return self._cleanup_strategies
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long an entry lives, in ms."""
+        return self._ttl.to_milliseconds()
+
+    def __repr__(self) -> str:
+        # PyFlink's letters, its uneven spaces included.
+        return (
+            f"StateTtlConfig<update_type={self._update_type!s}, "
+            f"state_visibility={self._state_visibility!s},"
+            f"ttl_time_characteristic ={self._ttl_time_characteristic!s},"
+            f"ttl={self._ttl!s}>"
+        )
+
+
+# Nested here by name as well: it is what users write, `repr` shows and pickle looks up.
+for _each in (_Cleanup, *vars(_Cleanup).values()):
+    if isinstance(_each, type):
+        _each.__module__ = __name__
+        _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
+
+# Java's: a TTL has to be given, so it is the longest there is.
+StateTtlConfig.DISABLED = StateTtlConfig(
+    update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
+)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key group's durable form in two Python fields, for tests of hosts and backends.
+
+A host's transaction is a copy: commit into `store.copy()`, and keep the copy if
+the transaction succeeds or the original if it does not.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from pyflinklike.log.storage import Head
+
+__all__ = ["InMemoryLogStorage"]
+
+
+@attrs.define
+class InMemoryLogStorage:
+    """A `LogStorage` of one key group.
+
+    Args:
+        head: The durable pointer, or None where the group has no state.
+        segments: Blobs by sequence number.
+    """
+
+    head: Head | None = None
+    segments: dict[int, bytes] = attrs.field(factory=dict)
+
+    def read_head(self, where: str) -> Head | None:  # noqa: ARG002
+        """The head, or None where the group has no state."""
+        return self.head
+
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
+        self.head = head
+
+    def read_segment(self, sequence: int) -> bytes | None:
+        """One segment, or None where it is missing."""
+        return self.segments.get(sequence)
+
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Add a segment."""
+        self.segments[sequence] = blob
+
+    def clear_segments(self) -> None:
+        """Remove every segment."""
+        self.segments.clear()
+
+    def copy(self) -> InMemoryLogStorage:
+        """A store of the same contents that changes on its own."""
+        return InMemoryLogStorage(self.head, dict(self.segments))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(map(len, self.segments.values()))

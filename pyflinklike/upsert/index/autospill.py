@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend that begins in memory and moves to RocksDB when it has grown too big.
+
+It moves once, before the put that would cross the threshold, and never back (as
+Materialize's autospill).  A move that fails leaves all in memory, and the put
+undone.  What is spilled is working state, not a place to keep things: half of it was in memory
+until then, so the files go when the backend is closed, and what a killed process left
+is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.upsert.index.backend import UpsertBackend, checked_open, prepare_puts
+from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
+from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
+from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
+
+__all__ = ["AutoSpillBackend"]
+
+_MARK: Final = "pyflinklike-upsert-spill"
+"""A file in a directory that a spill made, which the next one may therefore remove."""
+
+
+class AutoSpillBackend:
+    """A dict until it holds more than `threshold` bytes, then a RocksDB.
+
+    Args:
+        threshold: Bytes of keys and states that may be held in memory.
+        path: The directory for the RocksDB: missing, empty, or left by an earlier spill.
+            It is made when it is needed.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The threshold is no int, or is negative,
+            or the directory holds something else.
+    """
+
+    def __init__(self, *, threshold: int, path: str | os.PathLike[str]) -> None:
+        if isinstance(threshold, bool) or not isinstance(threshold, int):
+            msg = f"threshold must be an int of bytes, got {shown(threshold)}; for example 64 << 20"
+            raise DeclarationTypeError(msg)
+        if threshold < 0:
+            msg = f"threshold must not be negative, got {shown(threshold)}; 0 spills with the first put"
+            raise DeclarationValueError(msg)
+        self._threshold = threshold
+        self.path = Path(path)
+        _check_path(self.path)
+        self._heap: InMemoryUpsertBackend | None = InMemoryUpsertBackend()
+        self._rocks: RocksDBUpsertBackend | None = None
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether it is a RocksDB by now."""
+        return self._rocks is not None
+
+    @property
+    def supports_merge(self) -> bool:
+        """Whether it is a RocksDB by now."""
+        return self.is_spilled
+
+    def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
+        """What is held for each key."""
+        return self._current().multi_get(keys)
+
+    def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
+        """Put or remove states; what that changed.
+
+        Raises:
+            HostError: It had to move to RocksDB and could not; nothing was put.
+        """
+        current = self._current()
+        if self._heap is None:
+            return current.multi_put(puts)
+        writes, stats = prepare_puts(puts)
+        if self._heap.held_bytes + self._heap.growth(writes) > self._threshold:
+            self._spill(self._heap).apply(writes)
+        else:
+            self._heap.apply(writes)
+        return stats
+
+    def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
+        """Add states to what is held, without reading it.
+
+        Raises:
+            NotImplementedError: It is in memory still.
+        """
+        return self._current().multi_merge(merges)
+
+    def totals(self) -> PutStats:
+        """What is held."""
+        return self._current().totals()
+
+    def close(self) -> None:
+        """Forget everything, files included."""
+        heap, self._heap = self._heap, None
+        rocks, self._rocks = self._rocks, None
+        if heap is not None:
+            heap.close()
+        if rocks is not None:
+            rocks.close()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _current(self) -> UpsertBackend:
+        current: UpsertBackend | None = self._rocks or self._heap
+        return checked_open(current, "AutoSpillBackend")
+
+    def _spill(self, heap: InMemoryUpsertBackend) -> RocksDBUpsertBackend:
+        """Move all to RocksDB."""
+        _check_path(self.path)
+        shutil.rmtree(self.path, ignore_errors=True)
+        rocks = RocksDBUpsertBackend(self.path, write_ahead_log=False)
+        try:
+            (self.path / _MARK).touch()
+            rocks.load(heap.items())
+        except BaseException:
+            rocks.close()
+            raise
+        self._rocks, self._heap = rocks, None
+        heap.close()
+        return rocks
+
+    def __repr__(self) -> str:
+        return f"AutoSpillBackend(threshold={self._threshold}, path={str(self.path)!r})"
+
+
+def _check_path(path: Path) -> None:
+    if not path.exists() or (path / _MARK).exists():
+        return
+    if not path.is_dir() or any(path.iterdir()):
+        msg = (
+            "AutoSpillBackend spills into a directory of its own, which is new or empty, "
+            f"got {str(path)!r}, which is not; choose another path"
+        )
+        raise DeclarationValueError(msg)

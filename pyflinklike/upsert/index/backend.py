@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What upsert state is kept in: a blind map from keys to states, with bulk verbs.
+
+A backend knows neither what a state means nor that there is time.  It puts, gets and, if
+it can, merges many keys at once, and tells what that did to the size
+(`pyflinklike.upsert.index.statistics`).
+
+* The keys of one `multi_get` differ; the results are parallel to them.
+* Of several puts of one key in one `multi_put` the last one stays.
+* Whatever cannot be encoded is refused before anything is written; a put or merge that fails
+  has written nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from pyflinklike.errors import StateValueError, StoreClosedError, StoreValueError
+from pyflinklike.shown import shown
+from pyflinklike.upsert.index.codec import encode_upsert_key
+from pyflinklike.upsert.index.encoding import decode_state, encode_state, metadata_of
+from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
+
+__all__ = ["UpsertBackend", "checked_open", "distinct_keys", "found", "prepare_puts", "total_of"]
+
+Handle = TypeVar("Handle")
+Write = tuple[bytes, "bytes | None"]
+"""A key, and the bytes of its state, or None to remove it."""
+
+
+@runtime_checkable
+class UpsertBackend(Protocol):
+    """The bulk verbs, as Materialize's `UpsertStateBackend`.
+
+    Raises (all verbs):
+        StoreClosedError: The backend is closed.
+    """
+
+    @property
+    def supports_merge(self) -> bool:
+        """Whether `multi_merge` works, and so differences can be added without reading."""
+
+    def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
+        """What is held for each key.
+
+        Raises:
+            StoreValueError: A key comes twice.
+            StateValueError: A key is None, or of a type that cannot be encoded.
+        """
+
+    def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
+        """Put or remove states; what that changed.
+
+        Raises:
+            StateValueError: A key or state cannot be encoded; nothing was written.
+        """
+
+    def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
+        """Add states to what is held, without reading it.
+
+        Raises:
+            NotImplementedError: The backend cannot.
+            StateValueError: A key or state cannot be encoded; nothing was written.
+        """
+
+    def totals(self) -> PutStats:
+        """What is held, as if it had been put into an empty backend; reads all of it."""
+
+    def close(self) -> None:
+        """Let go of the memory or the files; calling it again does nothing."""
+
+
+def checked_open(handle: Handle | None, what: str) -> Handle:
+    """What an open backend works with.
+
+    Raises:
+        StoreClosedError: It is None.
+    """
+    if handle is None:
+        msg = f"{what} can be used until it is closed, got a call after close(); make another one"
+        raise StoreClosedError(msg)
+    return handle
+
+
+def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
+    """Keys as bytes.
+
+    Raises:
+        StoreValueError: One comes twice.
+        StateValueError: One cannot be encoded.
+    """
+    encoded = [encode_upsert_key(key) for key in keys]
+    if len(set(encoded)) < len(encoded):
+        seen: set[bytes] = set()
+        double = next(k for k, e in zip(keys, encoded) if e in seen or seen.add(e))  # type: ignore[func-returns-value]
+        msg = f"the keys of one multi_get must differ, got {shown(double)} twice; ask for it once"
+        raise StoreValueError(msg)
+    return encoded
+
+
+def found(data: bytes | None) -> UpsertValueAndSize:
+    """What `multi_get` returns for the bytes under a key."""
+    if data is None:
+        return UpsertValueAndSize(None, None)
+    state = decode_state(data)
+    return UpsertValueAndSize(state, metadata_of(state, data))
+
+
+def prepare_puts(puts: Iterable[tuple[Any, PutValue]]) -> tuple[list[Write], PutStats]:
+    """Puts as bytes, and what they change, with nothing written yet.
+
+    Raises:
+        StateValueError: A key or state cannot be encoded.
+    """
+    writes: list[Write] = []
+    stats = PutStats()
+    put_before: dict[bytes, ValueMetadata | None] = {}
+    for key, put in puts:
+        if not isinstance(put, PutValue):
+            msg = (
+                f"multi_put takes (key, PutValue(value, previous_value_metadata)), got {shown(put)}"
+            )
+            raise StateValueError(f"{msg}; give what multi_get returned for the key")
+        data = None if put.value is None else encode_state(put.value)
+        new = None if put.value is None or data is None else metadata_of(put.value, data)
+        encoded = encode_upsert_key(key)
+        stats.processed_puts += 1
+        # Of a second put of one key the first one is what was there.
+        stats.adjust(new, put_before.get(encoded, put.previous_value_metadata))
+        put_before[encoded] = new
+        writes.append((encoded, data))
+    return writes, stats
+
+
+def total_of(states: Iterable[bytes]) -> PutStats:
+    """What states add up to."""
+    stats = PutStats()
+    for data in states:
+        stats.processed_puts += 1
+        stats.adjust(metadata_of(decode_state(data), data), None)
+    return stats

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys, values and order keys of an upsert as bytes, and back.
+
+Consolidation adds up bytes, so these must be *deterministic*: equal values of one type
+are the same bytes, whoever wrote them.  Hence dicts are written in the order of their
+keys' bytes, -0.0 as 0.0, every NaN as one, and equal decimals alike.  They must also be
+*injective*: `1`, `1.0`, `True`, `"1"`, `(1,)` and `[1]` are six values.
+
+Scalars and tuples are written by `pyflinklike.types.key_codec`, and so need no schema and run no
+code of the data's choosing.  What that does not know becomes a tuple that begins with a
+number for its kind; the bytes of a value end where they say, so that values can be
+written one behind another.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyflinklike.errors import (
+    CorruptStateError,
+    KeyDecodeError,
+    NullKeyError,
+    OrderKeyError,
+    StateValueError,
+    UpsertError,
+    ValueDecodeError,
+)
+from pyflinklike.shown import shown
+from pyflinklike.types import Instant
+from pyflinklike.types.base import plain
+from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
+from pyflinklike.types.row import Row, row_class
+
+__all__ = ["UpsertKey", "decode_from", "decode_value", "encode_upsert_key", "encode_value"]
+
+_TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
+_SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
+_ERRORS: Final = {
+    each.__name__: each
+    for each in (UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError)
+}
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class UpsertKey(bytes):
+    """A key that is encoded already, which the verbs of backends take as the key it is of."""
+
+    __slots__ = ()
+
+
+def encode_upsert_key(key: Any) -> bytes:
+    """The bytes of a key.
+
+    Raises:
+        StateValueError: It is None, or of a type that cannot be encoded.
+    """
+    if type(key) is UpsertKey:
+        return key
+    if key is None:
+        msg = "key must not be None, got None; give NULL keys a key of their own"
+        raise StateValueError(msg)
+    return encode_value(key)
+
+
+def encode_value(value: Any) -> bytes:
+    """The bytes of a value.
+
+    Args:
+        value: None, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta,
+            `Instant`, `UpsertError`, or a tuple, list, dict or `Row` of such.
+
+    Raises:
+        StateValueError: It is, or contains, something else.
+    """
+    if type(value) in _SCALARS:
+        return encode_key(value)
+    try:
+        return encode_key(_written(value))
+    except RecursionError:
+        msg = "a value of an upsert must be nested less deeply, got one that contains itself"
+        raise StateValueError(msg) from None
+
+
+def decode_value(data: bytes) -> Any:
+    """The value that `encode_value` gave these bytes for; the caller's own.
+
+    Raises:
+        CorruptStateError: They are not one whole value.
+    """
+    return _read(decode_key(data), data)
+
+
+def decode_from(data: bytes, at: int) -> tuple[Any, int]:
+    """The value whose bytes begin at `at`, and where they end.
+
+    Raises:
+        CorruptStateError: No value begins there.
+    """
+    found, end = decode_first(data, at)
+    return _read(found, data), end
+
+
+def _written(value: Any) -> Any:
+    """The value in scalars and tuples that begin with their kind."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if isinstance(value, Row):
+        return (_ROW, value._fields, *map(_written, value))
+    if isinstance(value, tuple):
+        return (_TUPLE, *map(_written, value))
+    if isinstance(value, list):
+        return (_LIST, *map(_written, value))
+    if isinstance(value, Mapping):
+        return _written_mapping(value)
+    if isinstance(value, Instant):
+        return (_INSTANT, value.seconds, value.nanos)
+    if isinstance(value, dt.timedelta):
+        return (_DELTA, value // _MICROSECOND)
+    if isinstance(value, UpsertError):
+        known = kind if kind.__name__ in _ERRORS else UpsertError
+        return (_ERROR, known.__name__, str(value))
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return _checked(plain(value))
+
+
+def _checked(value: Any) -> Any:
+    try:
+        encode_key(value)
+    except StateValueError:
+        msg = (
+            "a value of an upsert is None, bool, int, float, str, bytes, Decimal, a date or time, "
+            f"or a tuple, list, dict or Row of these, got {shown(value)} ({type(value).__name__}); "
+            "convert it"
+        )
+        raise StateValueError(msg) from None
+    return value
+
+
+def _written_mapping(value: Mapping[Any, Any]) -> tuple[Any, ...]:
+    items = [(_written(key), _written(item)) for key, item in value.items()]
+    items.sort(key=lambda item: encode_key(item[0]))
+    return (_DICT, *(part for item in items for part in item))
+
+
+def _read(written: Any, data: bytes) -> Any:
+    try:
+        return _restored(written)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
+        msg = f"a stored value must be one that encode_value wrote, got {shown(data)}"
+        raise CorruptStateError(msg) from error
+
+
+def _restored(written: Any) -> Any:
+    if not isinstance(written, tuple):
+        return written
+    kind, parts = written[0], written[1:]
+    if kind == _ROW:
+        return row_class(parts[0])._make(map(_restored, parts[1:]))
+    if kind == _TUPLE:
+        return tuple(map(_restored, parts))
+    if kind == _LIST:
+        return list(map(_restored, parts))
+    if kind == _DICT:
+        restored = list(map(_restored, parts))
+        return dict(zip(restored[::2], restored[1::2], strict=True))
+    if kind == _INSTANT:
+        return Instant(*parts)
+    if kind == _DELTA:
+        return parts[0] * _MICROSECOND
+    if kind == _ERROR:
+        return _ERRORS[parts[0]](parts[1])
+    msg = f"unknown kind {kind!r}"
+    raise ValueError(msg)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend that keeps states in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyflinklike.upsert.index.backend import (
+    Write,
+    checked_open,
+    distinct_keys,
+    found,
+    prepare_puts,
+    total_of,
+)
+from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
+
+__all__ = ["InMemoryUpsertBackend"]
+
+
+class InMemoryUpsertBackend:
+    """A dict of bytes, as Materialize's `InMemoryHashMap`.
+
+    States are kept encoded, so that nobody can change one from outside, and so that they take
+    the memory they are said to.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[bytes, bytes] | None = {}
+        self._held = 0
+
+    @property
+    def supports_merge(self) -> bool:
+        """False: reading costs nothing here."""
+        return False
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all keys and states, without the dict's own."""
+        return self._held
+
+    def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
+        """What is held for each key."""
+        states = self._open()
+        return [found(states.get(key)) for key in distinct_keys(keys)]
+
+    def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
+        """Put or remove states; what that changed."""
+        self._open()
+        writes, stats = prepare_puts(puts)
+        self.apply(writes)
+        return stats
+
+    def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
+        """Refuse: there is no merging without reading.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        msg = "InMemoryUpsertBackend does not support merging, got multi_merge; see supports_merge"
+        raise NotImplementedError(msg)
+
+    def totals(self) -> PutStats:
+        """What is held."""
+        return total_of(self._open().values())
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._states = None
+        self._held = 0
+
+    # For the backend that moves out of memory
+
+    def growth(self, writes: Sequence[Write]) -> int:
+        """By how many bytes `held_bytes` would grow."""
+        states = self._open()
+        return sum(
+            _held(key, data) - _held(key, states.get(key)) for key, data in dict(writes).items()
+        )
+
+    def apply(self, writes: Iterable[Write]) -> None:
+        """Write encoded states."""
+        states = self._open()
+        for key, data in writes:
+            self._held += _held(key, data) - _held(key, states.get(key))
+            if data is None:
+                states.pop(key, None)
+            else:
+                states[key] = data
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """All keys and states, encoded."""
+        return iter(self._open().items())
+
+    def _open(self) -> dict[bytes, bytes]:
+        return checked_open(self._states, "InMemoryUpsertBackend")
+
+    def __repr__(self) -> str:
+        return "InMemoryUpsertBackend()"
+
+
+def _held(key: bytes, data: bytes | None) -> int:
+    return 0 if data is None else len(key) + len(data)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend that keeps states in a RocksDB on local disk.
+
+    v  key              a state
+    m  key, sequence    a state to be added to it: a merge operand
+
+No key's bytes are the beginning of another one's (`pyflinklike.types.key_codec`), so the operands of
+a key lie together.
+
+rocksdict has no merge operators, so the merging of operands is done here, and as an
+LSM store would: `multi_merge` only writes, in whatever order the differences come, and the first
+verb that reads folds all operands, key by key in RocksDB's order, with
+`consolidating_merge_function`.  A large snapshot is so read back with sequential
+writes and one sorted pass, instead of one random read per record.  A slice of the
+fold is one write batch: a crash leaves an operand either pending or folded in.
+
+A put or merge is one write batch, all of it or nothing, so that a full disk leaves the numbers of
+`UpsertState` right.  Writes go through RocksDB's log, so what a killed process wrote is there when the directory
+is opened again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyflinklike.backends.rocksdb.options import PredefinedOptions
+from pyflinklike.backends.rocksdb.reading import is_corruption, rows
+from pyflinklike.errors import CorruptStateError, HostError, StateValueError
+from pyflinklike.shown import shown
+from pyflinklike.upsert.index.backend import (
+    Write,
+    checked_open,
+    distinct_keys,
+    found,
+    prepare_puts,
+    total_of,
+)
+from pyflinklike.upsert.index.codec import encode_upsert_key
+from pyflinklike.upsert.index.encoding import decode_state, encode_state, size_of
+from pyflinklike.upsert.index.rocksdb_mark import WrittenMark
+from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
+
+__all__ = ["RocksDBUpsertBackend"]
+
+_CHUNK: Final = 1024
+_STATE, _STATE_END = b"v", b"w"
+_OPERAND, _OPERAND_END = b"m", b"n"
+_SEQUENCE = struct.Struct(">Q")
+
+
+class RocksDBUpsertBackend:
+    """A RocksDB in a directory of its own.
+
+    Args:
+        path: The directory; made if it is missing, gone on with if it was one before.
+        write_ahead_log: Whether what is written survives a killed process.
+
+    Raises:
+        HostError: rocksdict is not installed, or the directory cannot be used, for example
+            because somebody else has it open.
+        CorruptStateError: What the directory holds is damaged, or not all that was written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, write_ahead_log: bool = True) -> None:
+        self.path = Path(path)
+        self._rocksdict = _require_rocksdict()
+        self._is_logged = write_ahead_log
+        self._mark = WrittenMark(self.path)
+        self._db: Any = self._opened()
+        self._write_options = self._rocksdict.WriteOptions()
+        self._write_options.disable_wal = not write_ahead_log
+        # Beyond those of operands that were left unfolded: no operand replaces another.
+        self._sequence = self._db.latest_sequence_number()
+        self._has_operands = any(True for _ in self._scan(_OPERAND, _OPERAND_END))
+
+    def _opened(self) -> Any:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._mark.check_files()
+            options = PredefinedOptions.DEFAULT.to_options(self._rocksdict)
+            db = self._rocksdict.Rdict(str(self.path), options)
+        except CorruptStateError:
+            raise
+        except Exception as error:
+            raise self._unusable(error) from error
+        try:
+            self._mark.check(db.latest_sequence_number())
+        except CorruptStateError:
+            db.close()
+            raise
+        return db
+
+    @property
+    def supports_merge(self) -> bool:
+        """True."""
+        return True
+
+    def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
+        """What is held for each key."""
+        encoded = distinct_keys(keys)
+        self._fold()
+        return [found(data) for data in self._get_many(encoded)]
+
+    def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
+        """Put or remove states; what that changed."""
+        self._fold()
+        writes, stats = prepare_puts(puts)
+        self.apply(writes)
+        return stats
+
+    def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
+        """Add states to what is held, without reading it."""
+        self._open()
+        stats = MergeStats()
+        operands = []
+        for key, merge in merges:
+            if not isinstance(merge, MergeValue):
+                msg = f"multi_merge takes (key, MergeValue(value, diff)), got {shown(merge)}"
+                raise StateValueError(f"{msg}; give a Consolidating and the sum of its diffs")
+            data = encode_state(merge.value)
+            operands.append((encode_upsert_key(key), data))
+            stats.written_merge_operands += 1
+            stats.size_written += len(data)
+            stats.size_diff += size_of(data)
+        self._write((self._operand_key(key), data) for key, data in operands)
+        self._has_operands = self._has_operands or bool(operands)
+        return stats
+
+    def totals(self) -> PutStats:
+        """What is held."""
+        self._fold()
+        return total_of(data for _, data in self._scan(_STATE, _STATE_END))
+
+    def close(self) -> None:
+        """Release the directory; what is in it stays.
+
+        Raises:
+            HostError: The disk is full.
+        """
+        db, self._db = self._db, None
+        if db is not None:
+            try:
+                last = db.latest_sequence_number()
+                db.close()
+                self._mark.note(last)
+            except Exception as error:
+                raise self._unusable(error) from error
+            finally:
+                self._mark.close()
+
+    # For the backend that moves out of memory
+
+    def apply(self, writes: Iterable[Write]) -> None:
+        """Write encoded states, all of them or none."""
+        self._write((_STATE + key, data) for key, data in writes)
+
+    def load(self, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write more encoded states than may be in memory twice."""
+        for slice_ in _slices(items):
+            self.apply(slice_)
+
+    # Merging
+
+    def _operand_key(self, key: bytes) -> bytes:
+        self._sequence += 1
+        return _OPERAND + key + _SEQUENCE.pack(self._sequence)
+
+    def _fold(self) -> None:
+        """Add every operand to the state it is for."""
+        self._open()
+        if not self._has_operands:
+            return
+        operands = self._scan(_OPERAND, _OPERAND_END)
+        by_key = itertools.groupby(operands, key=lambda item: item[0][: -_SEQUENCE.size])
+        # A key's operands have to be read before the next key is asked for.
+        pending = ((prefix, [data for _, data in group]) for prefix, group in by_key)
+        for slice_ in _slices(pending):
+            self._fold_slice(slice_)
+        self._has_operands = False
+
+    def _fold_slice(self, slice_: list[tuple[bytes, list[bytes]]]) -> None:
+        keys = [prefix[len(_OPERAND) :] for prefix, _ in slice_]
+        writes: list[Write] = []
+        for key, held, (_, operands) in zip(keys, self._get_many(keys), slice_):
+            states = [] if held is None else [held]
+            merged = consolidating_merge_function(key, map(decode_state, states + operands))
+            is_gone = isinstance(merged, Consolidating) and merged.is_cancelled
+            writes.append((_STATE + key, None if is_gone else encode_state(merged)))
+        first, last = slice_[0][0], slice_[-1][0]
+        self._write(writes, folded=(first, last + b"\xff" * (_SEQUENCE.size + 1)))
+
+    # RocksDB
+
+    def _get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        db = self._open()
+        results: list[bytes | None] = []
+        try:
+            for slice_ in _slices(keys):
+                results += db.get([_STATE + key for key in slice_])
+        except Exception as error:
+            raise self._unusable(error) from error
+        return results
+
+    def _scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        db = self._open()
+        try:
+            yield from rows(self._rocksdict, db, begin, end)
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    def _write(self, writes: Iterable[Write], folded: tuple[bytes, bytes] | None = None) -> None:
+        db = self._open()
+        batch = self._rocksdict.WriteBatch(raw_mode=True)
+        for key, data in writes:
+            if data is None:
+                batch.delete(key)
+            else:
+                batch.put(key, data)
+        try:
+            if folded is not None:
+                batch.delete_range(*folded)
+            db.write(batch, self._write_options)
+            if self._is_logged:
+                self._mark.note(db.latest_sequence_number())
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    def _open(self) -> Any:
+        return checked_open(self._db, "RocksDBUpsertBackend")
+
+    def _unusable(self, error: Exception) -> HostError | CorruptStateError:
+        kept = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
+        if is_corruption(error) or _lacks_a_file(error):
+            return CorruptStateError(f"{kept}; go back to a copy, or read the source again")
+        return HostError(f"{kept}; see that it is writable, has room and is open only once")
+
+    def __repr__(self) -> str:
+        return f"RocksDBUpsertBackend({str(self.path)!r})"
+
+
+def _lacks_a_file(error: Exception) -> bool:
+    """Whether a file that RocksDB itself has named is gone."""
+    text = str(error)
+    return "No such file or directory" in text and (".sst" in text or "MANIFEST" in text)
+
+
+def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while slice_ := list(itertools.islice(iterator, _CHUNK)):
+        yield slice_
+
+
+def _require_rocksdict() -> Any:
+    try:
+        import rocksdict
+    except ImportError as error:
+        msg = (
+            f"RocksDBUpsertBackend needs the package rocksdict, got {error}; "
+            "pip install 'pyflinklike[rocksdb]'"
+        )
+        raise HostError(msg) from error
+    return rocksdict

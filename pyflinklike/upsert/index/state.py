@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`UpsertState`: the record of each key, over a backend's bulk verbs.
+
+An upsert turns keyed optional values into a differential collection, and for that has to
+know what was there.  Batch by batch it gets what is held for the keys of the batch, and puts what
+is there now; after a restart it reads its own output back, as differences in
+any order, with `consolidate_chunk` (as Materialize's `UpsertState`).
+
+A difference is added without reading (`multi_merge`) where the backend can, but only as long as no
+state was put: a put state has an order key, or is a tombstone, whose bytes go when
+it becomes a sum, and only who reads it knows how many.  So that the numbers
+below are exact: for a collection that is whole they are those of what `multi_get` finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
+from pyflinklike.shown import shown
+from pyflinklike.upsert.index.backend import UpsertBackend
+from pyflinklike.upsert.index.codec import UpsertKey, encode_upsert_key, encode_value
+from pyflinklike.upsert.index.consolidate import consolidate
+from pyflinklike.upsert.index.sketch import Consolidating, Difference, checked_diff
+from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
+from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
+
+__all__ = ["UpsertState"]
+
+
+class UpsertState:
+    """What is there under each key.
+
+    Keys and values are whatever `pyflinklike.upsert.index.codec` encodes: scalars, dates, and
+    tuples, lists, dicts and `Row`s of these.  What it hands out is the caller's own.
+
+    Args:
+        backend: Where states are kept; what it holds already counts.
+
+    Raises:
+        StateValueError: It is no backend.
+    """
+
+    def __init__(self, backend: UpsertBackend) -> None:
+        if not isinstance(backend, UpsertBackend):
+            msg = f"UpsertState takes a backend, got {shown(backend)}; use InMemoryUpsertBackend()"
+            raise StateValueError(msg)
+        self._backend = backend
+        totals = backend.totals()
+        self._records = totals.values_diff
+        self._tombstones = totals.tombstones_diff
+        self._size = totals.size_diff
+        self._has_values = bool(totals.processed_puts)
+        self.get_stats = GetStats()
+        """The sum over all `multi_get`."""
+        self.put_stats = PutStats()
+        """The sum over all `multi_put`."""
+        self.merge_stats = MergeStats()
+        """The sum over all merges of the backend."""
+        self.snapshot_stats = SnapshotStats()
+        """The sum over all `consolidate_chunk`."""
+        self.snapshot_completed = False
+        """Whether `consolidate_chunk` was called with `completed=True`."""
+
+    @property
+    def num_records(self) -> int:
+        """How many keys have a record; exact when the collection is whole."""
+        return self._records
+
+    @property
+    def num_tombstones(self) -> int:
+        """How many keys have a tombstone."""
+        return self._tombstones
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all records and tombstones, encoded; without keys."""
+        return self._size
+
+    def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
+        """What is there for each key, in a value mode.
+
+        A key whose differences do not add up yet is returned as the `Consolidating` it is, whose
+        `ensure_decoded` says what is wrong.
+
+        Args:
+            keys: All different.
+
+        Returns:
+            A value and its metadata for each key, both None where nothing is.
+
+        Raises:
+            StoreValueError: A key comes twice.
+            StateValueError: A key is None or cannot be encoded.
+        """
+        keys = list(keys)
+        results = [_decoded(each) for each in self._backend.multi_get(keys)]
+        self.get_stats += GetStats(
+            len(keys),
+            sum(each.metadata.size for each in results if each.metadata is not None),
+            sum(each.value is not None for each in results),
+        )
+        return results
+
+    def multi_put(
+        self, puts: Iterable[tuple[Any, PutValue]], update_per_record_stats: bool = True
+    ) -> PutStats:
+        """Put or remove values.
+
+        Args:
+            puts: Keys, each with what to put and the metadata that `multi_get` returned for
+                it; of several puts of one key the last one stays.
+            update_per_record_stats: Whether inserts, updates and deletes are counted; not
+                where the same records are going to be put again.
+
+        Returns:
+            What this changed.
+
+        Raises:
+            StateValueError: A key or value cannot be encoded; nothing was put.
+        """
+        stats = self._backend.multi_put(puts)
+        if not update_per_record_stats:
+            stats.inserts = stats.updates = stats.deletes = 0
+        self._has_values = self._has_values or bool(stats.processed_puts)
+        self._records += stats.values_diff
+        self._tombstones += stats.tombstones_diff
+        self._size += stats.size_diff
+        self.put_stats += stats
+        return stats
+
+    def consolidate_chunk(
+        self, updates: Iterable[tuple[Any, Any, int]], completed: bool = False
+    ) -> SnapshotStats:
+        """Add differences of the collection, in any order and cut into chunks anyhow.
+
+        Args:
+            updates: Keys, values and diffs.
+            completed: Whether the snapshot is whole with this chunk; later chunks are
+                what was appended to the collection since.
+
+        Returns:
+            What this changed.
+
+        Raises:
+            UpsertStateError: The snapshot was completed before.
+            StateValueError: A key or value is None or cannot be encoded, or a diff is no int;
+                nothing was added.
+            StoreValueError: An update is not three things; nothing was added.
+        """
+        if completed and self.snapshot_completed:
+            msg = (
+                "a snapshot is completed once, got completed=True again; "
+                "give later chunks with completed=False"
+            )
+            raise UpsertStateError(msg)
+        chunk = [_difference(update) for update in updates]
+        stats = SnapshotStats(
+            updates=len(chunk),
+            values_diff=sum(each.diff for each in chunk),
+            inserts=sum(each.diff for each in chunk if each.diff > 0),
+            deletes=-sum(each.diff for each in chunk if each.diff < 0),
+        )
+        sketches = [(UpsertKey(key), each) for key, each in consolidate(chunk).items()]
+        if self._backend.supports_merge and not self._has_values:
+            stats.size_diff = self._merge(sketches)
+        else:
+            stats.size_diff = self._read_and_put(sketches)
+        self._records += stats.values_diff
+        self._size += stats.size_diff
+        self.snapshot_stats += stats
+        self.snapshot_completed = self.snapshot_completed or completed
+        return stats
+
+    def _merge(self, sketches: list[tuple[Any, Consolidating]]) -> int:
+        merged = self._backend.multi_merge(
+            (key, MergeValue(sketch, sketch.diff_sum))
+            for key, sketch in sketches
+            if not sketch.is_cancelled
+        )
+        self.merge_stats += merged
+        return merged.size_diff
+
+    def _read_and_put(self, sketches: list[tuple[Any, Consolidating]]) -> int:
+        held = self._backend.multi_get([key for key, _ in sketches])
+        puts = []
+        for (key, sketch), before in zip(sketches, held):
+            if before.value is not None:
+                sketch.merge_state(before.value)
+            state = None if sketch.is_cancelled else sketch
+            puts.append((key, PutValue(state, before.metadata)))
+        stats = self._backend.multi_put(puts)
+        self._tombstones += stats.tombstones_diff
+        return stats.size_diff
+
+    def close(self) -> None:
+        """Close the backend."""
+        self._backend.close()
+
+    def __repr__(self) -> str:
+        return f"UpsertState({self._backend!r})"
+
+
+def _difference(update: Any) -> Difference:
+    try:
+        key, value, diff = update
+    except (TypeError, ValueError):
+        msg = f"consolidate_chunk takes (key, value, diff), got {shown(update)}; give all three"
+        raise StoreValueError(msg) from None
+    if value is None:
+        msg = (
+            f"a record of a collection has a value, got None under key {shown(key)}; "
+            "a deletion is the old value with diff -1"
+        )
+        raise StateValueError(msg)
+    return Difference(encode_upsert_key(key), encode_value(value), checked_diff(diff))
+
+
+def _decoded(held: UpsertValueAndSize) -> UpsertValueAndSize:
+    state = held.value
+    if not isinstance(state, Consolidating):
+        return held
+    try:
+        decoded = state.ensure_decoded()
+    except UpsertStateError:
+        return held
+    if decoded.is_tombstone:
+        return UpsertValueAndSize(None, None)
+    assert held.metadata is not None
+    return UpsertValueAndSize(decoded, ValueMetadata(held.metadata.size, is_tombstone=False))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What upsert state holds for a key, as Materialize's `StateValue`.
+
+There are two modes.  While a collection is read back from its differences, in any order,
+a key has a `Consolidating` (its own module): a sum that can be read only once the
+collection is whole.  After that a key has a value:
+
+* `FinalizedValue(value, order)`: the record, and the order key it came with.
+* `Tombstone(order)`: the record is deleted; the order key is remembered, so that an older
+  update that comes late does not bring it back.
+* `ProvisionalValue`: what was emitted at a timestamp of which more may come, beside what
+  is settled.  A provisional part of another timestamp is ignored.
+
+The order key None is below all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import attrs
+
+from pyflinklike.errors import StateValueError
+
+__all__ = [
+    "FinalizedValue",
+    "MergeValue",
+    "ProvisionalValue",
+    "PutValue",
+    "StateValue",
+    "Tombstone",
+    "UpsertValueAndSize",
+    "ValueMetadata",
+]
+
+
+class StateValue:
+    """What is held for one key; each of its kinds is immutable but `Consolidating`."""
+
+    __slots__ = ()
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether there is no settled record under the key, though something is held."""
+        raise NotImplementedError
+
+    def ensure_decoded(self) -> StateValue:
+        """The state in a value mode.
+
+        Raises:
+            UpsertStateError: It is the sum of a collection that is not whole.
+        """
+        return self
+
+    def _settled(self) -> tuple[Any, Any] | None:
+        """The value and order key that are settled, or None."""
+        raise NotImplementedError
+
+    def provisional_order(self, ts: Any) -> Any:
+        """The order key in force at `ts`: that of the provisional part if it is of `ts`."""
+        raise NotImplementedError
+
+    def provisional_value_ref(self, ts: Any) -> Any:  # noqa: ARG002  what is settled is at any time
+        """The value in force at `ts`, None for none: the provisional one if it is of `ts`."""
+        settled = self._settled()
+        return None if settled is None else settled[0]
+
+    def into_provisional_value(self, value: Any, ts: Any, order: Any) -> ProvisionalValue:
+        """The same with `value` emitted at `ts`; what is settled stays."""
+        return ProvisionalValue(self._settled(), (value, ts, order))
+
+    def into_provisional_tombstone(self, ts: Any, order: Any) -> ProvisionalValue:
+        """The same with a deletion emitted at `ts`; what is settled stays."""
+        return ProvisionalValue(self._settled(), (None, ts, order))
+
+    def into_finalized_value(self) -> FinalizedValue | None:
+        """What is settled, or None."""
+        settled = self._settled()
+        return None if settled is None else FinalizedValue(*settled)
+
+
+@attrs.frozen
+class FinalizedValue(StateValue):
+    """The record of a key.
+
+    Args:
+        value: Of the record, never None.
+        order: The order key it came with; None is below all others.
+
+    Raises:
+        StateValueError: The value is None, which is a `Tombstone`.
+    """
+
+    value: Any = attrs.field()
+    order: Any = None
+
+    @value.validator
+    def _check_value(self, _: Any, value: Any) -> None:
+        if value is None:
+            msg = "a FinalizedValue has a value, got None; put a Tombstone, or None to forget"
+            raise StateValueError(msg)
+
+    @property
+    def is_tombstone(self) -> bool:
+        """False."""
+        return False
+
+    def _settled(self) -> tuple[Any, Any]:
+        return self.value, self.order
+
+    def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
+        """The order key."""
+        return self.order
+
+
+@attrs.frozen
+class Tombstone(StateValue):
+    """What remains of a deleted record.
+
+    Args:
+        order: The order key of the deletion; None is below all others.
+    """
+
+    order: Any = None
+
+    @property
+    def is_tombstone(self) -> bool:
+        """True."""
+        return True
+
+    def _settled(self) -> None:
+        return None
+
+    def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
+        """The order key."""
+        return self.order
+
+
+@attrs.frozen
+class ProvisionalValue(StateValue):
+    """What was emitted at a timestamp that is not over, beside what is settled.
+
+    Args:
+        finalized: The settled value and its order key, or None.
+        provisional: The value emitted (None for a deletion), its timestamp, its order key.
+    """
+
+    finalized: tuple[Any, Any] | None
+    provisional: tuple[Any, Any, Any]
+
+    @classmethod
+    def new(cls, value: Any, ts: Any, order: Any) -> ProvisionalValue:
+        """A value emitted at `ts` under a key of which nothing is settled."""
+        return cls(None, (value, ts, order))
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether nothing is settled."""
+        return self.finalized is None
+
+    def _settled(self) -> tuple[Any, Any] | None:
+        return self.finalized
+
+    def provisional_order(self, ts: Any) -> Any:
+        """The order key of the provisional part if it is of `ts`, else the settled one."""
+        if self.provisional[1] == ts:
+            return self.provisional[2]
+        return None if self.finalized is None else self.finalized[1]
+
+    def provisional_value_ref(self, ts: Any) -> Any:
+        """The provisional value if it is of `ts`, else the settled one; None for none."""
+        if self.provisional[1] == ts:
+            return self.provisional[0]
+        return StateValue.provisional_value_ref(self, ts)
+
+
+class ValueMetadata(NamedTuple):
+    """What accounting has to know of a value that is there.
+
+    `size` is in bytes, see `pyflinklike.upsert.index.encoding`.
+    """
+
+    size: int
+    is_tombstone: bool
+
+
+class UpsertValueAndSize(NamedTuple):
+    """What `multi_get` finds under a key: both None where nothing is."""
+
+    value: StateValue | None
+    metadata: ValueMetadata | None
+
+
+class PutValue(NamedTuple):
+    """What to put under a key; a `value` of None removes it.
+
+    `previous_value_metadata` is what `multi_get` returned for the key, or None where
+    nothing was: accounting relies on it.
+    """
+
+    value: StateValue | None
+    previous_value_metadata: ValueMetadata | None
+
+
+class MergeValue(NamedTuple):
+    """What to add under a key without reading it: a sketch, and the sum of its diffs."""
+
+    value: StateValue
+    diff: int

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that are kept up to date and queried: views, and what serves two of them as one."""
+
+from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
+from pyflinklike.views.change import Change
+from pyflinklike.views.changes import Changes
+from pyflinklike.views.reading import ViewAt
+from pyflinklike.views.serving import ServingView
+from pyflinklike.views.view import Freshness, MaterializedView
+
+__all__ = [
+    "Change",
+    "Changes",
+    "Freshness",
+    "MaterializedView",
+    "QueueOverflowError",
+    "ScanDisabledError",
+    "ServingView",
+    "UnknownBatchError",
+    "ViewAt",
+]

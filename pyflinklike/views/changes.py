@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Push queries: a view's changes, as they are made.
+
+A subscriber has a queue of bounded length, which the writer fills after each commit.  Rules:
+
+* What is published was committed, a batch after the other, one change for each key that the
+  batch changed: a subscriber never sees what a reader could not have seen, as in
+  Materialize's SUBSCRIBE.
+* A subscriber that nobody holds any more is closed, so that it cannot block the writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Union
+
+import attrs
+
+from pyflinklike.clock import Duration, Time, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.views.change import Change, Filter
+from pyflinklike.views.queue import Queue
+from pyflinklike.views.tables import RowChange
+
+__all__ = ["Changes", "Replay", "Timeout", "seconds"]
+
+Timeout = Union[timedelta, Time, Duration, float, None]
+"""How long to wait; a number is seconds, as everywhere in Python where a thread waits."""
+
+
+def seconds(timeout: Timeout) -> float | None:
+    """A timeout in seconds; None for none.
+
+    Raises:
+        DeclarationTypeError: It is no length of time.
+        DeclarationValueError: It is negative.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, (timedelta, Time, Duration)):
+        wait = to_milliseconds(timeout) / 1000
+    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        wait = float(timeout)
+    else:
+        msg = f"timeout must be a timedelta, a number of seconds or None, got {timeout!r}"
+        raise DeclarationTypeError(f"{msg}; for example timedelta(seconds=5)")
+    if not wait >= 0:
+        msg = f"timeout must not be negative, got {timeout!r}; 0 takes what is there"
+        raise DeclarationValueError(msg)
+    return wait
+
+
+@attrs.define
+class Replay:
+    """The changes that were made before a subscriber came, read from a transaction of its own.
+
+    Args:
+        connection: Closed at the end.
+        changes: What it reads.
+        wanted: What the subscriber wants to see.
+        failed: From an error of SQLite to one of ours.
+    """
+
+    connection: sqlite3.Connection
+    changes: Iterator[tuple[RowChange, int]]
+    wanted: Filter
+    failed: Callable[[sqlite3.Error], Exception]
+
+    def next(self) -> Change | None:
+        """The next one; None at the end."""
+        try:
+            for raw, ts in self.changes:
+                change = self.wanted.change(raw, ts)
+                if change is not None:
+                    return change
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """Let the transaction go."""
+        self.changes = iter(())
+        self.connection.close()
+
+
+class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
+    """A push query: iterate over it, close it or leave its `with` block.
+
+    Threads may share one; each change goes to one of them.
+
+    Args:
+        queue: Of what comes.
+        replay: What was, to be read first.
+        limit: How many changes to give in all; None for no end.
+        wait: The longest wait for the next change, in seconds, which ends the iteration.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        replay: Replay | None,
+        limit: int | None,
+        wait: float | None,
+    ) -> None:
+        self._queue = queue
+        self._replay = replay
+        self._left = limit
+        self._wait = wait
+        self._taking = threading.RLock()
+        self._abandoned = weakref.finalize(self, _abandon, queue, replay)
+        self._abandoned.atexit = False
+
+    def __next__(self) -> Change:
+        """The next change.
+
+        After a `timeout` the iteration can be taken up again; after a `limit` it is closed.
+
+        Raises:
+            StopIteration: It was closed, `limit` is reached, or `timeout` has passed.
+            QueueOverflowError: It fell behind; only with `overflow="error"`.
+            StateStoreError: The writer was interrupted before it had told all of a batch.
+            CorruptStateError: The past cannot be read.
+            UserFunctionError: `where` raised.
+        """
+        with self._taking:
+            change = None if self._left == 0 else self._next()
+            if change is None:
+                raise StopIteration
+            if self._left is not None:
+                self._left -= 1
+                if self._left == 0:
+                    self.close()
+            return change
+
+    def _next(self) -> Change | None:
+        while self._replay is not None and not self._queue.closed:
+            try:
+                change = self._replay.next()
+            except Exception:
+                self.close()  # what follows would lack what could not be read
+                raise
+            if change is not None:
+                return change
+            self._replay = None
+        return self._queue.take(self._wait)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._queue.closed
+
+    @property
+    def dropped(self) -> int:
+        """How many changes were dropped so far; only with `overflow="drop_oldest"`."""
+        return self._queue.dropped
+
+    def close(self) -> None:
+        """End the iteration, in whichever thread it is, and free a writer that waits."""
+        self._abandoned.detach()
+        self._queue.close()
+        with self._taking:
+            if self._replay is not None:
+                self._replay.close()
+                self._replay = None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _abandon(queue: Queue, replay: Replay | None) -> None:
+    """Close what nobody holds any more; it may be called anywhere, and takes no other lock."""
+    queue.close()
+    if replay is not None:
+        replay.close()

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SQLite file of a view: its one writer and its many readers.
+
+SQLite in WAL mode is what gives a view its guarantees.  A transaction is a whole batch:
+readers go on with what was committed when they began, and are never in each other's or
+the writer's way.  A connection is used by one thread at a time.  Readers' connections are
+kept in a pool, which threads that come and go do not outgrow.
+
+The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.
+That a process is killed takes nothing from a log that the operating system has, so NORMAL
+would do for that; but a stream that was told its batch is in never sends it again, and must
+not lose it to a loss of power either.
+
+A file that exists is looked through before a connection that could write to it is opened:
+SQLite itself takes the end of what it can read in its log for the end of the log, and would
+drop the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from pyflinklike.errors import (
+    CorruptStateError,
+    PyflinklikeError,
+    StateStoreError,
+    StoreClosedError,
+)
+from pyflinklike.views import tables
+from pyflinklike.views.checksums import Damage, Sums
+from pyflinklike.views.mark import Mark, MarkError
+from pyflinklike.views.schema import check_schema, create, identify, is_empty
+from pyflinklike.views.sqlite_errors import translated
+from pyflinklike.views.tables import Connection
+from pyflinklike.views.verification import verify
+
+__all__ = ["Database"]
+
+_PATIENCE_SECONDS = 60  # for another process that writes to the same view
+_MAKING = threading.Lock()  # closing a file that SQLite has open would drop its locks
+
+
+class Database:
+    """An open view file.
+
+    Args:
+        file: Made where it is not there.
+        name: Of the view.
+        key_columns: Of the view.
+        verified: Whether all of an existing file is looked through first.
+
+    Raises:
+        CorruptStateError: The file is damaged, or of an unknown format.
+        IncompatibleStateError: It holds another view, or this one by another key.
+        StateStoreError: It cannot be opened.
+    """
+
+    def __init__(
+        self, file: Path, name: str, key_columns: tuple[str, ...], *, verified: bool
+    ) -> None:
+        self.file = file
+        self._name = name
+        self._key_columns = key_columns
+        self._what = f"view {name!r}: {str(file)!r}"
+        self._idle: list[Connection] = []
+        self._in_use = 0
+        self._closed = False
+        self._readers = threading.Condition()
+        self._mark = Mark(file)
+        self._identity: int | None = None
+        with self._translating(writing=False):
+            _make(file)
+            self._look_through(verified=verified)
+            self._writer = self._connect(read_only=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self._writer.close()
+            raise
+
+    # Opening
+
+    def _connect(self, mode: str = "rw", *, read_only: bool = True) -> Connection:
+        connection = sqlite3.connect(
+            f"{self.file.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_PATIENCE_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+        )
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            if read_only:
+                connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+        if self._identity is not None:
+            connection.sums = Sums(self._identity)
+        return connection
+
+    def _look_through(self, *, verified: bool) -> None:
+        """Check a file that has something in it, by a connection that changes nothing."""
+        # Only who was killed while it made a view leaves a rollback journal, to be rolled back.
+        is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
+        with closing(self._connect("rw" if is_half_made else "ro")) as connection:
+            try:
+                connection.execute("BEGIN")
+                is_new = is_empty(connection)
+                if not is_new:
+                    self._check(connection, verified=verified)
+            except UnicodeDecodeError as error:  # in the text of an error of SQLite's
+                raise Damage(str(error)) from error
+            if is_new and self._acknowledged():
+                msg = f"{self._what} must have the batches that were applied, got an empty file"
+                raise CorruptStateError(
+                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin anew"
+                )
+
+    def _check(self, connection: Connection, *, verified: bool) -> None:
+        check_schema(connection, self._what)
+        identity = identify(connection, self._what, self._name, self._key_columns)
+        connection.sums = Sums(identity)
+        self._identity = identity
+        latest = tables.latest_batch(connection) or tables.NO_BATCH
+        acknowledged = self._acknowledged()
+        if latest.seq < acknowledged:
+            msg = (
+                f"{self._what} must have all batches that were applied, got {latest.seq} of "
+                f"{acknowledged}; restore it with its log (-wal), or, if an older file was "
+                f"restored, remove {str(self._mark.file)!r} and apply again what it lacks"
+            )
+            raise CorruptStateError(msg)
+        if verified:
+            verify(connection)
+
+    def _prepare(self) -> None:
+        with self._translating(writing=False):
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = FULL")
+            with self.writing() as connection:
+                if is_empty(connection):
+                    create(connection, self._name, self._key_columns)
+                if self._identity is None:  # made just now, perhaps by another process
+                    self._check(connection, verified=False)
+                latest = tables.latest_batch(connection) or tables.NO_BATCH
+            assert self._identity is not None
+            self._writer.sums = Sums(self._identity)
+        self.acknowledge(latest.seq)
+
+    # Transactions
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """The writer's connection in a transaction, committed at the end and rolled back on error.
+
+        The caller sees to it that one thread at a time is in here.
+
+        Raises:
+            StateStoreError: SQLite cannot write; a full disk, for one.  Nothing was written.
+            StateValueError: A row is too large.
+            CorruptStateError: The file is damaged.
+        """
+        if self._closed:
+            raise self._closed_error()
+        with self._translating(writing=True):
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A reader's connection in a transaction: all it reads is of one moment.
+
+        Raises:
+            StateStoreError: SQLite cannot read.
+            CorruptStateError: The file is damaged.
+        """
+        connection = self._take()
+        try:
+            with self._translating(writing=False):
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    connection.execute("ROLLBACK")
+        finally:
+            self._give_back(connection)
+
+    def detached_reader(self) -> Connection:
+        """A reader's connection in a transaction that begins now; its caller closes it."""
+        with self._translating(writing=False):
+            connection = self._connect()
+            connection.execute("BEGIN")
+            connection.execute(
+                "SELECT count(*) FROM about"
+            ).fetchone()  # SQLite begins when it reads
+        return connection
+
+    def verify(self) -> None:
+        """Look through the whole file.
+
+        Raises:
+            CorruptStateError: It is damaged.
+        """
+        with self.reading() as connection:
+            verify(connection)
+
+    def acknowledge(self, seq: int) -> None:
+        """Note that a batch is applied, before its stream is told.
+
+        Raises:
+            StateStoreError: That cannot be written.
+        """
+        assert self._identity is not None
+        with self._translating(writing=True):
+            self._mark.write(self._identity, seq)
+
+    def _acknowledged(self) -> int:
+        try:
+            return self._mark.read(self._identity)
+        except MarkError:
+            msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
+            raise CorruptStateError(
+                f"{msg}; remove it if all batches that were applied are there"
+            ) from None
+
+    @contextmanager
+    def _translating(self, *, writing: bool) -> Iterator[None]:
+        """Errors of SQLite and of the file system as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.failed(error, writing=writing) from error
+        except OSError as error:
+            msg = f"{self._what} must be a file to read and to write, got: {error}"
+            raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
+
+    def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
+        """An error of ours for one of SQLite's."""
+        return translated(error, self._what, writing=writing)
+
+    # Connections
+
+    def close(self) -> None:
+        """Wait for who is reading, and close all connections but detached ones."""
+        with self._readers:
+            self._closed = True
+            self._readers.wait_for(lambda: self._in_use == 0)
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+        self._writer.close()
+        self._mark.close()
+
+    def _take(self) -> Connection:
+        with self._readers:
+            if self._closed:
+                raise self._closed_error()
+            self._in_use += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            with self._translating(writing=False):
+                return self._connect()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._readers:
+            self._idle.append(connection)
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._readers:
+            self._in_use -= 1
+            self._readers.notify_all()
+
+    def _closed_error(self) -> StoreClosedError:
+        return StoreClosedError(
+            f"a view must be open to be used, got {self._name!r}; open it again"
+        )
+
+
+def _make(file: Path) -> None:
+    """Make a file and its directories, which only their owner may read.
+
+    Raises:
+        OSError: They cannot be made.
+    """
+    for directory in reversed(file.parents):
+        if not directory.exists():
+            with suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+    with _MAKING, suppress(FileExistsError):
+        # SQLite gives its log and its index of the log the mode of the file.
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

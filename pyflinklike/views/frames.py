@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a view learns from a DataFrame: its rows, and the stream they are of.
+
+It asks the DataFrame it is given, and so needs no PySpark of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.row import Row
+
+__all__ = ["Feed"]
+
+_QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
+
+
+class Feed:
+    """A DataFrame as a batch for a view.
+
+    Args:
+        df: Of a micro-batch, or any other.
+    """
+
+    def __init__(self, df: Any) -> None:
+        self._df = df
+
+    def rows(self) -> list[Row]:
+        """Collect the rows, in the order Spark has them.
+
+        Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
+        the session's time zone, which `collect` shows in the driver's instead.
+        """
+        table = self._df.toArrow()
+        columns = [to_python(each.combine_chunks(), self._time_zone) for each in table.columns]
+        return to_rows(tuple(table.schema.names), columns, table.num_rows)
+
+    @cached_property
+    def _time_zone(self) -> str:
+        return str(self._df.sparkSession.conf.get("spark.sql.session.timeZone"))
+
+    @property
+    def zone(self) -> dt.tzinfo:
+        """The session's time zone."""
+        name = self._time_zone
+        if name[0] in "+-":
+            return dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or dt.timezone.utc
+        return ZoneInfo({"Z": "UTC"}.get(name, name))
+
+    @cached_property
+    def source(self) -> str:
+        """The id of the stream that the batch is of, which its checkpoint keeps.
+
+        "" where there is none or, over Spark Connect, none can be known.
+        """
+        with contextlib.suppress(AttributeError, NotImplementedError):
+            return self._df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
+        return ""
+
+    @property
+    def watermark(self) -> dt.datetime | None:
+        """The stream's watermark in the batch before; None where it has none.
+
+        Nor is one known where the stream runs in another session than the program's first.
+        """
+        if not self.source:
+            return None
+        # The session of a micro-batch is a clone, which does not know the stream.
+        session = type(self._df.sparkSession).builder.getOrCreate()
+        query = session.streams.get(self.source)
+        progress = None if query is None else query.lastProgress
+        text = None if progress is None else progress["eventTime"].get("watermark")
+        if text is None or text.startswith("1970-01-01T00:00:00.000"):
+            return None  # before the first event
+        return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the rows of a batch to what they do to a view.
+
+Rows are mappings, `Row`s (ours, Spark's) or named tuples, of four forms, told apart by
+their fields:
+
+* a change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
+  The row of the view is the value.
+* a flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
+  the view is all but `op`, `diff` and `error`.
+* a tuple without names that is such a change: `(key, op, value, diff)` or one more, `error`.
+* any other row is plain: it takes the place of the row of its key.
+
+The key is made of the declared columns where the row has them, of its field `key` where it
+is a change and has not, and of the value's fields as a last resort.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import attrs
+
+from pyflinklike.errors import NullKeyError, StateValueError
+from pyflinklike.shown import shown
+from pyflinklike.types.order_keys import is_nan
+from pyflinklike.types.row import row_class
+from pyflinklike.types.row_kind import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
+from pyflinklike.views.codec import Failure, encode_row, to_key_bytes
+
+__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "names_of"]
+
+_DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
+_CHANGE = ("key", "op", "value", "diff", "error")
+_NULL_KEY = b"\x00"  # as the key codec writes None
+
+
+class Arrival(NamedTuple):
+    """What one incoming row does.
+
+    Args:
+        key: Bytes.
+        op: One of the four; None for a plain row.
+        row: Bytes; of a retraction, those of the row it retracts, or None if it does not tell.
+        order: Of a plain row of an ordered view: a tuple to compare.
+        event_time: As it stands in the row, where that is known.
+    """
+
+    key: bytes
+    op: str | None
+    row: bytes | None
+    order: tuple[Any, ...] | None
+    event_time: Any
+
+
+def names_of(row: Any) -> tuple[str, ...] | None:
+    """The names of a row's fields; None where it has none."""
+    if isinstance(row, Mapping):
+        return tuple(row)
+    names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+    return tuple(names) if names and isinstance(row, tuple) else None
+
+
+def column_of(row: Any, name: str) -> Any:
+    """A field of a row by its name.
+
+    Raises:
+        StateValueError: The row has no such field.
+    """
+    names = names_of(row)
+    if names is None or name not in names:
+        got = f"a row with the fields {list(names)}" if names else shown(row)
+        msg = f"a column must be a field of the row, got {name!r} of {got}; name another column"
+        raise StateValueError(msg)
+    return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
+
+
+class _Layout(NamedTuple):
+    """Where things are in rows with certain names; positions."""
+
+    names: tuple[str, ...]
+    key: tuple[int, ...] | None
+    whole_key: int | None
+    is_change: bool
+    value: int | None
+    op: int | None
+    diff: int | None
+    error: int | None
+    kept: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _layout(names: tuple[str, ...], key_columns: tuple[str, ...]) -> _Layout:
+    at = {name: position for position, name in enumerate(names)}
+    if len(at) < len(names):
+        msg = f"the columns of a row must differ, got {list(names)}; rename some"
+        raise StateValueError(msg)
+    signs = [name for name in ("op", "diff") if name in at]
+    is_change = len(signs) == 2 or (bool(signs) and {"key", "value"} <= at.keys())
+    is_flat = is_change and "value" not in at
+    marks = {"op", "diff", "error"} if is_flat else set()
+    has_key = all(name in at for name in key_columns)
+    return _Layout(
+        names,
+        tuple(at[name] for name in key_columns) if has_key else None,
+        at.get("key") if is_change else None,
+        is_change,
+        at.get("value") if is_change else None,
+        at.get("op"),
+        at.get("diff"),
+        at.get("error"),
+        tuple(position for name, position in at.items() if name not in marks),
+    )
+
+
+@attrs.frozen
+class BatchReader:
+    """Reads the rows of batches for one view.
+
+    Args:
+        view: Its name, for messages.
+        key_columns: What the key is made of.
+        order_columns: What plain rows are ordered by; empty for by arrival.
+        event_time: The column that tells the event time; None for the one order column,
+            where that holds datetimes.
+    """
+
+    view: str
+    key_columns: tuple[str, ...]
+    order_columns: tuple[str, ...]
+    event_time: str | None
+
+    def read(self, rows: Iterable[Any]) -> list[Arrival]:
+        """All rows of a batch, in their order.
+
+        Raises:
+            NullKeyError: A row has no key.
+            StateValueError: A row is of no form a view takes; the message tells which and why.
+        """
+        return [self._arrival(row) for row in rows]
+
+    def order_of(self, row: Any) -> tuple[Any, ...] | None:
+        """What a row that is in the view is ordered by; None where it does not tell.
+
+        A NaN, which a change may have put there, is no place in an order.
+        """
+        order = self._order_of(row)
+        return None if order is None or is_nan(order) else order
+
+    def _order_of(self, row: Any) -> tuple[Any, ...] | None:
+        names = names_of(row) or ()
+        if not all(name in names for name in self.order_columns):
+            return None
+        return tuple(column_of(row, name) for name in self.order_columns)
+
+    def _arrival(self, row: Any) -> Arrival:
+        names = names_of(row) or self._names_of_change(row)
+        if not names:
+            msg = (
+                f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {shown(row)}; "
+                "name its fields"
+            )
+            raise StateValueError(msg)
+        layout = _layout(names, self.key_columns)
+        values = list(row.values()) if isinstance(row, Mapping) else row
+        return (
+            self._change(row, values, layout)
+            if layout.is_change
+            else self._plain(row, values, layout)
+        )
+
+    @staticmethod
+    def _names_of_change(row: Any) -> tuple[str, ...] | None:
+        """The names that a bare tuple lacks, if it is a change."""
+        if isinstance(row, tuple) and len(row) in (4, 5) and row[1] in OPS:
+            return _CHANGE[: len(row)]
+        return None
+
+    def _plain(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
+        if layout.key is None:
+            wanted = f"the key columns {list(self.key_columns)}"
+            raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
+        key = self._key([values[at] for at in layout.key], row)
+        order = None
+        if self.order_columns:
+            order = self._order_of(row)
+            wanted = f"the columns {list(self.order_columns)} it is ordered by"
+            if order is None:
+                raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
+            if is_nan(order):
+                raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
+        return Arrival(key, None, encode_row(row), order, self._event_time(row))
+
+    def _change(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
+        op = self._op(row, values, layout)
+        error = None if layout.error is None else values[layout.error]
+        content: Any
+        if layout.value is not None:
+            content = values[layout.value]
+        elif isinstance(row, Mapping):
+            content = {layout.names[at]: values[at] for at in layout.kept}
+        else:
+            cls = row_class(tuple(layout.names[at] for at in layout.kept))
+            content = cls._make(values[at] for at in layout.kept)
+        key = self._key_of_change(row, values, layout, content, is_error=error is not None)
+        if error is not None:
+            return Arrival(key, op, encode_row(Failure(error)), None, None)
+        untold = _DIFFS[op] < 0 and content is None
+        return Arrival(
+            key, op, None if untold else encode_row(content), None, self._event_time(content)
+        )
+
+    def _op(self, row: Any, values: Sequence[Any], layout: _Layout) -> str:
+        op = None if layout.op is None else values[layout.op]
+        diff = None if layout.diff is None else values[layout.diff]
+        if op is None and diff in (1, -1):
+            return INSERT if diff == 1 else DELETE
+        if op not in OPS:
+            raise self._refuse(f"the op of a change must be one of {OPS}", row, op)
+        if diff is not None and diff != _DIFFS[op]:
+            raise self._refuse(f"the diff of {op!r} must be {_DIFFS[op]:+}", row, diff)
+        return str(op)
+
+    def _key_of_change(
+        self, row: Any, values: Sequence[Any], layout: _Layout, content: Any, *, is_error: bool
+    ) -> bytes:
+        if layout.key is not None:
+            parts = [values[at] for at in layout.key]
+        elif layout.whole_key is not None:
+            whole = values[layout.whole_key]
+            is_tuple = len(self.key_columns) > 1 and isinstance(whole, tuple)
+            parts = list(whole) if is_tuple else [whole]
+            if whole is not None and len(parts) != len(self.key_columns):
+                raise self._refuse(f"the key must be of {list(self.key_columns)}", row, whole)
+        else:
+            names = names_of(content) or ()
+            if not set(self.key_columns) <= set(names):
+                wanted = f"the key columns {list(self.key_columns)}, or `key`"
+                raise self._refuse(f"a change must have {wanted}", row, list(layout.names))
+            parts = [column_of(content, name) for name in self.key_columns]
+        if is_error and all(part is None for part in parts):
+            return _NULL_KEY  # the error of all records without a key, as Materialize's
+        return self._key(parts, row)
+
+    def _key(self, parts: list[Any], row: Any) -> bytes:
+        key = parts[0] if len(parts) == 1 else tuple(parts)
+        if key is None or all(part is None for part in parts):
+            msg = f"view {self.view!r}: a row must have a key, got None in {shown(row)}; drop such rows before"
+            raise NullKeyError(msg)
+        return to_key_bytes(key)
+
+    def _event_time(self, row: Any) -> Any:
+        names = names_of(row) or ()
+        if self.event_time is not None:
+            return column_of(row, self.event_time) if self.event_time in names else None
+        if len(self.order_columns) == 1 and self.order_columns[0] in names:
+            value = column_of(row, self.order_columns[0])
+            return value if isinstance(value, dt.datetime) else None
+        return None
+
+    def _refuse(self, rule: str, row: Any, got: Any) -> StateValueError:
+        what = f"view {self.view!r}: {rule}"
+        return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
+
+
+def final_row(
+    stored: bytes | None,
+    arrivals: Iterable[Arrival],
+    order_of: Callable[[bytes], tuple[Any, ...] | None] | None,
+) -> bytes | None:
+    """What a key's row is after the arrivals of a batch; None for no row.
+
+    A plain row of an ordered view is stale, and dropped, unless its order is greater than
+    that of the row it would replace (as Materialize, which takes an equal order for a duplicate).
+    An `update_before` removes the row that it names and no other, so that a batch in which it
+    comes after its `update_after` is no different.
+
+    Args:
+        stored: What it was before.
+        arrivals: Of this key, in their order.
+        order_of: Of an ordered view: what a stored row is ordered by.
+    """
+    row = stored
+    for arrival in arrivals:
+        if arrival.op is None:
+            if order_of is None or row is None or _is_newer(arrival.order, order_of(row)):
+                row = arrival.row
+        elif arrival.op == DELETE:
+            row = None
+        elif arrival.op == UPDATE_BEFORE:
+            if arrival.row is None or arrival.row == row:
+                row = None
+        else:
+            row = arrival.row
+    return row
+
+
+def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> bool:
+    """Whether one order is greater than another; None, and None inside, is the least."""
+    if stored is None or order is None:
+        return stored is None
+    for one, other in zip(order, stored):
+        if one is None or other is None:
+            if one is not other:
+                return other is None
+        elif one != other:
+            try:
+                return bool(one > other)
+            except TypeError as error:
+                msg = f"rows must be ordered by values of one type, got {shown(one)} after {shown(other)}; cast the column"
+                raise StateValueError(msg) from error
+    return False

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bounded queue between the writer of a view and one subscriber.
+
+Whoever waits, the writer for room or the subscriber for a change, is woken when the queue ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from pyflinklike.errors import PyflinklikeError, QueueOverflowError
+from pyflinklike.views.change import Change, Filter
+from pyflinklike.views.tables import RowChange
+
+__all__ = ["OVERFLOWS", "Queue"]
+
+OVERFLOWS = ("block", "drop_oldest", "error")
+"""What may happen to a change for which a queue has no room."""
+
+
+class Queue:
+    """Changes between the writer and one subscriber.
+
+    Args:
+        wanted: What goes in.
+        size: How many changes may wait.
+        overflow: What happens to one more: "block", "drop_oldest" or "error".
+    """
+
+    def __init__(self, wanted: Filter, size: int, overflow: str) -> None:
+        self._wanted = wanted
+        self._size = size
+        self._overflow = overflow
+        self._changes: deque[Change] = deque()
+        self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
+        self._error: Exception | None = None
+        self.ended = False
+        """Whether no more changes come."""
+        self.closed = False
+        """Whether nobody wants them."""
+        self.dropped = 0
+        """How many changes were dropped because the queue was full."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether publishing may wait for room."""
+        return self._overflow == "block"
+
+    def publish(self, changes: Iterable[RowChange], ts: int) -> None:
+        """Add the changes of a batch; may wait for room.
+
+        Called by the writer, which it never fails.
+        """
+        for raw in changes:
+            if self.ended:
+                return
+            try:
+                change = self._wanted.change(raw, ts)
+            except PyflinklikeError as error:
+                self.fail(error)
+                return
+            if change is not None:
+                self._add(change)
+
+    def _add(self, change: Change) -> None:
+        with self._moved:
+            if self.waits:
+                self._moved.wait_for(lambda: self.ended or len(self._changes) < self._size)
+            if self.ended:
+                return
+            if len(self._changes) >= self._size:
+                if self._overflow == "error":
+                    self.fail(self._overflowed())
+                    return
+                self._changes.popleft()
+                self.dropped += 1
+            self._changes.append(change)
+            self._moved.notify_all()
+
+    def take(self, wait: float | None) -> Change | None:
+        """The next change; None once there will be none, or none came in time.
+
+        Raises:
+            QueueOverflowError: The queue overflowed after what it held, and that is an error.
+            StateStoreError: The writer was interrupted.
+            UserFunctionError: The condition raised.
+        """
+        with self._moved:
+            self._moved.wait_for(lambda: self._changes or self.ended, wait)
+            if self.closed:
+                return None
+            if self._changes:
+                change = self._changes.popleft()
+                self._moved.notify_all()
+                return change
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def end(self) -> None:
+        """No more changes come; those that wait can still be taken."""
+        with self._moved:
+            self.ended = True
+            self._moved.notify_all()
+
+    def close(self) -> None:
+        """Nobody wants them any more."""
+        with self._moved:
+            self.ended = self.closed = True
+            self._changes.clear()
+            self._moved.notify_all()
+
+    def fail(self, error: Exception) -> None:
+        """No more changes come, and who has taken those that wait is told why."""
+        with self._moved:
+            if not self.ended:
+                self._error = error
+                self.end()
+
+    def _overflowed(self) -> QueueOverflowError:
+        msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
+        return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pull queries: what a view is, or was after a batch.
+
+A query is answered from one transaction, so that it sees whole batches.  Rows by key are
+always to be had; what needs more than keys must be allowed to scan, as ksqlDB's pull queries.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any
+
+from pyflinklike.errors import (
+    ScanDisabledError,
+    StateValueError,
+    UnknownBatchError,
+    UserFunctionError,
+)
+from pyflinklike.shown import shown, shown_error
+from pyflinklike.views import tables
+from pyflinklike.views.arguments import checked_limit
+from pyflinklike.views.change import failed
+from pyflinklike.views.codec import Failure, decode_row, from_key_bytes, to_key_bytes
+from pyflinklike.views.database import Database
+from pyflinklike.views.keyed_rows import KeyedRows
+from pyflinklike.views.where import Condition, Where
+
+__all__ = ["Reader", "ViewAt", "item"]
+
+_NONE = object()
+_Lookup = Callable[[bytes], "bytes | None"]
+
+
+class Reader:
+    """Answers the pull queries of a view.
+
+    Args:
+        database: Of the view.
+        view: Its name, for messages.
+        key_columns: What its key is made of.
+        seq: After which batch; None for now.
+    """
+
+    def __init__(
+        self, database: Database, view: str, key_columns: tuple[str, ...], seq: int | None = None
+    ) -> None:
+        self._database = database
+        self._view = view
+        self._key_columns = key_columns
+        self._seq = seq
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The row of a key, or the default."""
+        data = to_key_bytes(key)
+        with self._database.reading() as connection:
+            row = self._lookup(connection)(data)
+        return default if row is None else self._checked(key, decode_row(row))
+
+    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
+        """The rows of those keys that have one."""
+        wanted = [(key, to_key_bytes(key)) for key in keys]
+        with self._database.reading() as connection:
+            lookup = self._lookup(connection)
+            found = [(key, lookup(data)) for key, data in wanted]
+        return KeyedRows(
+            (key, self._checked(key, decode_row(row))) for key, row in found if row is not None
+        )
+
+    def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
+        """The rows that meet a condition."""
+        condition = Condition(where, self._key_columns)
+        checked_limit(limit)
+        keys = condition.keys()
+        if keys is None and not allow_scan:
+            msg = (
+                f"view {self._view!r}: a query must give a value for each key column "
+                f"{list(self._key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
+                "to read the whole view"
+            )
+            raise ScanDisabledError(msg)
+        found: list[Any] = []
+        read = 0
+        with self._database.reading() as connection:
+            for key, row in (
+                self._scan(connection) if keys is None else self._some(connection, keys)
+            ):
+                if len(found) == limit:
+                    break
+                read += 1
+                value = decode_row(row)
+                if _is_met(condition, key, value):
+                    found.append(self._checked(key, value))
+        if read and condition.unseen:
+            unknown = min(condition.unseen)
+            msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
+            raise StateValueError(f"{msg}; no row has it")
+        return found
+
+    def has(self, key: Any) -> bool:
+        """Whether a key has a row."""
+        data = to_key_bytes(key)
+        with self._database.reading() as connection:
+            return self._lookup(connection)(data) is not None
+
+    def pairs(self) -> KeyedRows:
+        """All keys and their rows."""
+        with self._database.reading() as connection:
+            found = [(key, decode_row(row)) for key, row in self._scan(connection)]
+        return KeyedRows((key, self._checked(key, value)) for key, value in found)
+
+    def size(self) -> int:
+        """How many rows there are."""
+        with self._database.reading() as connection:
+            if self._seq is not None:
+                return self._batch(connection).size
+            latest = tables.latest_batch(connection)
+            return 0 if latest is None else latest.size
+
+    def _lookup(self, connection: tables.Connection) -> _Lookup:
+        if self._seq is None:
+            return lambda key: tables.row_of(connection, key)
+        seq = self._batch(connection).seq
+        return lambda key: tables.row_at(connection, key, seq)
+
+    def _scan(self, connection: tables.Connection) -> Iterator[tuple[Any, bytes]]:
+        if self._seq is None:
+            found = tables.rows(connection)
+        else:
+            found = tables.rows_at(connection, self._batch(connection))
+        return ((from_key_bytes(key), row) for key, row in found)
+
+    def _some(
+        self, connection: tables.Connection, keys: Iterable[Any]
+    ) -> Iterator[tuple[Any, bytes]]:
+        lookup = self._lookup(connection)
+        for key in keys:
+            row = lookup(to_key_bytes(key))
+            if row is not None:
+                yield key, row
+
+    def _batch(self, connection: tables.Connection) -> tables.Batch:
+        """The batch that is read as of, if it is still kept."""
+        found = tables.batch_numbered(connection, self._seq or 0)
+        if found is None:
+            msg = f"view {self._view!r}: the batch must be kept, got one that the history is too short for"
+            raise UnknownBatchError(f"{msg}; raise history")
+        return found
+
+    def _checked(self, key: Any, value: Any) -> Any:
+        if isinstance(value, Failure):
+            raise failed(key, value)
+        return value
+
+
+class ViewAt(Mapping[Any, Any]):
+    """A view as it was after a batch: a read-only mapping from keys to rows.
+
+    It holds no copy: each read is of the view's file, and an `UnknownBatchError` once the
+    batch is older than the history that the view keeps.
+    """
+
+    def __init__(self, reader: Reader, batch_id: int) -> None:
+        self._reader = reader
+        self.batch_id = batch_id
+        """Of the batch."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The row that a key had, as `MaterializedView.get`."""
+        return self._reader.get(key, default)
+
+    def __getitem__(self, key: Any) -> Any:
+        return item(self._reader, key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._reader.has(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._reader.pairs())
+
+    def items(self) -> ItemsView[Any, Any]:
+        """All keys and rows, read at once."""
+        return self._reader.pairs().items()
+
+    def values(self) -> ValuesView[Any]:
+        """All rows, read at once."""
+        return self._reader.pairs().values()
+
+    def __len__(self) -> int:
+        return self._reader.size()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same keys and rows; keys are told apart as a view does."""
+        return self._reader.pairs() == (
+            other._reader.pairs() if isinstance(other, ViewAt) else other
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
+        """The rows that those keys had, as `MaterializedView.get_many`."""
+        return self._reader.get_many(keys)
+
+    def query(
+        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
+    ) -> list[Any]:
+        """The rows that met a condition, as `MaterializedView.query`."""
+        return self._reader.query(where, limit, allow_scan=allow_scan)
+
+    def __repr__(self) -> str:
+        return f"ViewAt(batch_id={self.batch_id})"
+
+
+def _is_met(condition: Condition, key: Any, value: Any) -> bool:
+    try:
+        return condition.is_met(key, value)
+    except sqlite3.Error as error:  # of a database of the caller's, and no error of the view's
+        msg = (
+            f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
+        )
+        raise UserFunctionError(msg) from error
+
+
+def item(reader: Reader, key: Any) -> Any:
+    """The row of a key.
+
+    Raises:
+        KeyError: It has none.
+    """
+    found = reader.get(key, _NONE)
+    if found is _NONE:
+        raise KeyError(key)
+    return found

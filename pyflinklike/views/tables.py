@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read from the tables of a view, in a transaction of the caller's.
+
+A batch has a number besides its id, `seq`, which counts what was applied: ids begin anew with
+another stream, and may come in any order.  The line of a batch in `batches` is kept for as many
+batches as the view's history is long.  Its changes go when the batch itself becomes the oldest
+one: what was before it can no longer be asked for.
+
+Each line is compared with its checksum, and each walk through a whole table with the number and
+the sum that the batch tells (`checksums`): what differs is a `Damage`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pyflinklike.views.checksums import Damage, Sums
+
+__all__ = [
+    "NO_BATCH",
+    "Batch",
+    "Connection",
+    "RowChange",
+    "Run",
+    "batch_numbered",
+    "batch_of",
+    "batches",
+    "is_seen",
+    "latest_batch",
+    "oldest_batch",
+    "replay",
+    "row_at",
+    "row_of",
+    "rows",
+    "rows_at",
+    "runs",
+]
+
+
+class Connection(sqlite3.Connection):
+    """A connection to a view's file."""
+
+    sums: Sums
+    """Of the file; set by who opens it."""
+
+
+class Batch(NamedTuple):
+    """A batch that was applied.
+
+    Args:
+        seq: Its number among the applied ones, from 1.
+        source: The stream it is from; "" where no stream was.
+        batch_id: Its id there.
+        applied_at: When, in ms since the epoch.
+        watermark: How far event time had come, in ms; None if nothing told.
+        size: How many rows the view had after it.
+        rows_sum: The sum of their checksums.
+        changes: How many keys it changed, where that is kept.
+        changes_sum: The sum of the checksums of these changes.
+        runs: How many runs of ids had been seen after it.
+        runs_sum: The sum of their checksums.
+        oldest: The seq of the oldest batch that was kept after it.
+    """
+
+    seq: int
+    source: str
+    batch_id: int
+    applied_at: int
+    watermark: int | None
+    size: int
+    rows_sum: int
+    changes: int
+    changes_sum: int
+    runs: int
+    runs_sum: int
+    oldest: int
+
+
+NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
+"""What is known before the first one."""
+
+
+class RowChange(NamedTuple):
+    """What a batch did to a key: bytes; a row of None is no row."""
+
+    key: bytes
+    before: bytes | None
+    after: bytes | None
+
+
+class Run(NamedTuple):
+    """Batch ids of a source without a gap."""
+
+    source: str
+    first: int
+    last: int
+    checksum: int
+
+
+# The present
+
+
+def row_of(connection: Connection, key: bytes) -> bytes | None:
+    """The row of a key."""
+    query = "SELECT row, checksum FROM rows WHERE key = ?"
+    found = connection.execute(query, (key,)).fetchone()
+    if found is None:
+        return None
+    row: bytes
+    row, stored = found
+    connection.sums.check_row(key, row, stored)
+    return row
+
+
+def rows(connection: Connection) -> Iterator[tuple[bytes, bytes]]:
+    """All keys and rows, in the order of the keys."""
+    latest = latest_batch(connection) or NO_BATCH
+    check = connection.sums.check_row
+    count = total = 0
+    for key, row, stored in connection.execute("SELECT key, row, checksum FROM rows ORDER BY key"):
+        check(key, row, stored)
+        count += 1
+        total += stored
+        yield key, row
+    _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
+
+
+def latest_batch(connection: Connection) -> Batch | None:
+    """The last batch that was applied."""
+    return next(_batches(connection, "ORDER BY seq DESC LIMIT 1"), None)
+
+
+# The past
+
+
+def batches(connection: Connection) -> Iterator[Batch]:
+    """All batches that are kept, the oldest first."""
+    return _batches(connection, "ORDER BY seq")
+
+
+def oldest_batch(connection: Connection) -> Batch | None:
+    """The oldest batch that can be asked for."""
+    return next(_batches(connection, "ORDER BY seq LIMIT 1"), None)
+
+
+def batch_of(connection: Connection, batch_id: int) -> Batch | None:
+    """The last batch of that id, if it is kept."""
+    of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
+    return next(_batches(connection, of_id, batch_id), None)
+
+
+def batch_numbered(connection: Connection, seq: int) -> Batch | None:
+    """The batch with that number, if it is kept."""
+    return next(_batches(connection, "WHERE seq = ?", seq), None)
+
+
+def _batches(connection: Connection, which: str, *values: int) -> Iterator[Batch]:
+    query = f"SELECT * FROM batches {which}"  # noqa: S608 - one of our constants
+    for line in connection.execute(query, values):
+        connection.sums.check_line("batches", *line)
+        yield Batch(*line[:-1])
+
+
+def row_at(connection: Connection, key: bytes, seq: int) -> bytes | None:
+    """The row of a key after a kept batch."""
+    since = "SELECT * FROM changes WHERE key = ? AND seq > ? ORDER BY seq LIMIT 1"
+    changed = connection.execute(since, (key, seq)).fetchone()
+    if changed is None:
+        return row_of(connection, key)
+    connection.sums.check_line("changes", *changed)
+    before: bytes | None = changed[3]
+    return before
+
+
+def rows_at(
+    connection: Connection, batch: Batch, key: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """All keys and rows after a kept batch, in the order of the keys; or those of one key."""
+    if key is not None:
+        row = row_at(connection, key, batch.seq)
+        yield from [] if row is None else [(key, row)]
+        return
+    count = total = 0
+    for one, row, *change, stored in connection.execute(_ROWS_AT, (batch.seq,)):
+        if change == [None, None]:
+            connection.sums.check_row(one, row, stored)
+            total += stored
+        else:
+            connection.sums.check_line("changes", one, *change, row, stored)
+            total += connection.sums.of_row(one, row)
+        count += 1
+        yield one, row
+    _check_whole("changes", (count, total), (batch.size, batch.rows_sum))
+
+
+_ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
+        (SELECT 1 FROM changes AS c WHERE c.key = rows.key AND c.seq > ?1)
+    UNION ALL
+    SELECT key, before, seq, position, checksum FROM changes
+    WHERE seq > ?1 AND before IS NOT NULL AND seq =
+        (SELECT min(seq) FROM changes AS c WHERE c.key = changes.key AND c.seq > ?1)
+    ORDER BY key"""
+
+
+def replay(
+    connection: Connection, oldest: Batch, key: bytes | None = None
+) -> Iterator[tuple[RowChange, int]]:
+    """Every kept change and when it was made, in the order they were published.
+
+    What the oldest batch left behind comes first, as changes that it made out of nothing.
+
+    Args:
+        connection: In a transaction, which must last as long as this is read.
+        oldest: The oldest batch that is kept.
+        key: Of one key only.
+    """
+    for one, row in rows_at(connection, oldest, key):
+        yield RowChange(one, None, row), oldest.applied_at
+    for batch in _batches(connection, "WHERE seq > ? ORDER BY seq", oldest.seq):
+        count = 0
+        for raw in _changes_of(connection, batch.seq, key):
+            count += 1
+            yield raw, batch.applied_at
+        if key is None:
+            _check_whole("changes", count, batch.changes)
+
+
+def _changes_of(connection: Connection, seq: int, key: bytes | None) -> Iterator[RowChange]:
+    chosen = "WHERE seq = ?" if key is None else "WHERE seq = ? AND key = ?"
+    query = f"SELECT * FROM changes {chosen} ORDER BY position"  # noqa: S608 - our constants
+    for line in connection.execute(query, (seq,) if key is None else (seq, key)):
+        connection.sums.check_line("changes", *line)
+        yield RowChange(line[0], line[3], row_at(connection, line[0], seq))
+
+
+def _check_whole(table: str, found: Any, told: Any) -> None:
+    if found != told:
+        msg = f"lines of {table!r} that are missing, or not of that batch"
+        raise Damage(msg)
+
+
+# Batches that were seen
+
+
+def is_seen(connection: Connection, source: str, batch_id: int) -> bool:
+    """Whether a batch of that id was applied, however long ago."""
+    before = "WHERE source = ? AND first <= ? ORDER BY first DESC LIMIT 1"
+    run = next(runs(connection, before, source, batch_id), None)
+    return run is not None and batch_id <= run.last
+
+
+def runs(connection: Connection, which: str = "", *values: Any) -> Iterator[Run]:
+    """The runs of ids that were applied."""
+    query = f"SELECT * FROM seen {which}"  # noqa: S608 - of our constants
+    for line in connection.execute(query, values):
+        connection.sums.check_line("seen", *line)
+        yield Run(*line)

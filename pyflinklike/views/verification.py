@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether all of a view's file is as it was written.
+
+Checksums of lines do not tell of lines that are missing, or that are older than they should
+be: a damaged page of SQLite's may lead past them.  So every line is read once, in its order,
+and what is found is compared with what the last batch says there is.  For tables without row
+ids that is all there is to a tree: a search in it finds what a walk through it finds.  The
+indexes, and what SQLite will reuse when it writes, are checked by SQLite itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from pyflinklike.views import tables
+from pyflinklike.views.checksums import Damage
+from pyflinklike.views.tables import Batch, Connection
+
+__all__ = ["verify"]
+
+
+def verify(connection: Connection) -> None:
+    """Read the whole file, in a transaction of the caller's.
+
+    Args:
+        connection: Of the view.
+
+    Raises:
+        Damage: Something is not as it was written.
+        sqlite3.Error: SQLite found damage.
+    """
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise Damage(found)
+    batches = list(tables.batches(connection))
+    latest = batches[-1] if batches else tables.NO_BATCH
+    _expect("batches", [*range(latest.oldest, latest.seq + 1)], [each.seq for each in batches])
+    _expect("rows", (latest.size, latest.rows_sum), _rows(connection))
+    _expect("changes", _changes_of(batches), _changes(connection))
+    runs = list(tables.runs(connection))
+    _expect("seen", (latest.runs, latest.runs_sum), (len(runs), sum(run.checksum for run in runs)))
+
+
+def _rows(connection: Connection) -> tuple[int, int]:
+    """How many rows there are, and the sum of their checksums."""
+    last = b""
+
+    def checked(key: bytes, row: bytes, stored: int) -> int:
+        nonlocal last
+        connection.sums.check_row(key, row, stored)
+        if key <= last:
+            msg = "keys out of order in 'rows'"
+            raise Damage(msg)
+        last = key
+        return stored
+
+    return _folded(connection, checked, "rows", "key, row, checksum")
+
+
+def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
+    """The same of the changes, for each batch that has some."""
+    counts: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+    last = (b"", 0)
+
+    def checked(key: bytes, seq: int, position: int, before: bytes | None, stored: int) -> int:
+        nonlocal last
+        connection.sums.check_line("changes", key, seq, position, before, stored)
+        if (key, seq) <= last:
+            msg = "keys out of order in 'changes'"
+            raise Damage(msg)
+        last = (key, seq)
+        counts[seq] += 1
+        totals[seq] += stored
+        return 0
+
+    _folded(connection, checked, "changes", "key, seq, position, before, checksum")
+    return {seq: (count, totals[seq]) for seq, count in counts.items()}
+
+
+def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
+    """What is told of the changes; those of the oldest batch are not kept."""
+    return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
+
+
+def _folded(
+    connection: Connection, checked: Callable[..., int], table: str, columns: str
+) -> tuple[int, int]:
+    """Have SQLite call a function for each line of a table in its order: half of a loop's cost.
+
+    Raises:
+        Damage: The function said so.
+    """
+    damage: list[Exception] = []
+
+    def guarded(*line: Any) -> int:
+        try:
+            return checked(*line)
+        except (Damage, TypeError) as error:  # SQLite does not pass on what is raised here
+            damage.append(error)
+            raise
+
+    count = len(columns.split(", "))
+    connection.create_function("pyflinklike_checked", count, guarded)
+    query = f"SELECT count(*), sum(pyflinklike_checked({columns})) FROM {table} NOT INDEXED"  # noqa: S608
+    try:
+        lines, total = connection.execute(query).fetchone()
+    except Exception:
+        if damage:
+            raise Damage(str(damage[0])) from damage[0]
+        raise
+    finally:
+        connection.create_function("pyflinklike_checked", count, None)
+    return lines, total or 0
+
+
+def _expect(table: str, expected: Any, found: Any) -> None:
+    if expected != found:
+        msg = f"lines of {table!r} that are missing, or older than the last batch"
+        raise Damage(msg)

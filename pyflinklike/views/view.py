@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`MaterializedView`: a table that a stream keeps up to date and any thread can query.
+
+    view = MaterializedView("totals", key="user", path="/data/views")
+    query = totals.writeStream.foreachBatch(view.foreach_batch).start()
+    view.get("ann")                                          # a pull query
+    with view.changes(where={"user": "ann"}) as changes:     # a push query
+        for change in changes:
+            ...
+
+The rules, and where they are kept:
+
+* A batch is one transaction (`database`, `tables`): its rows, what they were before and its id
+  are there together or not at all, so that a batch which is sent again is known and ignored.
+* One thread at a time applies (`writer`).  It publishes to subscribers after the commit
+  (`changes`) and may wait there for a slow one; readers, new subscribers and `close` never
+  wait for it.
+* Only what is committed is ever seen (`reading`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from pyflinklike.errors import ScanDisabledError, UnknownBatchError
+from pyflinklike.views import tables
+from pyflinklike.views.arguments import (
+    check_choice,
+    checked_columns,
+    checked_count,
+    checked_id,
+    checked_limit,
+    checked_name,
+    file_of,
+)
+from pyflinklike.views.change import Filter
+from pyflinklike.views.changes import Changes, Timeout, seconds
+from pyflinklike.views.codec import to_key_bytes
+from pyflinklike.views.database import Database
+from pyflinklike.views.frames import Feed
+from pyflinklike.views.incoming import BatchReader
+from pyflinklike.views.queue import OVERFLOWS, Queue
+from pyflinklike.views.reading import Reader, ViewAt, item
+from pyflinklike.views.where import Condition, Where
+from pyflinklike.views.writer import Writer
+
+__all__ = ["Freshness", "MaterializedView"]
+
+
+class Freshness(NamedTuple):
+    """How far a view has come.
+
+    Args:
+        batch_id: Of the last batch; None before the first.
+        watermark: How far event time has come, in ms since the epoch; None if nothing tells.
+        lag: How old what the view shows is, in ms: the time since the watermark or, where there
+            is none, since the last batch was applied.  None before the first batch.
+    """
+
+    batch_id: int | None
+    watermark: int | None
+    lag: int | None
+
+
+def wall_clock() -> int:
+    """The time in ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class MaterializedView:
+    """A durable table by key, in an SQLite file, fed by batches.
+
+    Any number of threads may use it, and other processes may open it as well.
+
+    Args:
+        name: Of the view; it stays with the file.
+        key: The column of the key, or several.  Keys of one column are its plain values, of
+            several tuples.
+        order_by: The column, or several, that plain rows of a key are ordered by; a row whose
+            order is not greater than that of the row it would replace is dropped.  None for by
+            arrival.  Changes, which something ordered already, are not judged by it.
+        path: A directory, which the view's file is in under its name, or a file that ends in
+            .db, .sqlite or .sqlite3.  On a local disk: SQLite's WAL needs shared memory.
+        history: For how many batches, the last one included, `as_of` and
+            `changes(start="earliest")` know the past.
+        event_time: The column that tells the event time of a row, a datetime (a naive one in the
+            session's time zone, in UTC where there is no session) or ms since the epoch.  By
+            default `order_by`, where that is one column of datetimes.
+        clock: Gives the time in ms since the epoch; None for the system's.
+        verified: Whether all of a file that exists is looked through when it is opened, at one
+            to two seconds for a million rows.  Without it each row that is read is checked,
+            and each scan; but a lookup may miss a row that damage has hidden.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
+        CorruptStateError: The file is damaged, or no view's.
+        IncompatibleStateError: It is another view's, or has another key.
+        StateStoreError: It cannot be opened.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        order_by: str | Sequence[str] | None = None,
+        path: str | Path,
+        history: int = 100,
+        event_time: str | None = None,
+        clock: Callable[[], int] | None = None,
+        verified: bool = True,
+    ) -> None:
+        self.name = checked_name(name)
+        self.key_columns = checked_columns(name, "key", key)
+        order_columns = () if order_by is None else checked_columns(name, "order_by", order_by)
+        self.history = checked_count(name, "history", history)
+        self._clock = clock or wall_clock
+        incoming = BatchReader(name, self.key_columns, order_columns, event_time)
+        self._database = Database(file_of(name, path), name, self.key_columns, verified=verified)
+        self.path = self._database.file
+        """The view's file."""
+        self._now = Reader(self._database, name, self.key_columns)
+        self._writer = Writer(self._database, incoming, self.history, self._clock)
+
+    # Feeding
+
+    def apply(
+        self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
+    ) -> bool:
+        """Apply a batch: all of it, durably, or nothing.
+
+        Args:
+            rows: Changes or plain rows; `pyflinklike.views.incoming` tells their forms.
+            batch_id: One that was applied before is ignored, and its rows are not looked at.
+            watermark: How far event time has come, if the caller knows.
+
+        Returns:
+            Whether it was applied; False for one seen before.
+
+        Raises:
+            NullKeyError: A row has no key.
+            StateValueError: A row, or the batch id, is of no form a view takes.
+            StoreClosedError: The view is closed.
+        """
+        number = checked_id(self.name, batch_id)
+        return self._writer.apply(rows, number, watermark=watermark)
+
+    def foreach_batch(self, df: Any, batch_id: int) -> None:
+        """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
+
+        Batch ids count per stream: a stream with a new checkpoint begins again at 0, and is
+        not taken for the one before.
+
+        Args:
+            df: Its rows are collected by the driver.
+            batch_id: As Spark gives it.
+
+        Raises:
+            As `apply`, which makes Spark fail the batch and repeat it.
+        """
+        feed = Feed(df)
+        number = checked_id(self.name, batch_id)
+        # Also of a batch seen before: what is not read of a stateful stream fails its commit.
+        rows = feed.rows()
+        self._writer.apply(
+            rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
+        )
+
+    # Pull queries
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The row of a key, as it was put in; the default where it has none.
+
+        Raises:
+            StateValueError: The key is None, or can be no key.
+            ValueDecodeError: The feed has an error in the place of the row.
+        """
+        return self._now.get(key, default)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The row of a key; a KeyError where it has none."""
+        return item(self._now, key)
+
+    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
+        """The rows of those keys that have one, all of the same moment.
+
+        Keys are told apart as the view does: 1, 1.0 and True are three of them.
+        """
+        return self._now.get_many(keys)
+
+    def query(
+        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
+    ) -> list[Any]:
+        """The rows that meet a condition, all of the same moment.
+
+        Args:
+            where: A mapping from columns to what they must be, a value, a list or set of
+                values, or a callable of the column; or a callable of the row; or None for all.
+            limit: How many at most.
+            allow_scan: Whether the whole view may be read.  A mapping with values for all key
+                columns needs no scan.
+
+        Raises:
+            ScanDisabledError: It needs a scan, and may not.
+            StateValueError: None of the rows that were read has a column of that name.
+            ValueDecodeError: The feed has an error in the place of a row that is asked for.
+        """
+        return self._now.query(where, limit, allow_scan=allow_scan)
+
+    def as_of(self, batch_id: int) -> ViewAt:
+        """The view as it was after a batch, the last one of that id.
+
+        Raises:
+            UnknownBatchError: No such batch was applied, or `history` is too short for it.
+        """
+        number = checked_id(self.name, batch_id)
+        with self._database.reading() as connection:
+            batch = tables.batch_of(connection, number)
+            oldest, latest = tables.oldest_batch(connection), tables.latest_batch(connection)
+        if batch is None:
+            kept = (
+                "none"
+                if oldest is None or latest is None
+                else f"batches {oldest.batch_id} to {latest.batch_id}"
+            )
+            msg = (
+                f"view {self.name!r}: a batch must be kept to be asked for, got {number} of {kept}"
+            )
+            raise UnknownBatchError(f"{msg}; raise history above {self.history} to keep more")
+        return ViewAt(Reader(self._database, self.name, self.key_columns, batch.seq), number)
+
+    @property
+    def freshness(self) -> Freshness:
+        """How far the view has come: `(batch_id, watermark, lag)`."""
+        with self._database.reading() as connection:
+            latest = tables.latest_batch(connection)
+        if latest is None:
+            return Freshness(None, None, None)
+        since = latest.applied_at if latest.watermark is None else latest.watermark
+        return Freshness(latest.batch_id, latest.watermark, self._clock() - since)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._now.has(key)
+
+    def __len__(self) -> int:
+        return self._now.size()
+
+    def __bool__(self) -> bool:
+        """True, also when it is empty."""
+        return True
+
+    def __iter__(self) -> NoReturn:
+        msg = f"view {self.name!r}: iterating would read all of it; use query(allow_scan=True)"
+        raise ScanDisabledError(msg)
+
+    # Push queries
+
+    def changes(
+        self,
+        key: Any = None,
+        where: Where = None,
+        start: Literal["latest", "earliest"] = "latest",
+        limit: int | None = None,
+        timeout: Timeout = None,
+        queue_size: int = 1000,
+        overflow: Literal["block", "drop_oldest", "error"] = "block",
+    ) -> Changes:
+        """Subscribe to the changes of the view; from now on, whenever it is iterated over.
+
+        Args:
+            key: Of one key only.
+            where: Of rows that meet a condition, as `query` takes it, only.  A row that comes
+                to meet it is an insert, one that no longer does is a delete.
+            start: "latest" for what comes; "earliest" for what the history has, before that.
+                What the oldest batch of the history left is told as inserts.
+            limit: End after so many changes.
+            timeout: End, for now, when no change comes for so long: a timedelta or seconds.
+            queue_size: How many changes may wait to be taken.
+            overflow: What happens to one more: "block" has the writer wait, "drop_oldest"
+                drops (`Changes.dropped` counts), "error" ends the subscription with a
+                QueueOverflowError.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
+            StoreClosedError: The view is closed.
+        """
+        wanted = Filter(
+            None if key is None else to_key_bytes(key), Condition(where, self.key_columns)
+        )
+        checked_limit(limit)
+        wait = seconds(timeout)
+        check_choice("start", start, ("latest", "earliest"))
+        check_choice("overflow", overflow, OVERFLOWS)
+        queue = Queue(wanted, checked_count(self.name, "queue_size", queue_size), overflow)
+        replay = self._writer.subscribe(queue, wanted if start == "earliest" else None)
+        return Changes(queue, replay, limit, wait)
+
+    # Life
+
+    def verify(self) -> None:
+        """Look through the whole file, as opening it does.
+
+        Raises:
+            CorruptStateError: Something in it is not as it was written.
+            StoreClosedError: The view is closed.
+        """
+        self._database.verify()
+
+    def close(self) -> None:
+        """End all subscriptions, once they have given what they hold, and close the file.
+
+        A writer that waits for room in a queue goes on without: what it did not publish is
+        committed, and can be had from "earliest".
+        """
+        self._writer.close()
+
+    def __enter__(self) -> MaterializedView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"MaterializedView({self.name!r}, key={list(self.key_columns)}, path={str(self.path)!r})"

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows a query is about.
+
+`where` is None for all, a callable of the row, or a mapping from columns to what they must
+be: a value, a list or set of values (IN), or a callable of the column.  A mapping that gives
+values for all key columns is a lookup of keys, what else it says is asked of the rows that
+were found, as in ksqlDB's pull queries.  Everything else is a scan.
+
+A key column is the value that is asked for if it has its encoded form: 1, 1.0 and True are
+three keys, in a lookup as in a scan.  Other columns are compared as Python does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Union
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
+from pyflinklike.views.codec import Failure, part_form
+from pyflinklike.views.incoming import column_of, names_of
+
+__all__ = ["Condition", "Where"]
+
+Where = Union[Mapping[str, Any], Callable[[Any], Any], None]
+"""What a user may give for `where`."""
+
+
+class Condition:
+    """A `where` that was understood.
+
+    Args:
+        where: As the user gives it.
+        key_columns: Of the view.
+
+    Raises:
+        DeclarationTypeError: It is neither None, a mapping of columns nor callable.
+        StateValueError: What it asks of a key column can be none.
+    """
+
+    def __init__(self, where: Where, key_columns: Sequence[str]) -> None:
+        is_mapping = isinstance(where, Mapping) and all(isinstance(name, str) for name in where)
+        if where is not None and not is_mapping and not callable(where):
+            msg = (
+                "where must be a mapping of columns to values, a callable of the row, or None, "
+                f"got {shown(where)}; for example {{{key_columns[0]!r}: 'a'}}"
+            )
+            raise DeclarationTypeError(msg)
+        self._key_columns = tuple(key_columns)
+        self._of_row = where if callable(where) else None
+        of_columns = dict(where) if isinstance(where, Mapping) else {}
+        self.unseen = of_columns.keys() - set(key_columns)
+        """The columns that no row so far has had."""
+        self._keys = {
+            name: {part_form(each): each for each in _choices(wanted)}
+            for name, wanted in of_columns.items()
+            if name in self._key_columns and not callable(wanted)
+        }
+        self._of_columns = {
+            name: wanted for name, wanted in of_columns.items() if name not in self._keys
+        }
+
+    def keys(self) -> list[Any] | None:
+        """The keys to look up, each once; None where only a scan finds the rows."""
+        if any(name not in self._keys for name in self._key_columns):
+            return None
+        keys = itertools.product(*(self._keys[name].values() for name in self._key_columns))
+        return [key if len(key) > 1 else key[0] for key in keys]
+
+    def is_met(self, key: Any, row: Any) -> bool:
+        """Whether a row is asked for.
+
+        Args:
+            key: Of the row.
+            row: As it was put in; an error in its place meets no condition but None.  A column
+                that it has not is None, as where SQL adds one.
+        """
+        if isinstance(row, Failure):
+            return self._of_row is None and not self._of_columns and not self._keys
+        if self._of_row is not None:
+            return bool(self._of_row(row))
+        if self.unseen:
+            self.unseen = self.unseen.difference(names_of(row) or ())
+        return all(
+            part_form(self._column(key, row, name)) in wanted for name, wanted in self._keys.items()
+        ) and all(
+            _is_met(wanted, self._column(key, row, name))
+            for name, wanted in self._of_columns.items()
+        )
+
+    def _column(self, key: Any, row: Any, name: str) -> Any:
+        if name in self._key_columns:  # the row of a change need not have them
+            if len(self._key_columns) == 1:
+                return key
+            return key[self._key_columns.index(name)]
+        return column_of(row, name) if name in (names_of(row) or ()) else None
+
+
+def _choices(wanted: Any) -> Iterable[Any]:
+    return wanted if isinstance(wanted, (list, set, frozenset)) else [wanted]
+
+
+def _is_met(wanted: Any, value: Any) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    if isinstance(wanted, (list, set, frozenset)):
+        return any(_is_met(one, value) for one in wanted)
+    return bool(wanted == value)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one writer of a view: it commits batches, and publishes them to who subscribed.
+
+Two locks, taken in this order:
+
+* `_applying` is held for a whole batch, also while the writer waits for room in a queue.
+* `_subscribing` is held for a commit, so that who subscribes gets all of a batch or, with the
+  past, finds it there; and never while anything is waited for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyflinklike.errors import PyflinklikeError, StateStoreError
+from pyflinklike.views import tables
+from pyflinklike.views.applying import write_batch
+from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.change import Filter
+from pyflinklike.views.changes import Replay
+from pyflinklike.views.codec import decode_row
+from pyflinklike.views.database import Database
+from pyflinklike.views.incoming import Arrival, BatchReader, final_row
+from pyflinklike.views.queue import Queue
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """Applies the batches of a view.
+
+    Args:
+        database: Of the view.
+        incoming: Reads the rows of batches.
+        history: How many batches are kept.
+        clock: Gives the time in ms since the epoch.
+    """
+
+    def __init__(
+        self, database: Database, incoming: BatchReader, history: int, clock: Callable[[], int]
+    ) -> None:
+        self._database = database
+        self._incoming = incoming
+        self._history = history
+        self._clock = clock
+        self._applying = threading.Lock()
+        self._subscribing = threading.RLock()
+        self._queues: list[Queue] = []
+
+    def apply(
+        self,
+        rows: Iterable[Any],
+        batch_id: int,
+        *,
+        source: str = "",
+        zone: dt.tzinfo = dt.timezone.utc,
+        watermark: int | dt.datetime | None = None,
+    ) -> bool:
+        """Apply a batch, as `MaterializedView.apply`.
+
+        Args:
+            rows: Changes or plain rows.
+            batch_id: Counts the batches of the source.
+            source: The stream that they are from.
+            zone: Of naive event times.
+            watermark: How far event time has come, if that is known.
+        """
+        reached = None if watermark is None else to_ms(watermark, zone)
+        with self._applying:
+            with self._database.reading() as connection:
+                if tables.is_seen(connection, source, batch_id):
+                    return False
+            arrivals = self._incoming.read(rows)
+            times = [to_ms(a.event_time, zone) for a in arrivals if a.event_time is not None]
+            reached = max((each for each in [reached, *times] if each is not None), default=None)
+            batch = tables.NO_BATCH._replace(source=source, batch_id=batch_id, watermark=reached)
+            return self._commit_and_tell(arrivals, batch)
+
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
+        """Commit a batch and publish its changes; False if another process has applied it.
+
+        Whatever interrupts this, no subscriber is left without what was committed and without
+        a word: those that were not given all of it end with an error.
+        """
+        untold: list[Queue] = []
+        written = None
+        try:
+            with self._subscribing:
+                self._queues = self._live_queues()
+                # Those that wait for room come last, so that no other waits with them.
+                untold = sorted(self._queues, key=lambda queue: queue.waits)
+                written = self._write(arrivals, batch)
+            if written is None:
+                return False
+            changes, batch = written
+            while untold:
+                untold[0].publish(changes, batch.applied_at)
+                del untold[0]
+        except BaseException:
+            if untold and self._is_committed(batch):
+                _fail(untold)
+            raise
+        finally:
+            if written is not None:
+                self._database.acknowledge(written[1].seq)
+        return True
+
+    def subscribe(self, queue: Queue, past: Filter | None) -> Replay | None:
+        """Publish to a queue from now on.
+
+        Args:
+            queue: Of the subscriber.
+            past: What of the past the subscriber wants to see; None for nothing.
+
+        Returns:
+            The past, if it is wanted and there is one.
+
+        Raises:
+            StoreClosedError: The view is closed.
+        """
+        with self._subscribing:
+            with self._database.reading():  # refuses where the view is closed
+                replay = None if past is None else self._replay(past)
+            self._queues = [*self._live_queues(), queue]
+        return replay
+
+    def close(self) -> None:
+        """End all subscriptions, and close the file."""
+        self._end_subscriptions()  # so that a writer that waits goes on
+        with self._applying, self._subscribing:
+            self._end_subscriptions()  # also those of who came meanwhile
+            self._database.close()
+
+    def _write(
+        self, arrivals: list[Arrival], batch: tables.Batch
+    ) -> tuple[list[tables.RowChange], tables.Batch] | None:
+        """Commit a batch; its changes and what is known of it, None if it was applied before."""
+        with self._database.writing() as connection:
+            # Another process may have applied it since we asked.
+            if tables.is_seen(connection, batch.source, batch.batch_id):
+                return None
+            changes = self._changes(connection, arrivals)
+            latest = tables.latest_batch(connection)
+            marks = [batch.watermark, None if latest is None else latest.watermark]
+            batch = batch._replace(
+                seq=1 if latest is None else latest.seq + 1,
+                applied_at=self._clock(),
+                watermark=max((mark for mark in marks if mark is not None), default=None),
+            )
+            write_batch(connection, batch, latest, changes, self._history)
+        return changes, batch
+
+    def _is_committed(self, batch: tables.Batch) -> bool:
+        """Whether a batch is in after all, though its commit raised; True if nobody knows."""
+        try:
+            with self._database.reading() as connection:
+                return tables.is_seen(connection, batch.source, batch.batch_id)
+        except PyflinklikeError:
+            return True
+
+    def _changes(
+        self, connection: tables.Connection, arrivals: list[Arrival]
+    ) -> list[tables.RowChange]:
+        """What a batch changes, in the order in which its keys arrived."""
+        by_key: dict[bytes, list[Arrival]] = {}
+        for arrival in arrivals:
+            by_key.setdefault(arrival.key, []).append(arrival)
+        # Read in the order of the file, which is half the work of any other.
+        stored = {key: tables.row_of(connection, key) for key in sorted(by_key)}
+        order_of = self._order_of if self._incoming.order_columns else None
+        return [
+            tables.RowChange(key, stored[key], after)
+            for key, mine in by_key.items()
+            if (after := final_row(stored[key], mine, order_of)) != stored[key]
+        ]
+
+    def _order_of(self, row: bytes) -> tuple[Any, ...] | None:
+        return self._incoming.order_of(decode_row(row))
+
+    def _live_queues(self) -> list[Queue]:
+        return [queue for queue in self._queues if not queue.ended]
+
+    def _replay(self, wanted: Filter) -> Replay | None:
+        connection = self._database.detached_reader()
+        oldest = tables.oldest_batch(connection)
+        if oldest is None:
+            connection.close()
+            return None
+        changes = tables.replay(connection, oldest, wanted.key)
+        return Replay(connection, changes, wanted, self._database.failed)
+
+    def _end_subscriptions(self) -> None:
+        with self._subscribing:
+            for queue in self._queues:
+                queue.end()
+
+
+def _fail(queues: list[Queue]) -> None:
+    msg = (
+        "a subscriber must be told of whole batches, got one of which the writer was interrupted; "
+        "subscribe again from 'earliest'"
+    )
+    for queue in queues:
+        queue.fail(StateStoreError(msg))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backends agree with a model of Flink's rules, whatever happens to their workers.
+
+CI tries harder: HYPOTHESIS_PROFILE=ci or thorough.
+"""
+
+import pytest
+from hypothesis import settings
+
+pytest.register_assert_rewrite("pyflinklike.testing.agreement")
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend  # noqa: E402
+from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
+
+# A history takes some 50 ms; `thorough` takes thousands of them.
+HISTORIES = settings(max_examples=2 * settings().max_examples, stateful_step_count=40)
+
+TestAgreement = agreement_machine(HashMapStateBackend()).TestCase
+TestAgreement.settings = HISTORIES
+
+TestBackgroundAgreement = agreement_machine(HashMapStateBackend(), background=True).TestCase
+TestBackgroundAgreement.settings = HISTORIES

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists and maps of the heap backend: positions, gaps, and what of them is logged."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
+from pyflinklike.types import Types
+
+LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())
+KEYS = st.sampled_from("ab")
+STEPS = st.one_of(
+    st.tuples(st.just("append"), KEYS, st.just(0)),
+    st.tuples(st.just("append"), KEYS, st.just(0)),
+    st.tuples(st.just("delete"), KEYS, st.integers(0, 7)),
+    st.tuples(st.just("put"), KEYS, st.integers(0, 7)),
+    st.tuples(st.sampled_from(["clear", "sweep", "drain"]), KEYS, st.integers(0, 7)),
+)
+
+
+def opened():
+    """A heap backend with a list."""
+    backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+    instance = Instance(backend, {"list": backend.table(LIST)})
+    instance.enter(0)
+    return instance
+
+
+def appended(instance, elements):
+    """The list of the instance under the key "k", with these elements."""
+    instance.at("k")
+    for element in elements:
+        instance.tables["list"].append(element)
+    return instance.tables["list"]
+
+
+def modelled(model, verb, key, position, entry):
+    """Do to dicts of positions what a step does to a table."""
+    mine = model.setdefault(key, {})
+    if verb == "append":
+        mine[max(mine, default=-1) + 1] = entry
+    elif verb == "clear":
+        mine.clear()
+    elif verb == "sweep":
+        for each in model.values():
+            for dead in [at for at, old in each.items() if int(old) % 3 == position % 3]:
+                del each[dead]
+    elif position in mine and verb == "delete":
+        del mine[position]
+    elif position in mine and verb == "put":
+        mine[position] = entry
+
+
+def done(table, verb, position, entry):
+    """Do a step to the list of the current key."""
+    if verb == "append":
+        table.append(entry)
+    elif verb == "clear":
+        table.clear()
+    elif verb == "sweep":
+        table.sweep_all(lambda old: int(old) % 3 == position % 3)
+    elif verb == "delete":
+        table.delete(position)
+    elif verb == "put" and table.multi_get([position])[0]:
+        table.put(position, entry)
+
+
+def in_all(instance):
+    """What each way of reading gives, by key."""
+    table, read = instance.tables["list"], {}
+    for key in "abk":
+        instance.at(key)
+        if not table.is_empty():
+            read[key] = dict(table.items())
+            assert list(table.elements()) == list(read[key].values())
+            assert sorted(read[key]) == list(read[key])
+    assert table.count() == sum(map(len, read.values()))
+    assert instance.contents().get("list", {}) == read
+    return read
+
+
+def elements(lists):
+    """By key, in the order of their positions."""
+    return {key: [mine[at] for at in sorted(mine)] for key, mine in lists.items() if mine}
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_a_list_is_its_model_and_so_is_what_its_log_rebuilds(steps):
+    """Whatever is appended, replaced, deleted and swept, and however it is cut into commits."""
+    one, other, model = opened(), opened(), {}
+    for number, (verb, key, position) in enumerate([*steps, ("drain", "a", 0)]):
+        one.at(key)
+        modelled(model, verb, key, position, str(number))
+        if verb == "drain":
+            other.apply(map(through_bytes, one.drained()))
+            read = in_all(one)
+            assert read == in_all(other)
+            assert elements(read) == elements(model)
+            model = {each: dict(mine) for each, mine in read.items()}  # gaps may be closed
+        else:
+            done(one.tables["list"], verb, position, str(number))
+        assert in_all(one) == {each: mine for each, mine in model.items() if mine}
+
+
+def test_what_was_drained_is_not_drained_again():
+    """Neither what was appended nor what was replaced or deleted."""
+    one = opened()
+    table = appended(one, "abc")
+    one.drained()
+    table.put(1, "B")
+    table.delete(2)
+    one.drained()
+    table.append("d")
+    (changes,) = one.drained()
+
+    assert ([2], ["d"]) == (changes.user_keys, changes.entries)
+
+
+def test_an_element_appended_and_replaced_is_drained_once():
+    """As it is now."""
+    one = opened()
+    appended(one, "ab").put(1, "B")
+    (changes,) = one.drained()
+
+    assert ([0, 1], ["a", "B"]) == (changes.user_keys, changes.entries)
+
+
+def test_the_room_of_expired_elements_is_given_back():
+    """A list that loses its first elements for ever does not grow."""
+    one, other = opened(), opened()
+    table = appended(one, "x" * 10)
+    sizes = []
+    for first in range(2_000):
+        table.delete(first)
+        table.append("x")
+        other.apply(one.drained())
+        sizes.append(sys.getsizeof(one.groups[0]["list"].entries["k"]))
+
+    assert max(sizes) < 500
+    assert (list(range(2_000, 2_010)), 10) == ([at for at, _ in table.items()], table.count())
+    assert in_all(one) == in_all(other)
+
+
+def test_the_room_behind_an_element_that_stays_is_given_back():
+    """A list whose first element outlives what comes after it does not grow."""
+    one, other = opened(), opened()
+    table = appended(one, "abc")
+    sizes = []
+    for _ in range(2_000):
+        table.delete([at for at, _ in table.items()][1])
+        table.append("x")
+        other.apply(one.drained())
+        sizes.append(sys.getsizeof(one.groups[0]["list"].entries["k"]))
+
+    assert max(sizes) < 500
+    assert (["a", "x", "x"], 3) == (list(table.elements()), table.count())
+    assert in_all(one) == in_all(other)
+
+
+@pytest.mark.parametrize("verb", ["clear", "delete"])
+def test_a_list_that_lost_its_first_element_and_then_all_begins_anew(verb):
+    """At position 0, in the log as well."""
+    one, other = opened(), opened()
+    table = appended(one, "abc")
+    table.delete(0)
+    other.apply(one.drained())
+    for position in (1, 2):
+        done(table, verb, position, None)
+    appended(one, "xy")
+    other.apply(one.drained())
+
+    assert {"k": {0: "x", 1: "y"}} == one.contents()["list"] == other.contents()["list"]
+    assert 2 == table.count() == other.tables["list"].count()
+
+
+@pytest.mark.parametrize("position", [0, 3])
+def test_a_list_begins_where_its_first_element_was_put(position):
+    """That of a restored list may be at any position."""
+    one = opened()
+    table = appended(one, "")
+    table.put(position + 1, "b")
+    table.put(position, "a")
+    table.append("c")
+
+    assert [(position, "a"), (position + 1, "b"), (position + 2, "c")] == list(table.items())
+
+
+def test_a_rebuilt_map_has_the_order_of_the_working_one():
+    """An entry that was deleted and put again comes after the others in both."""
+    one, other = HashMapStateBackend(), HashMapStateBackend()
+    tables = []
+    for each in (one, other):
+        scope = Scope("k")
+        tables.append(each.create_keyed_state_backend(scope, "tested").table(MAP))
+    table, rebuilt = tables
+    table.multi_put([(1, "a"), (2, "b"), (3, "c")])
+    rebuilt.apply(table.drain())
+    table.put(3, "C")
+    table.delete(1)
+    table.multi_put([(4, "d"), (1, "A")])
+    rebuilt.apply(table.drain())
+
+    assert [(2, "b"), (3, "C"), (4, "d"), (1, "A")] == table.items() == rebuilt.items()

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The warm cache: what it keeps, what it drops, and what it thinks that weighs."""
+
+import pytest
+
+from pyflinklike.backends.heap.data import HeapTableData
+from pyflinklike.backends.heap.warm import WarmGroups
+from pyflinklike.backends.heap.weight import weight_of
+from pyflinklike.clock import TimeDomain
+from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.agenda import Agenda, timers_table
+from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.types import Types
+
+PLENTY = 10**9
+SPEC = TableSpec("t", Shape.SINGLE, "value", Types.LONG())
+
+
+def group_of(entries):
+    """A group of one table."""
+    return WorkingState(0, tables={"t": HeapTableData(SPEC, entries)})
+
+
+@pytest.fixture
+def warm() -> WarmGroups:
+    """An empty cache."""
+    return WarmGroups()
+
+
+def test_a_group_is_kept(warm):
+    """And is the same object when it is taken."""
+    group = group_of({})
+    warm.keep("a", group, PLENTY)
+
+    assert group is warm.take("a")
+
+
+def test_a_group_is_taken_once(warm):
+    """While it is worked on, it is gone."""
+    warm.keep("a", group_of({}), PLENTY)
+    warm.take("a")
+
+    assert None is warm.take("a")
+
+
+def test_an_unknown_group_is_not_there(warm):
+    """Taking it is no error."""
+    assert None is warm.take("a")
+
+
+def test_an_empty_cache_weighs_nothing(warm):
+    """Whatever came and went."""
+    warm.keep("a", group_of({"k": 1}), PLENTY)
+    warm.keep("a", group_of({"k": 2}), PLENTY)
+    warm.take("a")
+
+    assert (0, 0) == (len(warm), warm.total_bytes)
+
+
+def test_the_total_is_the_weight_of_what_is_kept(warm):
+    """A group that is kept again counts once."""
+    group = group_of({"k": 1})
+    warm.keep("a", group, PLENTY)
+    warm.keep("a", group, PLENTY)
+    warm.keep("b", group, PLENTY)
+
+    assert 2 * weight_of(group) == warm.total_bytes
+
+
+def test_the_group_used_least_recently_is_dropped_first(warm):
+    """Being kept again is a use."""
+    group = group_of({"k": 1})
+    limit = 2 * weight_of(group)
+    for owner in ["a", "b", "a", "c"]:
+        warm.keep(owner, group, limit)
+
+    assert (None, group, group) == (warm.take("b"), warm.take("a"), warm.take("c"))
+
+
+def test_the_cache_stays_within_its_limit(warm):
+    """Whatever is kept."""
+    limit = 50_000
+    totals = []
+    for number in range(100):
+        warm.keep(number, group_of(dict.fromkeys(range(number), 1)), limit)
+        totals.append(warm.total_bytes)
+
+    assert max(totals) <= limit
+
+
+def test_a_limit_of_zero_keeps_nothing(warm):
+    """Every batch begins cold."""
+    warm.keep("a", group_of({}), 0)
+
+    assert (0, 0) == (len(warm), warm.total_bytes)
+
+
+def test_a_group_beyond_the_limit_leaves_the_others(warm):
+    """It is not kept itself, and drops nothing in vain."""
+    small, large = group_of({"k": 1}), group_of(dict.fromkeys(range(10_000), 1))
+    warm.keep("small", small, 100_000)
+    warm.keep("large", large, 100_000)
+
+    assert (small, None) == (warm.take("small"), warm.take("large"))
+
+
+def test_a_group_that_grew_beyond_the_limit_is_dropped(warm):
+    """Its former, smaller state is of no use."""
+    warm.keep("a", group_of({}), 100_000)
+    warm.keep("a", group_of(dict.fromkeys(range(10_000), 1)), 100_000)
+
+    assert (None, 0) == (warm.take("a"), warm.total_bytes)
+
+
+def test_clearing_drops_everything(warm):
+    """As the loss of the worker."""
+    warm.keep("a", group_of({}), PLENTY)
+    warm.clear()
+
+    assert (None, 0) == (warm.take("a"), warm.total_bytes)
+
+
+def table_of(shape, entries, stamped=False):
+    """A group of one table of strings."""
+    user_key = Types.STRING() if shape is Shape.MAP else None
+    spec = TableSpec("t", shape, "value", Types.STRING(), user_key, paired=stamped)
+    return WorkingState(0, tables={"t": HeapTableData(spec, entries)})
+
+
+def timers_of(count):
+    """A group of so many timers of one key."""
+    name = timers_table(TimeDomain.EVENT_TIME)
+    spec = TableSpec(name, Shape.MAP, "timers", user_key_type=Types.LONG())
+    agenda = Agenda({at: {"k": None} for at in range(count)})
+    data = HeapTableData(spec, {"k": dict.fromkeys(range(count))} if count else {})
+    return WorkingState(0, tables={name: data}, timers={TimeDomain.EVENT_TIME: agenda})
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy"),
+    [
+        pytest.param({"k": "v"}, {"k": "v" * 9_000}, id="value"),
+        pytest.param({"k": "v"}, {"k" * 9_000: "v"}, id="key"),
+        pytest.param({"k": "v"}, {"k": "\u20ac" + "v" * 4_500}, id="wide"),
+    ],
+)
+def test_every_part_of_an_entry_has_weight(light, heavy):
+    """The value, the key, and what Python makes of a text that is not ASCII."""
+    light, heavy = table_of(Shape.SINGLE, light), table_of(Shape.SINGLE, heavy)
+
+    assert weight_of(light) + 8_000 < weight_of(heavy)
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy"),
+    [
+        pytest.param(
+            table_of(Shape.SINGLE, {"k": (0, "v")}, stamped=True),
+            table_of(Shape.SINGLE, {"k": (0, "v" * 9_000)}, stamped=True),
+            id="stamped",
+        ),
+        pytest.param(
+            table_of(Shape.MAP, {"k": {"u": "v"}}),
+            table_of(Shape.MAP, {"k": {"u": "v" * 9_000}}),
+            id="map",
+        ),
+        pytest.param(
+            table_of(Shape.MAP, {"k": {"u": "v"}}),
+            table_of(Shape.MAP, {"k": {"u" * 9_000: "v"}}),
+            id="user key",
+        ),
+        pytest.param(
+            table_of(Shape.LIST, {"k": ["v"]}),
+            table_of(Shape.LIST, {"k": ["v" * 9_000]}),
+            id="list",
+        ),
+        pytest.param(timers_of(0), timers_of(90), id="timers"),
+        pytest.param(
+            WorkingState(0),
+            WorkingState(0, pending={"t": [Section(Declaration(*"tttttt"), b"x" * 9_000)]}),
+            id="pending",
+        ),
+    ],
+)
+def test_everything_a_group_holds_has_weight(light, heavy):
+    """Give or take."""
+    assert weight_of(light) + 8_000 < weight_of(heavy)
+
+
+def test_the_weight_grows_with_the_entries():
+    """Ten times the entries weigh about ten times as much."""
+    some = weight_of(group_of(dict.fromkeys(range(1_000), 1.5)))
+    many = weight_of(group_of(dict.fromkeys(range(10_000), 1.5)))
+
+    assert 5 < many / some < 20

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scripts/house.py`: what it says of a package."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "house.py"
+
+
+@pytest.fixture(scope="module")
+def house():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("house", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def package(house, tmp_path):
+    """Makes a package of sources by path."""
+
+    def make(**sources):
+        for name, source in {"__init__": "", **sources}.items():
+            path = tmp_path / "house_of" / f"{name.replace('__of__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source, encoding="utf-8")
+        return house.package_at(tmp_path / "house_of")
+
+    return make
+
+
+def test_a_room_is_a_folder_or_a_module_of_the_root(package):
+    """A nested folder is a room of its own, and what it imports of itself is no arrow."""
+    found = package(
+        clock="",
+        a__of____init__="",
+        a__of__x="from house_of import clock\nfrom house_of.a import y\nfrom house_of.a.b.z import Z",
+        a__of__y="",
+        a__of__b__of__z="import house_of.clock",
+    )
+
+    rooms = found.rooms()
+
+    assert {"clock", "a.b"} == rooms["a"]
+    assert {"clock"} == rooms["a.b"]
+    assert {"clock": set(), "a": {"clock"}, "": set()} == found.rooms(outermost=True)
+
+
+def test_every_import_counts(package):
+    """Relative, inside a function, and for annotations only."""
+    found = package(
+        x="from . import y",
+        y="def f():\n    import house_of.z",
+        z="if TYPE_CHECKING:\n    from .w import W",
+        w="import json",
+    )
+
+    assert {"x": {"y"}, "y": {"z"}, "z": {"w"}, "w": set(), "": set()} == found.modules
+
+
+def test_a_circle_is_found_and_stands_on_one_floor(house):
+    """Also one of three, and with something above and below it."""
+    graph = {"top": {"a"}, "a": {"b"}, "b": {"c"}, "c": {"a", "low"}, "low": set()}
+
+    assert [["a", "b", "c"]] == house.circles(graph)
+    assert [["low"], ["a", "b", "c"], ["top"]] == house.floors(graph)
+
+
+def test_a_module_that_two_ways_lead_to_is_no_circle(house):
+    """A diamond has none, and its floors are those of the longest way."""
+    graph = {"top": {"left", "low"}, "left": {"low"}, "low": set()}
+
+    assert [] == house.circles(graph)
+    assert [["low"], ["left"], ["top"]] == house.floors(graph)
+
+
+def test_a_function_is_as_long_as_its_body_without_the_docstring(package):
+    """The signature does not count, nor what it says of itself."""
+    source = 'def f(\n    x,\n):\n    """Says\n    much."""\n    y = x\n\n    return y\n'
+
+    assert [("x:f", 3)] == list(package(x=source).functions())
+
+
+def test_the_report_names_what_it_counts(house, package):
+    """Numbers at the end, and the circle by name."""
+    lines = "\n".join(house.report(package(x="from house_of import y", y="from house_of import x")))
+
+    assert "Circles of modules:\n  x y" in lines
+    assert re.search(r"circles of modules +1$", lines, re.MULTILINE)
+
+
+def test_the_package_has_no_circle(house):
+    """Neither of rooms nor of modules: each can be understood after what it imports."""
+    package = house.package_at(SCRIPT.parent.parent)
+
+    assert [] == house.circles(package.rooms())
+    assert [] == house.circles(package.modules)

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream that is stopped, killed or cold goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from spark_support import (
+    RICH_OUTPUT,
+    RICH_SCHEMA,
+    RICH_SIDE,
+    Feed,
+    Rich,
+    at,
+    drain,
+    model_stream,
+    pickle_by_value,
+    rich_batches,
+    rich_harness,
+    rich_outputs,
+    rich_rows,
+    rows_of,
+)
+
+from pyflinklike import (
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Row,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.log.storage import Head
+from pyflinklike.spark import key_by
+from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
+from pyflinklike.testing import KeyedProcessHarness
+
+pickle_by_value(__name__)
+
+SEED = 20240310
+
+
+def _rich(feed, **options):
+    return key_by(feed.stream(), "key").process(
+        Rich(), RICH_OUTPUT, event_time="ts", side_outputs=[RICH_SIDE], max_parallelism=2, **options
+    )
+
+
+def _all(*runs):
+    return rich_rows(row for batches in runs for rows in batches.values() for row in rows)
+
+
+def _log(spark, checkpoint):
+    """The heads of the key groups: (first, next) sequence of each."""
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    log = reader.load(str(checkpoint)).where(f"user_map_key.sequence = {HEAD_AT}")
+    heads = [
+        Head.from_bytes(row.blob, "test") for row in log.select("user_map_value.blob").collect()
+    ]
+    return [(head.first_sequence, head.next_sequence) for head in heads]
+
+
+def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, tmp_path):
+    """Each batch in a query of its own, state rebuilt from a log that is compacted on the way, gives what the harness gives."""
+    feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)
+    runs = []
+    for batch in rich_batches(SEED, batches=5, size=120):
+        feed.add(batch)
+        runs.append(drain(_rich(feed), tmp_path / "checkpoint"))
+
+    assert rich_outputs(model_stream(rich_harness(), feed.elements(), "ts")) == _all(*runs)
+    # Both groups were compacted: what their logs began with is gone.
+    heads = _log(spark, tmp_path / "checkpoint")
+    assert [True, True] == [0 < first < end for first, end in heads]
+
+
+def test_a_stream_without_warm_state_ends_as_one_with_it(spark, tmp_path):
+    """A query whose workers keep nothing, stopped once, gives what the harness gives."""
+    feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)
+    batches = rich_batches(SEED + 1, batches=4, size=120)
+    backend = HashMapStateBackend(max_warm_bytes=0)
+    runs = []
+    for some in (batches[:2], batches[2:]):
+        feed.add(*some)
+        runs.append(drain(_rich(feed, state_backend=backend), tmp_path / "checkpoint"))
+
+    assert rich_outputs(model_stream(rich_harness(), feed.elements(), "ts")) == _all(*runs)
+
+
+class Sums(KeyedProcessFunction):
+    """A sum per key, a list and a map that are wiped whenever the sum is a multiple of 5."""
+
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+        self.parts = runtime_context.get_list_state(ListStateDescriptor("parts", Types.LONG()))
+        self.marks = runtime_context.get_map_state(
+            MapStateDescriptor("marks", Types.LONG(), Types.LONG())
+        )
+
+    def process_element(self, value, ctx):
+        total = (self.sum.value() or 0) + value.n
+        self.sum.update(total)
+        if total % 5 == 0:
+            for state in (self.sum, self.parts, self.marks):
+                state.clear()
+        else:
+            self.parts.add(value.n)
+            self.marks.put(value.n, total)
+        yield ctx.get_current_key(), total, list(self.parts.get()), dict(self.marks.items())
+
+
+SUMS = "key string, total long, parts array<long>, marks map<long, long>"
+
+
+def _sums(feed, **options):
+    return key_by(feed.stream(), "key").process(Sums(), SUMS, max_parallelism=2, **options)
+
+
+def _expected_sums(batches):
+    with KeyedProcessHarness(Sums(), key_selector=lambda row: row.key) as harness:
+        return [
+            rows_of(harness.process_elements((row, None) for row in batch)) for batch in batches
+        ]
+
+
+def _number_batches(count):
+    return [[(f"k{i % 7}", i * j % 4 + 1) for i in range(20)] for j in range(1, count + 1)]
+
+
+def test_warm_state_of_another_run_is_never_used(spark, tmp_path):
+    """The same plan started on a second, empty checkpoint and again on the first starts from what each checkpoint holds."""
+    feed = Feed(spark, tmp_path / "input", "key string, n int")
+    feed.add(*_number_batches(3))
+    expected = _expected_sums(feed.elements())
+    result = _sums(feed)
+
+    # The plan's id is the key of the warm state, so that of the first run is found by the second.
+    first = drain(result, tmp_path / "first")
+    second = drain(result, tmp_path / "second")
+    feed.add(*_number_batches(2))
+    expected_later = _expected_sums(feed.elements())[3:]
+    first_later = drain(result, tmp_path / "first")
+    second_later = drain(result, tmp_path / "second")
+
+    assert expected == [rows_of(rows) for rows in first.values()]
+    assert expected == [rows_of(rows) for rows in second.values()]
+    assert expected_later == [rows_of(rows) for rows in first_later.values()]
+    assert expected_later == [rows_of(rows) for rows in second_later.values()]
+
+
+def test_a_batch_whose_sink_failed_is_repeated_from_the_state_before_it(spark, tmp_path):
+    """State committed by a batch that never became durable is not used when the batch is run again by the same plan."""
+    feed = Feed(spark, tmp_path / "input", "key string, n int")
+    feed.add(*_number_batches(4))
+    result = _sums(feed)
+    seen: dict[int, list[object]] = {}
+    broken = [True]
+
+    def sink(df, batch_id):
+        rows = df.collect()
+        if batch_id == 2 and broken.pop(0):
+            msg = "the sink is full"
+            raise OSError(msg)
+        seen[batch_id] = rows_of(rows)
+
+    def run():
+        writer = result.writeStream.foreachBatch(sink).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        run()
+    assert [0, 1] == sorted(seen)
+    broken.append(False)
+    run()
+
+    assert dict(enumerate(_expected_sums(feed.elements()))) == seen
+
+
+class Mutator(KeyedProcessFunction):
+    """Stores mutable values with the first element of a key; then changes what it reads, without update()."""
+
+    def open(self, runtime_context):
+        row = Types.ROW_NAMED(["names", "n"], [Types.LIST(Types.STRING()), Types.INT()])
+        self.states = [
+            runtime_context.get_state(ValueStateDescriptor("list", Types.LIST(Types.LONG()))),
+            runtime_context.get_state(
+                ValueStateDescriptor("dict", Types.MAP(Types.STRING(), Types.LIST(Types.LONG())))
+            ),
+            runtime_context.get_state(ValueStateDescriptor("row", row)),
+            runtime_context.get_state(ValueStateDescriptor("any", Types.PICKLED_BYTE_ARRAY())),
+        ]
+        self.items = runtime_context.get_list_state(ListStateDescriptor("items", row))
+        self.marks = runtime_context.get_map_state(
+            MapStateDescriptor("marks", Types.STRING(), Types.LIST(Types.LONG()))
+        )
+
+    def process_element(self, value, ctx):
+        if self.states[0].value() is None:
+            given = [[1], {"a": [1]}, Row(names=["x"], n=1), {"deep": [{"er": [1]}]}]
+            for state, content in zip(self.states, given):
+                state.update(content)
+            item = Row(names=["y"], n=2)
+            self.items.add(item)
+            mark = [7]
+            self.marks.put("m", mark)
+            # What was handed in is the caller's own as well.
+            self._spoil([*given, item, mark])
+        yield ctx.get_current_key(), repr(self._contents())
+        self._spoil(self._contents())
+
+    def _contents(self):
+        return [s.value() for s in self.states] + [*self.items.get(), self.marks.get("m")]
+
+    def _spoil(self, contents):
+        numbers, mapping, row, anything, item, mark = contents
+        numbers.append(99)
+        mapping["a"].append(99)
+        mapping["b"] = []
+        row.names.append("spoilt")
+        anything["deep"][0]["er"].clear()
+        item.names.clear()
+        mark.append(99)
+
+
+def test_what_is_read_and_changed_but_not_updated_stays_as_it_was(spark, tmp_path):
+    """On Spark, too, a value that was read is the caller's own, whether the state is warm or rebuilt."""
+    expected = repr(
+        [
+            [1],
+            {"a": [1]},
+            Row(names=["x"], n=1),
+            {"deep": [{"er": [1]}]},
+            Row(names=["y"], n=2),
+            [7],
+        ]
+    )
+    feed = Feed(spark, tmp_path / "input", "key string, n int")
+    feed.add([("a", 1), ("a", 2), ("b", 1)], [("a", 3), ("a", 4), ("b", 2)])
+
+    def run():
+        result = key_by(feed.stream(), "key").process(
+            Mutator(), "key string, contents string", max_parallelism=2
+        )
+        return rows_of(drain(result, tmp_path / "checkpoint"))
+
+    warm = run()
+    feed.add([("a", 5), ("a", 6), ("b", 3)])
+    cold = run()
+
+    assert [("a", expected)] * 4 + [("b", expected)] * 2 == warm
+    assert [("a", expected)] * 2 + [("b", expected)] == cold
+
+
+class Retyped(KeyedProcessFunction):
+    """A value state of whatever type it is told."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", self.kind))
+
+    def process_element(self, value, ctx):
+        self.total.update(value.n)
+        yield ctx.get_current_key(), value.n
+
+
+def test_state_that_does_not_fit_what_the_program_declares_is_refused_by_name(spark, tmp_path):
+    """A changed type and a changed max_parallelism are IncompatibleStateErrors; the old program goes on."""
+    feed = Feed(spark, tmp_path / "input", "key string, n int")
+
+    def run(kind, max_parallelism):
+        feed.add([(f"k{i}", i) for i in range(8)])
+        result = key_by(feed.stream(), "key").process(
+            Retyped(kind), "key string, n int", max_parallelism=max_parallelism, uid="retyped"
+        )
+        return drain(result, tmp_path / "checkpoint")
+
+    run(Types.LONG(), 2)
+    with pytest.raises(StreamingQueryException, match=r"IncompatibleStateError: .*'total'"):
+        run(Types.STRING(), 2)
+    with pytest.raises(StreamingQueryException, match=r"IncompatibleStateError: .*parallelism"):
+        run(Types.LONG(), 4)
+    assert 24 == len(rows_of(run(Types.LONG(), 2)))
+
+
+def test_pending_timers_survive_a_restart(spark, tmp_path):
+    """Timers that are pending when a query stops fire once in the next, in the batch or without data."""
+
+    class Reminder(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(ctx.timestamp() + value.n)
+            return []
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), timestamp
+
+    feed = Feed(spark, tmp_path / "input", "key string, ts timestamp, n int")
+
+    def run(*rows):
+        feed.add(list(rows))
+        result = key_by(feed.stream(), "key").process(
+            Reminder(), "key string, at long", event_time="ts", max_parallelism=8
+        )
+        return rows_of(drain(result, tmp_path / "checkpoint"))
+
+    assert [] == run(("a", at(1_000), 5_000), ("b", at(1_000), 7_000), ("c", at(1_500), 7_000))
+    assert [("a", 6_000)] == run(("a", at(6_500), 100_000))
+    assert [("b", 8_000), ("c", 8_500)] == run(("d", at(9_000), 100_000))

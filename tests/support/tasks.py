@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host without Spark: one key group, served batch by batch as the streaming host serves it.
+
+task = Task(Function(), heap)
+task.serve([("a", 1, None)], processing_time=5)     # key, element, timestamp
+assert 1 == task.counts["records"]                  # of that batch
+task.lose()                                         # another worker serves the next one
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import TimeDomain
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.types import Types
+
+_GROUP = 0
+
+
+class Task:
+    """Serves one key group.
+
+    Args:
+        function: Opened for every batch, as by Spark.
+        backend: Keeps the working state between them.
+        domain: In which the host can call the group without records.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        backend: StateBackend,
+        domain: TimeDomain = TimeDomain.PROCESSING_TIME,
+    ) -> None:
+        self._function = function
+        self._backend = backend
+        self._domain = domain
+        self.store = InMemoryLogStorage()
+        self.counts: dict[str, int] = {}
+        self.user_counts: list[tuple[str, str, int]] = []
+        self.lose()
+
+    def lose(self) -> None:
+        """Go on without working state."""
+        self._owner = f"task-{uuid.uuid4()}"
+
+    def serve(
+        self,
+        records: Sequence[tuple[Any, Any, int | None]] = (),
+        *,
+        processing_time: int = 0,
+        watermark: int | None = None,
+    ) -> list[Any]:
+        """One micro-batch; its main outputs."""
+        operator = KeyedProcessOperator(
+            self._function,
+            self._backend,
+            Types.STRING(),
+            TaskInfo("tested", max_parallelism=8),
+            self._owner,
+        )
+        operator.open()
+        operator.clock.processing_time = processing_time
+        if watermark is not None:
+            operator.clock.watermark = watermark
+        head = self.store.head
+        operator.load(self.store, head, _GROUP)
+        operator.fire_due_timers()
+        keys, values, timestamps = (list(each) for each in zip(*records)) if records else ([],) * 3
+        operator.metrics.add_records(keys, timestamps, operator.clock.watermark)
+        operator.process(keys, values, timestamps)
+        operator.fire_due_timers()
+        sweep_at = operator.cleanup.sweep(self._domain, head.sweep_at if head else None)
+        operator.commit(self.store, head, sweep_at=sweep_at)
+        outputs = operator.outputs.take()
+        operator.metrics.outputs += len(outputs)
+        numbers, self.user_counts = operator.take_metrics()
+        self.counts = dict(zip(OperatorMetrics.names(), numbers))
+        operator.keep_warm()
+        operator.close()
+        return outputs.main
+
+    @property
+    def sweep_at(self) -> int | None:
+        """When the group wants to be called without records, in ms."""
+        return None if self.store.head is None else self.store.head.sweep_at

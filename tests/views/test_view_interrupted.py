@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A writer that is interrupted: its subscribers get the rest or an error, never silence."""
+
+from __future__ import annotations
+
+import linecache
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from pyflinklike.errors import StateStoreError
+from pyflinklike.views import MaterializedView, queue, tables, writer
+
+ROWS = [{"id": n} for n in range(3)]
+
+
+def taken(changes):
+    """The keys that a subscriber gets, and whether an error comes after them."""
+    keys = []
+    with suppress(StateStoreError):
+        while (change := next(changes, None)) is not None:
+            keys.append(change.key)
+        return keys, False
+    return keys, True
+
+
+def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
+    """As by Ctrl-C in a notebook: only who had no room is told of an error."""
+    with MaterializedView("v", key="id", path=tmp_path) as view:
+        slow = view.changes(timeout=0, queue_size=1)
+        behind = view.changes(timeout=0, queue_size=1)
+        quick = view.changes(timeout=0, queue_size=9, overflow="drop_oldest")
+        main = threading.get_ident()
+
+        def interrupt():
+            while not quick._queue._changes or len(quick._queue._changes) < 3:
+                time.sleep(0.001)  # until the writer has come to those that wait
+            while not slow._queue._changes:
+                time.sleep(0.001)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        helper = threading.Thread(target=interrupt)
+        helper.start()
+        with pytest.raises(KeyboardInterrupt):
+            view.apply(ROWS, 0)
+        helper.join()
+
+        assert ([0, 1, 2], False) == taken(quick)
+        assert ([0], True) == taken(slow)
+        assert ([], True) == taken(behind)
+        assert not view.apply(ROWS, 0)
+        with view.changes(start="earliest", timeout=0) as again:
+            assert [0, 1, 2] == [change.key for change in again]
+
+
+def interrupted_at(line, call):
+    """Interrupt a call at so many lines of the writer's modules; whether it came that far."""
+    files = {module.__file__ for module in (writer, queue, tables)}
+    left = line
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        # Python lets no signal in between the end of a with block and what releases it.
+        if event == "line" and not text.lstrip().startswith("with "):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_a_writer_may_be_interrupted_anywhere(tmp_path):
+    """At each line: what was committed is told, or its absence is; what was not is not."""
+    with MaterializedView("v", key="id", path=tmp_path) as view:
+        line = number = told = failed = undone = 0
+        is_interrupted = True
+        while is_interrupted:
+            line += 1
+            number += 1
+            rows = [{"id": key, "n": number} for key in range(2)]
+            subscribers = [
+                view.changes(timeout=0),
+                view.changes(timeout=0, overflow="error"),
+                view.changes(timeout=0, where={"id": 1}),
+            ]
+            is_interrupted = interrupted_at(line, lambda: view.apply(rows, number))  # noqa: B023
+            is_committed = view.freshness.batch_id == number
+            for expected, subscriber in zip([[0, 1], [0, 1], [1]], subscribers):
+                keys, is_failed = taken(subscriber)
+                assert keys == expected[: len(keys)]
+                assert (is_committed and keys == expected) or is_failed or not is_committed
+                assert is_committed or not (keys or is_failed)
+                failed += is_failed
+                told += keys == expected
+                subscriber.close()
+            undone += not is_committed
+            assert is_committed != view.apply(rows, number)
+        view.verify()
+
+    assert min(told, failed, undone) > 20
+
+
+def test_a_commit_that_is_interrupted_as_it_succeeds_is_told(tmp_path):
+    """The interrupt comes when SQLite returns, so the batch is in and raised nevertheless."""
+    with MaterializedView("v", key="id", path=tmp_path) as view:
+        changes = view.changes(timeout=0)
+
+        def interrupt(frame, event, _):
+            is_commit = frame.f_code.co_name == "writing" and event == "c_return"
+            if is_commit and not view._database._writer.in_transaction:
+                raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                view.apply(ROWS, 0)
+        finally:
+            sys.setprofile(None)
+
+        assert 0 == view.freshness.batch_id
+        assert ([], True) == taken(changes)
+        assert not view.apply(ROWS, 0)
