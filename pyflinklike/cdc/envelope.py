@@ -73,7 +73,7 @@ def parse_envelope(value: Any) -> Envelope | None:
         if envelope is not None:
             _check_depth(value, envelope.before, envelope.after, envelope.source)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {shown(value)}: {error}"
+        msg = f"a value must be the JSON of a Debezium envelope, got {_shown_text(value)}: {error}"
         raise ValueDecodeError(msg) from error
     return envelope
 
@@ -105,7 +105,7 @@ def parse_fields(value: Any) -> dict[str, Any]:
         _check_depth(value, fields)
         return dict(fields)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {shown(value)}: {error}"
+        msg = f"a value must be the JSON of a Debezium envelope, got {_shown_text(value)}: {error}"
         raise ValueDecodeError(msg) from error
 
 
@@ -124,7 +124,9 @@ def parse_row(row: Any, side: str) -> dict[str, Any] | None:
             document = _ANYTHING.decode(row)
             _check_depth(row, document)
         except (ValueError, RecursionError) as error:
-            msg = f"{side!r} as text must be the JSON of a document, got {shown(row)}: {error}"
+            msg = (
+                f"{side!r} as text must be the JSON of a document, got {_shown_text(row)}: {error}"
+            )
             raise ValueDecodeError(msg) from error
         row = document
     if row is None or isinstance(row, dict):
@@ -147,7 +149,7 @@ def parse_key(key: Any) -> Any:
             parsed = parsed["payload"]
         _check_depth(key, parsed)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a key must be JSON, got {shown(key)}: {error}; give the topic JsonConverter keys"
+        msg = f"a key must be JSON, got {_shown_text(key)}: {error}; give the topic JsonConverter keys"
         raise KeyDecodeError(msg) from error
     return parsed
 
@@ -180,3 +182,10 @@ def _check_depth(document: Any, *parsed: Any) -> None:
         level = inner
     msg = f"it is nested more than {MOST_DEPTH} deep"
     raise ValueError(msg)
+
+
+def _shown_text(value: Any) -> str:
+    """A record's JSON in a message: bytes as the text they are, as a DataFrame has it."""
+    if isinstance(value, (bytes, bytearray)):
+        value = bytes(value).decode(errors="backslashreplace")
+    return shown(value)

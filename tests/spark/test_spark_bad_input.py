@@ -135,7 +135,7 @@ class Fails(KeyedProcessFunction):
         (Yields(("x", 1), ("x", 2**31)), ["column 'n' is int32, got 2147483648 (int) for key 'k'"]),
         (Yields(("x", 1), ("x",)), ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"]),
         (Yields(("x", 1, 2)), ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"]),
-        (Yields({"s": "x", "m": 1}), ["the columns ['s', 'n'], got ['m', 's'] for key 'k'"]),
+        (Yields({"s": "x", "m": 1}), ["the columns ['s', 'n'], got ['s', 'm'] for key 'k'"]),
         (Yields(7), ["a tuple, Row or mapping of the columns ['s', 'n'], got 7 for key 'k'"]),
         (
             Fails("return"),
