@@ -20,6 +20,7 @@ from typing import Union
 
 import attrs
 
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
 
@@ -207,7 +208,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
         milliseconds = length // timedelta(milliseconds=1)
     else:
         milliseconds = length
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
+    if not is_int(milliseconds):
         msg = (
             f"{what} must be a timedelta, Time, Duration or an int of ms, "
             f"got {shown(length)}; write for example timedelta(hours=1)"

@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
 # From the lowest to the highest.  A module imports from its own layer and the ones before it.
 # A name is a room: the folder with all that is in it, or a module of the package's root.
 LAYERS = [
-    ("foundation", ["errors", "clock", "functions", "shown", "types"]),
+    ("foundation", ["checks", "errors", "clock", "functions", "shown", "types"]),
     ("tables and tools", ["state", "cdc", "views"]),
     ("api", ["api"]),
     ("log", ["log"]),
