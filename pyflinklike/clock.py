@@ -139,6 +139,10 @@ class Time:
         """The length in ms."""
         return self._milliseconds
 
+    def __reduce__(self) -> tuple[type[Time], tuple[int]]:
+        """Pickle the call that makes it, not how it keeps its field."""
+        return Time, (self._milliseconds,)
+
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"
 
@@ -186,6 +190,10 @@ class Duration:
     def to_milliseconds(self) -> int:
         """The length in whole ms, rounded down as Java's Duration.toMillis."""
         return self._nanoseconds // 1_000_000
+
+    def __reduce__(self) -> tuple[type[Duration], tuple[int]]:
+        """Pickle the call that makes it, not how it keeps its field."""
+        return Duration, (self._nanoseconds,)
 
 
 DurationLike = Union[Time, Duration, timedelta, int]
