@@ -62,7 +62,7 @@ EMPTY = (None, [], [], None, None)
 def test_a_ttl_may_change_at_a_restore(
     source, target, before, after, restored_at, alive_at, dead_at
 ):
-    """Of all five states: the stored stamp counts; on begins with the restore; off is for good [2.10, DESIGN 9]."""
+    """Of all five states: the stored stamp counts; on begins with the restore; off is for good."""
     driver = drive(*five_states(ttl_of(before)), state_backend=source).at(1_000)
     driver.run(FILL)
     blob = driver.harness.snapshot()
@@ -117,7 +117,7 @@ def of_kind(kind: Any, ttl: int | None = None) -> Any:
 )
 @pytest.mark.parametrize("ttl", [None, 100])
 def test_a_changed_type_is_refused(source, target, stored, declared, what, ttl):
-    """By name, with what was stored, also where the TTL is another now [2.5, 2.10]."""
+    """By name, with what was stored, also where the TTL is another now."""
 
     def write(state, _):
         if isinstance(stored, MapStateDescriptor):
