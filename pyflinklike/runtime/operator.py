@@ -124,7 +124,7 @@ class KeyedProcessOperator:
             self.scope,
             self.clock,
             context,
-            self.runtime_context.sweeping_every_record,
+            self.runtime_context.before_every_call,
             self.metrics,
         )
         self.process = self._calls.process
@@ -217,7 +217,7 @@ class KeyedProcessOperator:
         """What the function has declared, for the record of the operator."""
         states = self.runtime_context.assembled
         ttls = {name: state.ttl_config for name, state in states.items()}
-        return declared_states(self._specs, ttls, self.stores.descriptors())
+        return {**declared_states(self._specs, ttls), **self.stores.declared()}
 
     # Key groups
 

@@ -168,7 +168,7 @@ class KeyedProcessHarness:
         try:
             self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
-            if operator.runtime_context.sweeping_every_record:
+            if operator.runtime_context.before_every_call:
                 operator.stores.flush()
         finally:
             main = operator.outputs.move_to(self.output, self._side_output)
