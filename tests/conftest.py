@@ -62,9 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the `spark` fixture, directly or through another one; leave out the faults."""
+    """Mark what uses the `spark` fixture, directly or through another one; leave out what takes long."""
     without_faults = pytest.mark.skip(reason="breaks things for minutes: give --faults")
+    without_thorough = pytest.mark.skip(reason="takes long: give HYPOTHESIS_PROFILE=thorough")
+    thorough = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
     for item in items:
+        if item.get_closest_marker("thorough") is not None and not thorough:
+            item.add_marker(without_thorough)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.path.name.startswith("test_spark_faults_") and not config.getoption("--faults"):
