@@ -25,7 +25,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, KeyedStateBackend, Scope, TableSpec
+from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.types import TypeInformation
 
@@ -70,7 +70,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def __init__(
         self,
         task: TaskInfo,
-        backend: KeyedStateBackend,
+        backend: Tables,
         clock: Clock,
         on_table: Callable[[TableSpec], None],
     ) -> None:

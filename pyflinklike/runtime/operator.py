@@ -31,6 +31,7 @@ from pyflinklike.errors import (
     PyflinklikeError,
     StateValueError,
 )
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.chain import joined
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
@@ -43,7 +44,7 @@ from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, Ta
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
-from pyflinklike.state.table import NO_KEY, LocalStateBackend, Scope, TableChanges, TableSpec
+from pyflinklike.state.table import NO_KEY, Scope, TableChanges, TableSpec
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation
