@@ -37,6 +37,7 @@ from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.regrouping import with_keys_of
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.shown import shown, shown_error
@@ -102,7 +103,7 @@ class KeyedProcessHarness:
             job_parameters=dict(job_parameters or {}),
         )
         key_type = key_type or AnyKeyTypeInfo()
-        self._operator = KeyedProcessOperator(
+        self._operator = keyed_process_operator(
             function,
             state_backend or HashMapStateBackend(),
             key_type,
@@ -185,7 +186,7 @@ class KeyedProcessHarness:
         """What a stream does with working state once a batch is committed."""
         self._in_batch = 0
         if self._is_on_disk:
-            self._operator.settle()
+            self._operator.group.settle()
 
     def end_batch(self) -> None:
         """End a batch of elements that were processed one by one.

@@ -13,8 +13,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.testing.log_storage import InMemoryLogStorage
@@ -251,7 +251,7 @@ def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
     stores = [InMemoryLogStorage(), InMemoryLogStorage()]
 
     def batch(time, records):
-        operator = KeyedProcessOperator(
+        operator = keyed_process_operator(
             Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
         )
         operator.open()
