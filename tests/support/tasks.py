@@ -31,7 +31,7 @@ class Task:
     """Serves one key group.
 
     Args:
-        function: Opened for every batch, as by Spark.
+        function: Opened for every batch; assign another one as if the program was changed.
         backend: Keeps the working state between them.
         domain: In which the host can call the group without records.
     """
@@ -42,7 +42,7 @@ class Task:
         backend: StateBackend,
         domain: TimeDomain = TimeDomain.PROCESSING_TIME,
     ) -> None:
-        self._function = function
+        self.function = function
         self._backend = backend
         self._domain = domain
         self.store = InMemoryLogStorage()
@@ -78,7 +78,7 @@ class Task:
 
     def _opened(self) -> KeyedProcessOperator:
         operator = keyed_process_operator(
-            self._function,
+            self.function,
             self._backend,
             Types.STRING(),
             TaskInfo("tested", max_parallelism=8),
