@@ -13,6 +13,7 @@ from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError
+from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.cleanup import StateCleanup
@@ -23,7 +24,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.table import KeyedStateBackend, Scope
+from pyflinklike.state.table import Scope
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation

@@ -26,7 +26,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, KeyedStateBackend, Scope, TableSpec
+from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
@@ -82,7 +82,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def __init__(
         self,
         task: TaskInfo,
-        backend: KeyedStateBackend,
+        backend: Tables,
         clock: Clock,
         assembled: dict[str, Assembled],
         on_table: Callable[[TableSpec], None],

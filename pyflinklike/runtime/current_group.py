@@ -11,13 +11,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyflinklike.errors import LocalStateError
+from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend
 from pyflinklike.log.chain import joined
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.timers import TimerQueue
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.table import KeyedStateBackend, LocalStateBackend, TableChanges, TableSpec
+from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.types.pickle_switch import check_pickled
 
 __all__ = ["CurrentGroup"]

@@ -27,12 +27,13 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.errors import StateAccessError, UserFunctionError
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import GROUP_KEY, LocalStateBackend, TableChanges
+from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
 from pyflinklike.testing.batches import Batches
 from pyflinklike.types import TypeInformation
