@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from group_log_support import Cleanup
 from hypothesis import given
 from hypothesis import strategies as st
-from test_group_log import Cleanup
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
@@ -80,12 +80,6 @@ def sizes(store: InMemoryLogStorage) -> list[int]:
     """Bytes of sections in each segment that counts."""
     log = read_log(store.head, store.segments, "group 0")
     return [sum(len(payload) for _, payload in segment.sections) for segment in log]
-
-
-@pytest.fixture
-def store() -> InMemoryLogStorage:
-    """A group without state."""
-    return InMemoryLogStorage()
 
 
 def text(number: int, size: int = 500) -> str:
@@ -240,7 +234,7 @@ def test_a_segment_that_is_too_large_for_one_value_is_refused_with_its_size():
     assert MAX_BYTES < 2**31
 
 
-@pytest.mark.parametrize("states", [65_535, 65_536, 70_000])
+@pytest.mark.parametrize("states", [65_535, 65_537])
 def test_a_segment_takes_any_number_of_states(states):
     """Whatever is declared is written and read."""
     declaration = Declaration.of(OTHER, KEY)
