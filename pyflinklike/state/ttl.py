@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time-to-live: one policy for any table.  The only place that knows what expires when.
 
-A `TtlTable` is a `Table` whose entries carry a stamp.  It hands out and takes
-in plain values, and beneath it stands a table of `(stamp, value)` entries that
-does not know what a stamp is.  So value, reducing and aggregating state have a
-TTL per key, map state per entry and list state per element, without a line of
-TTL code in any of them.
+A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
+pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a
+TTL per key, map state per entry and list state per element, and none of them has code for it.
 
 The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`,
 `TtlListState`):
@@ -65,7 +63,12 @@ class TtlTable:
             config.get_state_visibility()
             is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         )
-        cleanup = config.get_cleanup_strategies()
+        self._prepare_cleanup(config.get_cleanup_strategies())
+        self.expired = 0
+        """How many entries were deleted for their age, for the host to count."""
+        clock.watch(self._moved)
+
+    def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
         incremental = cleanup.get_incremental_cleanup_strategy()
         self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self._countdown = 1
@@ -83,9 +86,6 @@ class TtlTable:
         if compaction is not None:
             self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
             self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
-        self.expired = 0
-        """How many entries were deleted for their age, for the host to count."""
-        clock.watch(self._moved)
 
     def __repr__(self) -> str:
         return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
@@ -246,9 +246,8 @@ class TtlTable:
     def sweep_some(self) -> None:
         """Flink's incremental cleanup: look at the next few entries of the state.
 
-        A large table is swept every few accesses with a matching number of
-        entries: the same progress at a fraction of the cost.  Once all entries were
-        looked at, nothing can be found before the time moves.
+        A large table is swept every few accesses with a matching number of entries: the same
+        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
         """
         if self._sweep_left:
             self._countdown -= 1
