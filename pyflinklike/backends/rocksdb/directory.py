@@ -96,15 +96,15 @@ def remove_stale(root: Path, mine: Path) -> None:
 
     Args:
         root: Where the directories of all owners lie.
-        mine: The one just opened, whose time becomes that of now: nothing below a host reads
-            a clock, and only the file system's own tells the ages of what is on it.
+        mine: The one just opened, in which RocksDB has just made files, so that its time is
+            now: nothing below a host reads a clock, and ages are told by one clock, the
+            file system's.
     """
     try:
         import fcntl
     except ImportError:  # no POSIX: leave them to the system
         return
     try:
-        os.utime(mine)
         now, others = mine.stat().st_mtime, list(root.iterdir())
     except OSError:  # somebody is deleting all of it
         return
