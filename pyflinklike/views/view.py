@@ -159,8 +159,7 @@ class MaterializedView:
             df: Its rows are collected by the driver.
             batch_id: As Spark gives it.
 
-        Raises:
-            As `apply`, which makes Spark fail the batch and repeat it.
+        Raises the errors of `apply`, which make Spark fail the batch and repeat it.
         """
         feed = Feed(df)
         number = checked_id(self.name, batch_id)

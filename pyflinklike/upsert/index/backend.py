@@ -34,8 +34,7 @@ Write = tuple[bytes, "bytes | None"]
 class UpsertBackend(Protocol):
     """The bulk verbs, as Materialize's `UpsertStateBackend`.
 
-    Raises (all verbs):
-        StoreClosedError: The backend is closed.
+    All verbs raise a `StoreClosedError` once the backend is closed.
     """
 
     @property
