@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor, WindowStoreDescriptor
 from pyflinklike.stores.kinds import store_of
@@ -39,7 +39,7 @@ def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> A
 
 def _context(clock: Clock) -> StoreContext:
     return StoreContext(
-        backend=HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
+        backend=HashMapStateBackend().create_keyed_state_backend(CurrentKey("alone"), "alone"),
         clock=clock,
         key_type=Types.STRING(),
         application="alone",
