@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from probe import Probe, Record, drive
 from stream_support import BACKENDS, READ, Harness, Stream, act, five_states
+from tasks import Task
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -19,9 +20,6 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 BOTH = [
     pytest.mark.parametrize("source", BACKENDS),
@@ -62,7 +60,7 @@ EMPTY = (None, [], [], None, None)
 def test_a_ttl_may_change_at_a_restore(
     source, target, before, after, restored_at, alive_at, dead_at
 ):
-    """Of all five states: the stored stamp counts; on begins with the restore; off is for good [2.10, DESIGN 9]."""
+    """Of all five states: the stored stamp counts; on begins with the restore; off is for good."""
     driver = drive(*five_states(ttl_of(before)), state_backend=source).at(1_000)
     driver.run(FILL)
     blob = driver.harness.snapshot()
@@ -117,7 +115,7 @@ def of_kind(kind: Any, ttl: int | None = None) -> Any:
 )
 @pytest.mark.parametrize("ttl", [None, 100])
 def test_a_changed_type_is_refused(source, target, stored, declared, what, ttl):
-    """By name, with what was stored, also where the TTL is another now [2.5, 2.10]."""
+    """By name, with what was stored, also where the TTL is another now."""
 
     def write(state, _):
         if isinstance(stored, MapStateDescriptor):
@@ -196,21 +194,11 @@ def test_warm_state_is_not_read_under_another_ttl(backend, before, after, tmp_pa
     if isinstance(backend, EmbeddedRocksDBStateBackend):
         backend = EmbeddedRocksDBStateBackend()
         backend.set_db_storage_paths(str(tmp_path))
-    store = InMemoryLogStorage()
+    task = Task(Probe(), backend)
 
     def run(ttl, now, script):
-        task = TaskInfo("restarted", max_parallelism=1)
-        operator = KeyedProcessOperator(
-            Probe(*five_states(ttl_of(ttl))), backend, Types.STRING(), task, f"{tmp_path}"
-        )
-        operator.open()
-        operator.clock.processing_time = now
-        operator.load(store, store.head, 0)
-        operator.process(["k"], [Record("k", script)], [None])
-        operator.commit(store, store.head, None)
-        operator.keep_warm()
-        (found,) = operator.outputs.take().main
-        operator.close()
+        task.function = Probe(*five_states(ttl_of(ttl)))
+        (found,) = task.serve([("k", Record("k", script), None)], processing_time=now)
         return found[-1]
 
     run(before, 1_000, FILL)

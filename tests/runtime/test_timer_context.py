@@ -16,7 +16,7 @@ LONG = ValueStateDescriptor("s", Types.LONG())
 
 @both_domains
 def test_a_timer_has_its_own_key_time_and_domain(domain):
-    """get_current_key(), timestamp() and time_domain() are the timer's [2.6.9]."""
+    """get_current_key(), timestamp() and time_domain() are the timer's."""
     driver = drive(
         on_timer=lambda _, at, ctx: [
             (ctx.get_current_key(), at, ctx.timestamp(), ctx.time_domain())
@@ -31,7 +31,7 @@ def test_a_timer_has_its_own_key_time_and_domain(domain):
 
 @both_domains
 def test_the_state_in_a_timer_is_that_of_its_key(domain):
-    """Read and written [2.6.9]."""
+    """Read and written."""
     driver = drive(LONG, on_timer=lambda state, _, __: state.update(state.value() * 10))
     for key, number in (("k", 1), ("b", 2)):
         driver.of(key).update(number)
@@ -41,7 +41,7 @@ def test_the_state_in_a_timer_is_that_of_its_key(domain):
 
 
 def test_a_timer_registers_for_its_own_key():
-    """And not for that of the last element [2.6.9]."""
+    """And not for that of the last element."""
     driver = drive(
         on_timer=lambda _, at, ctx: (
             at < 20 and ctx.timer_service().register_event_time_timer(20),
@@ -55,7 +55,7 @@ def test_a_timer_registers_for_its_own_key():
 
 
 def test_an_element_has_no_time_domain():
-    """Only a timer has [1.4]."""
+    """Only a timer has."""
     with pytest.raises(StateAccessError, match="a time domain belongs to a timer"):
         drive().run(lambda _, ctx: ctx.time_domain())
 
@@ -65,7 +65,7 @@ def test_an_element_has_no_time_domain():
 
 @both_domains
 def test_the_outputs_of_timers_are_those_of_the_advance(domain):
-    """They are returned, and follow what was put out before [2.6.10]."""
+    """They are returned, and follow what was put out before."""
     driver = drive()
     driver.run(lambda _state, _ctx: "element")
     domain.register(driver, 10)
@@ -75,7 +75,7 @@ def test_the_outputs_of_timers_are_those_of_the_advance(domain):
 
 
 def test_a_timer_without_outputs_puts_nothing_out():
-    """on_timer may return None, and does by default [1.4]."""
+    """on_timer may return None, and does by default."""
 
     class Registers(KeyedProcessFunction):
         def process_element(self, value, ctx):
@@ -91,7 +91,7 @@ def test_a_timer_without_outputs_puts_nothing_out():
 
 @pytest.mark.parametrize("timestamp", [None, 0, -5, 1_000])
 def test_an_element_has_the_time_it_was_given(timestamp):
-    """None where it has none, and not Flink's Long.MIN_VALUE [2.6.11]."""
+    """None where it has none, and not Flink's Long.MIN_VALUE."""
     assert timestamp == drive().stamped(timestamp).run(lambda _, ctx: ctx.timestamp())
 
 
@@ -99,7 +99,7 @@ def test_an_element_has_the_time_it_was_given(timestamp):
 
 
 def test_a_late_element_is_processed():
-    """Nothing is dropped for its time [2.6.16]."""
+    """Nothing is dropped for its time."""
     driver = drive(LONG).at_watermark(100).stamped(5)
     driver.update(1)
     assert 1 == driver.value()
@@ -122,7 +122,7 @@ def test_the_time_of_a_timer_is_an_int_of_64_bits(domain, verb, not_a_time):
 @both_domains
 @pytest.mark.parametrize("verb", ["register", "delete"])
 def test_a_timer_needs_a_current_key(domain, verb):
-    """Between calls there is none [2.5]."""
+    """Between calls there is none."""
     kept = []
     drive().run(lambda _, ctx: kept.append(ctx))
     with pytest.raises(StateAccessError, match="no current key"):
@@ -130,7 +130,7 @@ def test_a_timer_needs_a_current_key(domain, verb):
 
 
 def test_the_timers_behind_one_that_failed_are_still_there():
-    """The failed one is gone: it was removed before it ran [2.6.4]."""
+    """The failed one is gone: it was removed before it ran."""
 
     class Fails(Probe):
         def on_timer(self, timestamp, ctx):

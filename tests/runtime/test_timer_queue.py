@@ -17,7 +17,7 @@ from pyflinklike.state.table import Scope
 
 @both_domains
 def test_a_deleted_timer_does_not_fire(domain):
-    """Only that one is deleted [2.6.7]."""
+    """Only that one is deleted."""
     driver = drive()
     domain.register(driver, 10, 20)
     domain.delete(driver, 10)
@@ -27,7 +27,7 @@ def test_a_deleted_timer_does_not_fire(domain):
 
 @both_domains
 def test_deleting_no_timer_does_nothing(domain):
-    """Neither a missing one, nor that of another key or domain [2.6.7]."""
+    """Neither a missing one, nor that of another key or domain."""
     other = PROCESSING if domain is EVENT else EVENT
     driver = drive()
     domain.register(driver, 10)
@@ -39,7 +39,7 @@ def test_deleting_no_timer_does_nothing(domain):
 
 @both_domains
 def test_a_timer_can_delete_a_later_one_of_the_same_advance(domain):
-    """It was due already, and does not fire [2.6.7, 2.6.17]."""
+    """It was due already, and does not fire."""
     driver = firing(lambda at, ctx: at == 10 and domain.method(ctx, "delete")(20))
     domain.register(driver, 10, 20, 30)
     assert [10, 30] == domain.advance(driver, 100)

@@ -11,7 +11,7 @@ from pyflinklike import MAX_WATERMARK
 
 @both_domains
 def test_timers_are_restored(domain):
-    """They fire as if nothing had happened [2.6.13]."""
+    """They fire as if nothing had happened."""
     driver = drive()
     domain.register(driver, 10)
     domain.register(driver.of("b"), 20)
@@ -22,7 +22,7 @@ def test_timers_are_restored(domain):
 
 @both_domains
 def test_a_restored_timer_keeps_its_identity(domain):
-    """Registered again it fires once, deleted it does not fire [2.6.1, 2.6.13]."""
+    """Registered again it fires once, deleted it does not fire."""
     driver = drive()
     domain.register(driver, 10, 20)
     again = driver.restored()
@@ -33,7 +33,7 @@ def test_a_restored_timer_keeps_its_identity(domain):
 
 @both_domains
 def test_a_restored_timer_that_is_due_fires_at_the_first_advance(domain):
-    """However long it was due [2.6.13, DESIGN 9]."""
+    """However long it was due."""
     driver = drive()
     domain.register(driver, -100)
     again = driver.restored()
@@ -53,7 +53,7 @@ def test_a_timer_that_fired_is_not_restored():
 
 
 def test_the_end_of_input_fires_every_event_timer():
-    """One at the end of time, too [2.6.14 T8]."""
+    """One at the end of time, too."""
     driver = drive()
     EVENT.register(driver, 10, MAX_WATERMARK)
     fired = [timestamp for _, timestamp, _ in driver.harness.end_of_input()]
@@ -61,7 +61,7 @@ def test_the_end_of_input_fires_every_event_timer():
 
 
 def test_the_end_of_input_fires_no_processing_timer():
-    """Pending ones are dropped [2.6.14]."""
+    """Pending ones are dropped."""
     driver = drive()
     PROCESSING.register(driver, 0)
     assert [] == driver.harness.end_of_input()

@@ -11,7 +11,7 @@ from pyflinklike import MIN_WATERMARK
 
 @both_domains
 def test_a_timer_registered_twice_fires_once(domain):
-    """Its identity is key, time and domain [2.6.1]."""
+    """Its identity is key, time and domain."""
     driver = drive()
     domain.register(driver, 10, 10)
     domain.register(driver, 10)
@@ -20,7 +20,7 @@ def test_a_timer_registered_twice_fires_once(domain):
 
 
 def test_the_domains_are_apart():
-    """The same time in both fires twice, once per domain [2.6.1]."""
+    """The same time in both fires twice, once per domain."""
     driver = drive()
     EVENT.register(driver, 10)
     PROCESSING.register(driver, 10)
@@ -31,7 +31,7 @@ def test_the_domains_are_apart():
 
 @both_domains
 def test_the_same_time_for_two_keys_is_two_timers(domain):
-    """Each key has its own [2.6.1]."""
+    """Each key has its own."""
     driver = drive()
     domain.register(driver, 10)
     domain.register(driver.of("b"), 10)
@@ -42,13 +42,13 @@ def test_the_same_time_for_two_keys_is_two_timers(domain):
 
 
 def test_the_watermark_begins_at_its_minimum():
-    """Flink's Long.MIN_VALUE, and never None [2.6.2]."""
+    """Flink's Long.MIN_VALUE, and never None."""
     assert MIN_WATERMARK == -9223372036854775808
     assert MIN_WATERMARK == drive().run(lambda _, ctx: ctx.timer_service().current_watermark())
 
 
 def test_the_timer_service_tells_both_times():
-    """They are those the harness was given [1.5]."""
+    """They are those the harness was given."""
     driver = drive().at(7).at_watermark(5)
 
     def times(_, ctx):
@@ -63,7 +63,7 @@ def test_the_timer_service_tells_both_times():
 
 @both_domains
 def test_a_timer_fires_at_its_time_and_not_before(domain):
-    """The boundary is inclusive, without Flink's extra millisecond [2.6.3, DESIGN 9]."""
+    """The boundary is inclusive, without Flink's extra millisecond."""
     driver = drive()
     domain.register(driver, 10)
     assert ([], [("k", 10)]) == (domain.advance(driver, 9), domain.advance(driver, 10))
@@ -72,7 +72,7 @@ def test_a_timer_fires_at_its_time_and_not_before(domain):
 
 @both_domains
 def test_due_timers_fire_in_ascending_time_across_keys(domain):
-    """In whatever order they were registered [2.6.3]."""
+    """In whatever order they were registered."""
     driver = drive()
     domain.register(driver, 30, 10)
     domain.register(driver.of("b"), 40, 20)
@@ -90,7 +90,7 @@ def test_a_timer_of_a_negative_time_fires(domain):
 
 @both_domains
 def test_a_timer_sees_the_time_that_fired_it(domain):
-    """Not its own [2.6.3]."""
+    """Not its own."""
     seen = []
 
     def look(_, ctx):
@@ -123,7 +123,7 @@ def test_a_timer_is_gone_before_it_runs(domain):
 
 @both_domains
 def test_a_due_timer_registered_in_a_timer_fires_in_the_same_advance(domain):
-    """In its order, before later ones [2.6.5, 2.6.17]."""
+    """In its order, before later ones."""
     driver = firing(lambda at, ctx: at == 10 and domain.method(ctx, "register")(20))
     domain.register(driver, 10)
     domain.register(driver.of("b"), 30)
@@ -132,7 +132,7 @@ def test_a_due_timer_registered_in_a_timer_fires_in_the_same_advance(domain):
 
 @both_domains
 def test_a_later_timer_registered_in_a_timer_waits(domain):
-    """Until its time has come [2.6.5]."""
+    """Until its time has come."""
     driver = firing(lambda at, ctx: at == 10 and domain.method(ctx, "register")(101))
     domain.register(driver, 10)
     assert ([10], [101]) == (domain.advance(driver, 100), domain.advance(driver, 101))
@@ -140,7 +140,7 @@ def test_a_later_timer_registered_in_a_timer_waits(domain):
 
 @both_domains
 def test_an_earlier_timer_registered_in_a_timer_fires_in_the_same_advance(domain):
-    """It is due, however old [2.6.5]."""
+    """It is due, however old."""
     driver = firing(lambda at, ctx: at == 10 and domain.method(ctx, "register")(3))
     domain.register(driver, 10, 20)
     assert [10, 3, 20] == domain.advance(driver, 100)
@@ -151,7 +151,7 @@ def test_an_earlier_timer_registered_in_a_timer_fires_in_the_same_advance(domain
 
 @both_domains
 def test_a_past_timer_does_not_fire_in_its_registration(domain):
-    """It waits for the next advance, even one of equal value [2.6.6, DESIGN 9]."""
+    """It waits for the next advance, even one of equal value."""
     driver = drive()
     domain.advance(driver, 100)
     domain.register(driver, 50, 100)
@@ -161,7 +161,7 @@ def test_a_past_timer_does_not_fire_in_its_registration(domain):
 
 @both_domains
 def test_a_past_timer_does_not_fire_with_the_next_element(domain):
-    """Elements move no time [2.6.6]."""
+    """Elements move no time."""
     driver = drive()
     domain.advance(driver, 100)
     domain.register(driver, 50)
@@ -170,7 +170,7 @@ def test_a_past_timer_does_not_fire_with_the_next_element(domain):
 
 
 def test_an_event_timer_may_leave_a_processing_timer_due():
-    """That one waits for the next processing time [DESIGN 9]."""
+    """That one waits for the next processing time."""
     driver = firing(lambda _, ctx: ctx.timer_service().register_processing_time_timer(0))
     EVENT.register(driver, 10)
     assert [10] == driver.harness.process_watermark(10)
@@ -182,7 +182,7 @@ def test_an_event_timer_may_leave_a_processing_timer_due():
 
 @both_domains
 def test_a_time_that_goes_back_is_taken(domain):
-    """What is registered then is due by the smaller time [2.6.8]."""
+    """What is registered then is due by the smaller time."""
     driver = drive()
     domain.advance(driver, 100)
     domain.register(driver, 50)

@@ -29,7 +29,7 @@ def many(config, kind=value, keys=200):
 
 @KINDS
 def test_the_default_cleanup_empties_a_state_that_is_accessed(kind):
-    """Each access of the state looks at a few entries, whichever key it is of [2.4]."""
+    """Each access of the state looks at a few entries, whichever key it is of."""
     state = many(builder().build(), kind)
     for _ in range(200):
         call(state.of("other"), PLAIN_READ[kind].read)
@@ -38,7 +38,7 @@ def test_the_default_cleanup_empties_a_state_that_is_accessed(kind):
 
 @KINDS
 def test_without_background_cleanup_what_is_not_read_stays(kind):
-    """disable_cleanup_in_background() drops the default [2.4]."""
+    """disable_cleanup_in_background() drops the default."""
     state = many(builder().disable_cleanup_in_background().build(), kind)
     for _ in range(200):
         call(state.of("other"), PLAIN_READ[kind].read)
@@ -46,7 +46,7 @@ def test_without_background_cleanup_what_is_not_read_stays(kind):
 
 
 def test_an_explicit_incremental_cleanup_survives_disabling():
-    """Only defaults are disabled [2.4]."""
+    """Only defaults are disabled."""
     config = builder().cleanup_incrementally(5, False).disable_cleanup_in_background().build()
     state = many(config)
     for _ in range(200):
@@ -58,7 +58,7 @@ def test_an_explicit_incremental_cleanup_survives_disabling():
     "access", [("update", 1), ("value",), ("clear",)], ids=lambda access: access[0]
 )
 def test_any_access_of_a_value_state_cleans(access):
-    """clear() too [2.4]."""
+    """clear() too."""
     state = many(builder().build())
     for _ in range(200):
         call(state.of("other"), access)
@@ -71,7 +71,7 @@ def test_any_access_of_a_value_state_cleans(access):
     ids=lambda access: access[0],
 )
 def test_any_access_of_a_map_state_cleans(access):
-    """is_empty() and remove() too [2.4]."""
+    """is_empty() and remove() too."""
     state = many(builder().build(), map_)
     for _ in range(200):
         call(state.of("other"), access)
@@ -79,7 +79,7 @@ def test_any_access_of_a_map_state_cleans(access):
 
 
 def test_clear_of_another_state_than_a_value_cleans_nothing():
-    """In Flink only ValueState.clear() is an access [2.4]."""
+    """In Flink only ValueState.clear() is an access."""
     state = many(builder().build(), map_)
     for _ in range(200):
         state.of("other").clear()
@@ -98,7 +98,7 @@ def test_cleanup_leaves_what_is_alive():
 
 
 def test_cleanup_rewrites_a_list_of_mixed_ages():
-    """Its expired elements go, the others keep their order [2.4]."""
+    """Its expired elements go, the others keep their order."""
     state = expiring(list_, builder((WRITE, RELAXED)).build())
     state.add(1)
     state.at(50).add_all([2, 3])
@@ -109,7 +109,7 @@ def test_cleanup_rewrites_a_list_of_mixed_ages():
 
 
 def test_cleanup_of_one_state_leaves_another_alone():
-    """The steps belong to the state that is accessed [2.4]."""
+    """The steps belong to the state that is accessed."""
     swept, other = value(), ValueStateDescriptor("t", Types.LONG())
     for descriptor in (swept, other):
         descriptor.enable_time_to_live(builder().build())
@@ -123,7 +123,7 @@ def test_cleanup_of_one_state_leaves_another_alone():
 
 
 def test_a_state_cleaned_at_every_record_need_not_be_accessed():
-    """cleanup_incrementally(n, True) takes a step at each record [2.4]."""
+    """cleanup_incrementally(n, True) takes a step at each record."""
     state = many(builder().cleanup_incrementally(3, True).build())
     for _ in range(200):
         state.run(lambda _state, _ctx: None)
@@ -131,7 +131,7 @@ def test_a_state_cleaned_at_every_record_need_not_be_accessed():
 
 
 def test_a_state_not_cleaned_at_every_record_waits_for_an_access():
-    """cleanup_incrementally(n, False) takes a step at each access only [2.4]."""
+    """cleanup_incrementally(n, False) takes a step at each access only."""
     state = many(builder().cleanup_incrementally(3, False).build())
     for _ in range(200):
         state.run(lambda _state, _ctx: None)
@@ -148,7 +148,7 @@ def test_a_large_state_is_cleaned_as_well():
 
 
 def test_a_single_expired_entry_is_still_returned_once_with_cleanup_on():
-    """The default cleanup does not get ahead of the first relaxed read [2.4 C6]."""
+    """The default cleanup does not get ahead of the first relaxed read."""
     state = expiring(value, builder((WRITE, RELAXED)).build())
     state.update(1)
     assert (1, None) == (state.at(500).value(), state.value())
@@ -170,7 +170,7 @@ def test_a_single_expired_entry_is_still_returned_once_with_cleanup_on():
     ids=["default", "disabled", "explicit"],
 )
 def test_compaction_drops_what_expired(entries, config):
-    """Unless background cleanup is disabled and nothing explicit is set [2.4, DESIGN 9]."""
+    """Unless background cleanup is disabled and nothing explicit is set."""
     state = many(config)
     state.harness.compact()
     assert entries == state.entries()

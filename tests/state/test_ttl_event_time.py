@@ -12,7 +12,7 @@ def by_event_time(kind=value, corner=(WRITE, NEVER)):
 
 
 def test_an_event_time_ttl_follows_the_watermark():
-    """Stamped at watermark 0 it is alive at 99 and expired at 100 [DESIGN 9]."""
+    """Stamped at watermark 0 it is alive at 99 and expired at 100."""
     state = by_event_time().at_watermark(0)
     state.update(1)
     assert 1 == state.at_watermark(99).value()
@@ -34,7 +34,7 @@ def test_a_processing_time_ttl_does_not_follow_the_watermark():
 
 
 def test_an_entry_written_ahead_of_the_watermark_does_not_die_young():
-    """It is stamped with the time of its element [DESIGN 9]."""
+    """It is stamped with the time of its element."""
     state = by_event_time().at_watermark(0).stamped(500)
     state.update(1)
     assert 1 == state.at_watermark(599).value()
@@ -42,7 +42,7 @@ def test_an_entry_written_ahead_of_the_watermark_does_not_die_young():
 
 
 def test_an_entry_written_late_is_stamped_with_the_watermark():
-    """The larger of both times counts [DESIGN 9]."""
+    """The larger of both times counts."""
     state = by_event_time().at_watermark(500).stamped(0)
     state.update(1)
     assert 1 == state.at_watermark(599).value()
@@ -50,7 +50,7 @@ def test_an_entry_written_late_is_stamped_with_the_watermark():
 
 
 def test_nothing_expires_before_the_first_watermark():
-    """Nothing is known of the time yet [DESIGN 9]."""
+    """Nothing is known of the time yet."""
     state = by_event_time().stamped(0)
     state.update(1)
     assert 1 == state.stamped(10**9).value()

@@ -29,20 +29,20 @@ def two_ages(corner):
 
 @both_update_types
 def test_a_mixed_list_hides_its_expired_elements(update):
-    """Each element has its own stamp [2.3 L2]."""
+    """Each element has its own stamp."""
     assert [2] == two_ages((update, NEVER)).get()
 
 
 @both_visibilities
 def test_a_mixed_list_keeps_its_expired_elements_stored(visibility):
-    """Under OnCreateAndWrite reading it removes nothing while one is alive [2.3 L2]."""
+    """Under OnCreateAndWrite reading it removes nothing while one is alive."""
     state = two_ages((WRITE, visibility))
     state.get()
     assert 2 == state.entries()
 
 
 def test_a_mixed_relaxed_list_gives_expired_elements_again_and_again():
-    """Until all are expired: then they are returned once, and cleared [2.3 L3]."""
+    """Until all are expired: then they are returned once, and cleared."""
     state = two_ages((WRITE, RELAXED))
     assert ([1, 2], [1, 2]) == (state.get(), state.get())
     assert ([1, 2], []) == (state.at(150).get(), state.get())
@@ -50,27 +50,27 @@ def test_a_mixed_relaxed_list_gives_expired_elements_again_and_again():
 
 
 def test_a_strict_list_that_is_all_expired_is_cleared():
-    """At the end of an iteration that met no alive element [2.3 L2]."""
+    """At the end of an iteration that met no alive element."""
     state = two_ages((WRITE, NEVER))
     assert ([], 0) == (state.at(150).get(), state.entries())
 
 
 def test_a_relaxed_list_under_read_and_write_drops_what_it_gives():
-    """This get() still yields the expired element, the next one does not [2.3 L5]."""
+    """This get() still yields the expired element, the next one does not."""
     state = two_ages((READ_WRITE, RELAXED))
     assert ([1, 2], 1) == (state.get(), state.entries())
     assert [2] == state.get()
 
 
 def test_a_strict_list_under_read_and_write_drops_what_it_hides():
-    """The backend is left with the alive elements [2.3]."""
+    """The backend is left with the alive elements."""
     state = two_ages((READ_WRITE, NEVER))
     assert ([2], 1) == (state.get(), state.entries())
 
 
 @both_visibilities
 def test_a_list_under_read_and_write_restamps_all_alive_elements(visibility):
-    """With one time, that of the read [2.3]."""
+    """With one time, that of the read."""
     state = quiet(list_, (READ_WRITE, visibility))
     state.add(1)
     state.at(50).add(2)
@@ -80,7 +80,7 @@ def test_a_list_under_read_and_write_restamps_all_alive_elements(visibility):
 
 @both_update_types
 def test_adding_to_a_list_touches_no_other_element(update):
-    """It neither refreshes nor purges what is there [2.3]."""
+    """It neither refreshes nor purges what is there."""
     state = holding_one(list_, (update, NEVER))
     state.at(50).add(2)
     state.at(100).add(3)
@@ -89,7 +89,7 @@ def test_adding_to_a_list_touches_no_other_element(update):
 
 @both_update_types
 def test_an_update_stamps_every_element(update):
-    """The elements of an update are of one age [2.3]."""
+    """The elements of an update are of one age."""
     state = two_ages((update, NEVER))
     state.update([3, 4])
     assert [3, 4] == state.at(199).get()
@@ -116,28 +116,28 @@ def later_iteration(corner, time):
 
 @both_update_types
 def test_a_list_judges_its_elements_when_they_are_iterated(update):
-    """Got at 50 and iterated at 120 it is empty [2.3 L7]."""
+    """Got at 50 and iterated at 120 it is empty."""
     _, elements = later_iteration((update, NEVER), 120)
     assert [] == elements
 
 
 @relaxed_corners
 def test_a_relaxed_list_iterated_late_gives_what_expired(corner):
-    """Judged late, they are given as expired ones are [2.3 L7]."""
+    """Judged late, they are given as expired ones are."""
     _, elements = later_iteration(corner, 120)
     assert [1] == elements
 
 
 @all_corners
 def test_a_list_that_is_not_iterated_cleans_nothing(corner):
-    """get() alone is no reason to remove anything [2.3 L6, DESIGN 9]."""
+    """get() alone is no reason to remove anything."""
     state = holding_one(list_, corner)
     state.at(100).run(lambda state, _: state.get() and None)
     assert 1 == state.entries()
 
 
 def test_an_iteration_that_stops_early_cleans_nothing():
-    """Only its end knows whether one was alive [2.3]."""
+    """Only its end knows whether one was alive."""
     state = quiet(list_, (WRITE, RELAXED))
     state.update([1, 2])
     assert 1 == state.at(100).run(lambda state, _: next(iter(state)))

@@ -22,7 +22,7 @@ from ttl_support import (
 @reads
 @both_visibilities
 def test_a_read_refreshes_under_read_and_write(read, visibility):
-    """Read at 60, it is alive at 159 and expired at 160 [2.3]."""
+    """Read at 60, it is alive at 159 and expired at 160."""
     state = holding_one(read.kind, (READ_WRITE, visibility))
     call(state.at(60), read.read)
     state.at(159)
@@ -33,7 +33,7 @@ def test_a_read_refreshes_under_read_and_write(read, visibility):
 @reads
 @both_visibilities
 def test_the_refresh_of_a_read_lasts_one_ttl(read, visibility):
-    """Read at 60, it is expired at 160, so the next read removes it [2.3]."""
+    """Read at 60, it is expired at 160, so the next read removes it."""
     state = holding_one(read.kind, (READ_WRITE, visibility))
     call(state.at(60), read.read)
     call(state.at(160), read.read)
@@ -43,7 +43,7 @@ def test_the_refresh_of_a_read_lasts_one_ttl(read, visibility):
 @reads
 @both_visibilities
 def test_a_read_does_not_refresh_under_create_and_write(read, visibility):
-    """Read at 60, it is expired at 100 all the same [2.3]."""
+    """Read at 60, it is expired at 100 all the same."""
     state = holding_one(read.kind, (WRITE, visibility))
     call(state.at(60), read.read)
     call(state.at(100), read.read)
@@ -53,7 +53,7 @@ def test_a_read_does_not_refresh_under_create_and_write(read, visibility):
 @reads
 @both_update_types
 def test_a_strict_read_of_what_expired_finds_nothing_and_removes_it(read, update):
-    """NeverReturnExpired hides it, and the entry is gone [2.3]."""
+    """NeverReturnExpired hides it, and the entry is gone."""
     state = holding_one(read.kind, (update, NEVER)).at(100)
     assert (1, read.gone) == (state.entries(), call(state, read.read))
     assert 0 == state.entries()
@@ -62,7 +62,7 @@ def test_a_strict_read_of_what_expired_finds_nothing_and_removes_it(read, update
 @reads
 @both_update_types
 def test_a_relaxed_read_of_what_expired_finds_it_once_and_removes_it(read, update):
-    """ReturnExpiredIfNotCleanedUp gives it one last time; OnReadAndWrite does not save it [2.3]."""
+    """ReturnExpiredIfNotCleanedUp gives it one last time; OnReadAndWrite does not save it."""
     state = holding_one(read.kind, (update, RELAXED)).at(100)
     assert read.seen == call(state, read.read)
     assert (0, read.gone) == (state.entries(), call(state, read.read))
@@ -70,7 +70,7 @@ def test_a_relaxed_read_of_what_expired_finds_it_once_and_removes_it(read, updat
 
 @both_update_types
 def test_a_relaxed_contains_takes_the_value_with_it(update):
-    """contains() of an expired entry is True once; a following get() is None [2.3]."""
+    """contains() of an expired entry is True once; a following get() is None."""
     state = holding_one(map_, (update, RELAXED)).at(100)
     assert (True, None) == (state.contains("u"), state.get("u"))
 
@@ -87,7 +87,7 @@ def test_a_read_of_one_key_leaves_the_others_alone(read, corner):
 
 
 def test_a_read_of_one_map_entry_refreshes_that_one_only():
-    """Each entry of a map has its own stamp [2.3]."""
+    """Each entry of a map has its own stamp."""
     state = quiet(map_, (READ_WRITE, NEVER))
     state.put_all({"a": 1, "b": 2})
     state.at(60).get("a")
@@ -96,7 +96,7 @@ def test_a_read_of_one_map_entry_refreshes_that_one_only():
 
 @both_visibilities
 def test_iterating_over_a_map_refreshes_what_it_reaches(visibility):
-    """An entry the iteration did not come to keeps its stamp [2.3]."""
+    """An entry the iteration did not come to keeps its stamp."""
     state = quiet(map_, (READ_WRITE, visibility))
     state.put_all({"a": 1, "b": 2})
     state.at(60).run(lambda state, _: next(iter(state.keys())))
@@ -109,7 +109,7 @@ def test_iterating_over_a_map_refreshes_what_it_reaches(visibility):
 )
 @both_update_types
 def test_a_mixed_map_loses_its_expired_entries_while_it_is_iterated(update, visibility, seen):
-    """Relaxed, they are yielded once [2.3]."""
+    """Relaxed, they are yielded once."""
     state = quiet(map_, (update, visibility))
     state.put("old", 1)
     state.at(50).put("young", 2)

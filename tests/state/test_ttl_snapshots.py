@@ -27,7 +27,7 @@ def two_keys(kind):
 
 @KINDS
 def test_a_full_snapshot_leaves_expired_entries_out(kind):
-    """cleanup_full_snapshot() filters what is written, not what is stored [2.4]."""
+    """cleanup_full_snapshot() filters what is written, not what is stored."""
     state, restored = snapshot_of(kind, FILTERED, two_keys(kind))
     assert (2, 1) == (state.entries(), restored.entries())
     assert PLAIN_READ[kind].seen == call(restored.of("b"), PLAIN_READ[kind].read)
@@ -35,13 +35,13 @@ def test_a_full_snapshot_leaves_expired_entries_out(kind):
 
 @KINDS
 def test_without_the_filter_a_snapshot_keeps_expired_entries(kind):
-    """Only cleanup_full_snapshot() leaves them out [DESIGN 9]."""
+    """Only cleanup_full_snapshot() leaves them out."""
     state, restored = snapshot_of(kind, UNFILTERED, two_keys(kind))
     assert (2, 2) == (state.entries(), restored.entries())
 
 
 def test_a_full_snapshot_drops_the_expired_prefix_of_a_list():
-    """Everything from the first alive element on is kept, expired or not [2.4]."""
+    """Everything from the first alive element on is kept, expired or not."""
 
     def fill(state):
         state.add_all([1, 2])
@@ -54,7 +54,7 @@ def test_a_full_snapshot_drops_the_expired_prefix_of_a_list():
 
 
 def test_a_full_snapshot_judges_map_entries_one_by_one():
-    """A map has no prefix [2.4]."""
+    """A map has no prefix."""
 
     def fill(state):
         state.at(50).put("a", 1)

@@ -59,7 +59,7 @@ writes = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @writes
 @all_corners
 def test_a_write_onto_what_is_alive(write, corner):
-    """It overwrites, appends or folds [2.3]."""
+    """It overwrites, appends or folds."""
     state = holding_one(write.kind, corner)
     call(state.at(99), write.write)
     assert write.alive == call(state, PLAIN_READ[write.kind].read)
@@ -68,7 +68,7 @@ def test_a_write_onto_what_is_alive(write, corner):
 @writes
 @both_update_types
 def test_a_write_onto_what_expired_unseen(write, update):
-    """Under NeverReturnExpired it is as if nothing had been there [2.3]."""
+    """Under NeverReturnExpired it is as if nothing had been there."""
     state = holding_one(write.kind, (update, NEVER))
     call(state.at(100), write.write)
     assert write.never == call(state, PLAIN_READ[write.kind].read)
@@ -77,7 +77,7 @@ def test_a_write_onto_what_expired_unseen(write, update):
 @writes
 @both_update_types
 def test_a_write_onto_what_expired_in_sight(write, update):
-    """Relaxed, what folds takes the expired value in: it lives again [2.3, R3, A3]."""
+    """Relaxed, what folds takes the expired value in: it lives again."""
     state = holding_one(write.kind, (update, RELAXED))
     call(state.at(100), write.write)
     assert write.relaxed == call(state, PLAIN_READ[write.kind].read)
@@ -87,7 +87,7 @@ def test_a_write_onto_what_expired_in_sight(write, update):
 @all_corners
 @pytest.mark.parametrize("written_at", [60, 500], ids=["alive", "expired"])
 def test_a_write_lasts_one_ttl(write, corner, written_at):
-    """What was written, or folded into, at T lives at T + 99 and is expired at T + 100 [2.3]."""
+    """What was written, or folded into, at T lives at T + 99 and is expired at T + 100."""
     plain = PLAIN_READ[write.kind].read
     for later, any_left in ((99, True), (100, False)):
         state = holding_one(write.kind, corner)
@@ -98,7 +98,7 @@ def test_a_write_lasts_one_ttl(write, corner, written_at):
 
 @all_corners
 def test_a_fold_renews_the_whole_accumulator(corner):
-    """Not the added element alone: the first one lives on with it [2.3]."""
+    """Not the added element alone: the first one lives on with it."""
     state = holding_one(reducing, corner)
     for time in (90, 180, 270):
         state.at(time).add(1)
@@ -107,7 +107,7 @@ def test_a_fold_renews_the_whole_accumulator(corner):
 
 @both_update_types
 def test_a_put_leaves_the_stamps_of_other_entries(update):
-    """A put_all too stamps what it names only [2.3]."""
+    """A put_all too stamps what it names only."""
     state = quiet(map_, (update, NEVER))
     state.put_all({"a": 1, "b": 2, "c": 3})
     state.at(50).put("a", 4)
@@ -116,7 +116,7 @@ def test_a_put_leaves_the_stamps_of_other_entries(update):
 
 
 def test_a_value_that_does_not_fit_does_not_renew_the_stamp():
-    """A refused write is none [DESIGN 9]."""
+    """A refused write is none."""
     state = expiring(value)
     state.update(1)
     with pytest.raises(StateValueError, match="Long"):
@@ -128,7 +128,7 @@ def test_a_value_that_does_not_fit_does_not_renew_the_stamp():
 @pytest.mark.parametrize("time", [50, 100], ids=["alive", "expired"])
 @all_corners
 def test_the_refusal_of_none_leaves_value_and_stamp(kind, time, corner):
-    """add(None) neither clears nor refreshes, with a TTL as without [2.3, DESIGN 9]."""
+    """add(None) neither clears nor refreshes, with a TTL as without."""
     state = holding_one(kind, corner)
     with pytest.raises(StateValueError, match="must not be None"):
         state.at(time).add(None)
@@ -144,7 +144,7 @@ def test_the_refusal_of_none_leaves_value_and_stamp(kind, time, corner):
 @pytest.mark.parametrize("time", [50, 100], ids=["alive", "expired"])
 @all_corners
 def test_clear_is_a_plain_clear(kind, time, corner):
-    """Nothing is left to see, also under relaxed visibility [2.3]."""
+    """Nothing is left to see, also under relaxed visibility."""
     state = holding_one(kind, corner)
     state.at(time).clear()
     assert (0, PLAIN_READ[kind].gone) == (state.entries(), call(state, PLAIN_READ[kind].read))
@@ -154,7 +154,7 @@ def test_clear_is_a_plain_clear(kind, time, corner):
 @pytest.mark.parametrize("time", [50, 100], ids=["alive", "expired"])
 @all_corners
 def test_an_update_with_nothing_clears(nothing, time, corner):
-    """update(None) and update([]) do not bring an old value back [2.3 testValueSetNull]."""
+    """update(None) and update([]) do not bring an old value back."""
     kind, empty = nothing
     state = holding_one(kind, corner)
     state.at(time).update(empty)
@@ -164,7 +164,7 @@ def test_an_update_with_nothing_clears(nothing, time, corner):
 @pytest.mark.parametrize("time", [50, 100], ids=["alive", "expired"])
 @all_corners
 def test_remove_is_a_plain_remove(time, corner):
-    """The entry is gone, and the others keep value and stamp [2.3]."""
+    """The entry is gone, and the others keep value and stamp."""
     state = holding_one(map_, corner)
     state.put("v", 2)
     state.at(time).remove("u")
@@ -175,7 +175,7 @@ def test_remove_is_a_plain_remove(time, corner):
 
 @all_corners
 def test_is_empty_looks_at_no_stamp(corner):
-    """It is False while an expired entry is stored, removes nothing, refreshes nothing [2.3]."""
+    """It is False while an expired entry is stored, removes nothing, refreshes nothing."""
     state = holding_one(map_, corner)
     assert (False, False) == (state.at(50).is_empty(), state.at(100).is_empty())
     assert 1 == state.entries()
@@ -185,7 +185,7 @@ def test_is_empty_looks_at_no_stamp(corner):
 
 @all_corners
 def test_a_none_value_in_a_map_lives_and_dies_as_any_other(corner):
-    """None is data: contains tells it from nothing [2.3 TtlMapStatePerNullElement]."""
+    """None is data: contains tells it from nothing."""
     descriptor = MapStateDescriptor("s", Types.STRING(), Types.STRING())
     state = quiet(lambda: descriptor, corner)
     state.put("u", None)

@@ -53,7 +53,7 @@ def by_user(row):
 
 
 def test_the_documentations_example_runs():
-    """Elements, watermarks and what they put out [DESIGN 7]."""
+    """Elements, watermarks and what they put out."""
     with KeyedProcessHarness(
         RunningTotal(), key_selector=by_user, state_backend=HashMapStateBackend()
     ) as h:
@@ -80,7 +80,7 @@ def test_bytes_of_a_state_are_those_of_its_entries():
 
 
 def test_a_harness_begins_at_the_beginning():
-    """Processing time 0, no watermark, no output, no timers [DESIGN 7]."""
+    """Processing time 0, no watermark, no output, no timers."""
     h = harness(Probe())
     assert (0, MIN_WATERMARK, []) == (h.processing_time, h.watermark, h.output)
     assert (0, 0) == (h.num_event_time_timers(), h.num_processing_time_timers())
@@ -106,13 +106,13 @@ def test_many_elements_are_processed_in_order():
 
 @pytest.mark.parametrize("selector", [by_user, lambda row: row["user"], lambda row: row[0]])
 def test_any_callable_selects_a_key(selector):
-    """By name or by index [DESIGN 7]."""
+    """By name or by index."""
     h = KeyedProcessHarness(RunningTotal(), key_selector=selector)
     assert [("a", 1)] == h.process_element(Row(user="a", amount=1), 0)
 
 
 def test_a_function_knows_where_it_runs():
-    """One instance with 128 key groups, and the parameters it was given [1.4, 2.9]."""
+    """One instance with 128 key groups, and the parameters it was given."""
     probe = Probe()
     harness(probe, job_parameters={"a": "b"})
     context = probe.runtime_context
@@ -139,7 +139,7 @@ def test_metrics_can_be_read():
 
 
 def test_entries_of_states_of_one_value_are_counted_by_key():
-    """Over all keys: one per key for value, reducing and aggregating state [DESIGN 7]."""
+    """Over all keys: one per key for value, reducing and aggregating state."""
     driver = drive(
         LONG,
         ReducingStateDescriptor("r", max, Types.LONG()),
@@ -211,7 +211,7 @@ def test_a_time_to_set_is_not_none(method):
 
 
 def test_keys_of_different_types_are_different_keys():
-    """1, 1.0 and True are three keys, as by their bytes in PyFlink [1.5, 2.12, DESIGN 9]."""
+    """1, 1.0 and True are three keys, as by their bytes in PyFlink."""
     state = drive(LONG)
     for number, key in enumerate([1, 1.0, True, "1", b"1"]):
         state.of(key).update(number)
@@ -238,7 +238,7 @@ def test_a_key_comes_back_as_it_was(key):
 
 
 def test_tuples_are_keys():
-    """For several key columns; they differ by every element and its type [DESIGN 7]."""
+    """For several key columns; they differ by every element and its type."""
     state = drive(LONG)
     keys = [("a", 1), ("a", 2), ("a", 1.0), ("a",), ("a", None), (("a", 1),), ()]
     for number, key in enumerate(keys):

@@ -38,7 +38,7 @@ def kept_states(*descriptors):
 
 
 def test_the_with_block_closes_the_function_once():
-    """Closing again does nothing [DESIGN 7]."""
+    """Closing again does nothing."""
     probe = Closing()
     with harness(probe) as h:
         assert 0 == probe.closed
@@ -47,7 +47,7 @@ def test_the_with_block_closes_the_function_once():
 
 
 def test_the_with_block_is_optional():
-    """close() does the same [DESIGN 7]."""
+    """close() does the same."""
     probe = Closing()
     harness(probe).close()
     assert 1 == probe.closed
@@ -68,7 +68,7 @@ def test_the_with_block_is_optional():
     ],
 )
 def test_a_closed_harness_cannot_be_driven(use):
-    """Nor can its state be looked at [DESIGN 9]."""
+    """Nor can its state be looked at."""
     h = harness(Probe(LONG))
     h.close()
     with pytest.raises(StateAccessError, match=r"got a call after close\(\)"):
@@ -111,7 +111,7 @@ touches = pytest.mark.parametrize(("descriptor", "touch"), TOUCHES.values(), ids
 
 @touches
 def test_state_cannot_be_touched_in_open(descriptor, touch):
-    """There is no key yet [2.5, DESIGN 9]."""
+    """There is no key yet."""
 
     class Touches(Probe):
         def open(self, runtime_context):
@@ -124,7 +124,7 @@ def test_state_cannot_be_touched_in_open(descriptor, touch):
 
 @touches
 def test_state_cannot_be_touched_between_calls(descriptor, touch):
-    """The key of the last element is not that of the next [DESIGN 9]."""
+    """The key of the last element is not that of the next."""
     probe, _ = kept_states(descriptor)
     with pytest.raises(StateAccessError, match="no current key"):
         touch(probe.state)
@@ -132,7 +132,7 @@ def test_state_cannot_be_touched_between_calls(descriptor, touch):
 
 @touches
 def test_state_cannot_be_touched_after_close(descriptor, touch):
-    """It is gone [DESIGN 9]."""
+    """It is gone."""
     probe, h = kept_states(descriptor)
     h.close()
     with pytest.raises(StateAccessError, match="no current key"):

@@ -103,7 +103,7 @@ def test_an_empty_harness_can_be_restored():
 
 
 def test_a_restored_harness_begins_at_the_beginning():
-    """Time and outputs are not in a snapshot [DESIGN 7]."""
+    """Time and outputs are not in a snapshot."""
     driver = drive(LONG).at(50).at_watermark(60)
     driver.update(1)
     again = driver.restored(LONG).harness
@@ -120,7 +120,7 @@ def test_what_was_cleared_is_not_restored():
 
 
 def test_a_snapshot_is_restored_into_another_max_parallelism():
-    """Keys are hashed anew [DESIGN 7]."""
+    """Keys are hashed anew."""
     state = drive(LONG, max_parallelism=4)
     state.update(1)
     assert 1 == state.restored(LONG, max_parallelism=64).value()
@@ -135,7 +135,7 @@ def test_a_state_that_is_not_declared_is_kept():
 
 
 def test_a_state_declared_late_is_restored():
-    """In process_element [2.5]."""
+    """In process_element."""
     state = drive(LONG)
     state.update(1)
     probe = Probe()
@@ -153,7 +153,7 @@ def test_a_state_declared_late_is_restored():
     ids=["type", "shape", "kind"],
 )
 def test_a_state_declared_otherwise_is_not_restored(other):
-    """With what was stored and what was declared in the message [2.5]."""
+    """With what was stored and what was declared in the message."""
     state = drive(LONG)
     state.update(1)
     with pytest.raises(IncompatibleStateError, match="state 's': restored state keeps"):
@@ -162,14 +162,14 @@ def test_a_state_declared_otherwise_is_not_restored(other):
 
 @pytest.mark.parametrize("blob", [b"", b"not a snapshot"], ids=["empty", "other"])
 def test_other_bytes_are_not_restored(blob):
-    """A clear error and no silent reset [DESIGN 4]."""
+    """A clear error and no silent reset."""
     with pytest.raises(CorruptStateError):
         drive(LONG, restore=blob)
 
 
 @pytest.mark.parametrize("at", [5, 40, -1], ids=["head", "middle", "end"])
 def test_damaged_bytes_are_not_restored(at):
-    """Wherever the damage is [DESIGN 4]."""
+    """Wherever the damage is."""
     state = drive(LONG)
     state.update(1)
     blob = bytearray(state.harness.snapshot())

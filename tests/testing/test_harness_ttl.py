@@ -26,7 +26,7 @@ def ttl(milliseconds, *, relaxed=False):
 
 
 def test_a_restored_entry_is_judged_by_the_current_time():
-    """Written at 50 and at 100, read at 180 with a TTL of 100 [2.11]."""
+    """Written at 50 and at 100, read at 180 with a TTL of 100."""
     state = drive(ttl(100)).at(50)
     state.of("k1").update(1)
     state.at(100).of("k2").update(2)
@@ -35,7 +35,7 @@ def test_a_restored_entry_is_judged_by_the_current_time():
 
 
 def test_an_entry_that_expired_before_the_snapshot_is_restored_as_expired():
-    """A relaxed read still gives it once [2.11]."""
+    """A relaxed read still gives it once."""
     state = drive(ttl(100, relaxed=True))
     state.update(1)
     again = state.at(500).restored(ttl(100, relaxed=True)).at(500)
@@ -44,7 +44,7 @@ def test_an_entry_that_expired_before_the_snapshot_is_restored_as_expired():
 
 @pytest.mark.parametrize(("milliseconds", "alive"), [(50, None), (200, 1)])
 def test_a_changed_ttl_judges_the_stored_stamp(milliseconds, alive):
-    """A longer one may bring back what had expired [2.10]."""
+    """A longer one may bring back what had expired."""
     state = drive(ttl(100))
     state.update(1)
     assert alive == state.restored(ttl(milliseconds)).at(150).value()
@@ -52,7 +52,7 @@ def test_a_changed_ttl_judges_the_stored_stamp(milliseconds, alive):
 
 
 def test_a_ttl_switched_on_begins_at_the_restore():
-    """The harness restores at 0, whenever the entry was written [2.10, DESIGN 9]."""
+    """The harness restores at 0, whenever the entry was written."""
     state = drive(LONG).at(10_000)
     state.update(1)
     again = state.restored(ttl(100))
@@ -61,7 +61,7 @@ def test_a_ttl_switched_on_begins_at_the_restore():
 
 
 def test_a_ttl_switched_on_for_a_state_declared_late_begins_at_its_restore():
-    """The time of the migration is that of its first declaration [2.10]."""
+    """The time of the migration is that of its first declaration."""
     state = drive(LONG)
     state.update(1)
     probe = Probe()
@@ -75,7 +75,7 @@ def test_a_ttl_switched_on_for_a_state_declared_late_begins_at_its_restore():
 
 
 def test_a_ttl_switched_off_makes_all_that_is_stored_permanent():
-    """What had expired, too [2.10]."""
+    """What had expired, too."""
     state = drive(ttl(100))
     state.update(1)
     again = state.at(500).restored(LONG)
@@ -83,7 +83,7 @@ def test_a_ttl_switched_off_makes_all_that_is_stored_permanent():
 
 
 def test_a_ttl_switched_off_and_on_begins_anew():
-    """The old stamp was dropped [2.10]."""
+    """The old stamp was dropped."""
     state = drive(ttl(100)).at(10_000)
     state.update(1)
     again = state.restored(LONG).restored(ttl(100))
@@ -92,7 +92,7 @@ def test_a_ttl_switched_off_and_on_begins_anew():
 
 
 def test_a_restore_is_no_access():
-    """It renews no stamp [2.10]."""
+    """It renews no stamp."""
     state = drive(ttl(100))
     state.update(1)
     again = state.at(50).restored(ttl(100)).at(50).restored(ttl(100))
@@ -100,7 +100,7 @@ def test_a_restore_is_no_access():
 
 
 def test_the_cleanup_strategy_may_change_at_a_restore():
-    """At any time [2.10]."""
+    """At any time."""
     state = drive(ttl(100))
     state.update(1)
     other = ValueStateDescriptor("s", Types.LONG())
