@@ -62,10 +62,10 @@ def faults(folder: Path) -> Iterator[str]:
         module = package[door.partition(".")[2]] if "." in door else package
         for name in module.exports or ():
             public = module[str(name)]
-            words = entries.get(public.canonical_path)
-            if words is None:
+            found = entries.get(public.canonical_path)
+            if found is None:
                 yield f"{door}.{name} has no entry in the reference"
-            elif _first_sentence(public) not in words:
+            elif _first_sentence(public) not in found:
                 yield f"{door}.{name}: its page lacks {_first_sentence(public)!r}"
 
 

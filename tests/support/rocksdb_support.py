@@ -145,7 +145,8 @@ def run_task(
         operator.process(keys, [number] * len(keys), [None] * len(keys))
         operator.advance_watermark(number * 1_000)
         if number == BATCHES - 1:
-            operator._group.rewrite = True
+            group: Any = operator._group
+            group.rewrite = True
         before(operator)
         operator.commit(store, head)
         before(operator)

@@ -45,7 +45,7 @@ class Task:
         self._domain = domain
         self.store = InMemoryLogStorage()
         self.counts: dict[str, int] = {}
-        self.user_counts: list[tuple[str, str, int]] = []
+        self.user_counts: Sequence[tuple[str, str, int]] = []
         self.lose()
 
     def lose(self) -> None:
@@ -74,7 +74,8 @@ class Task:
         head = self.store.head
         operator.load(self.store, head, _GROUP)
         operator.fire_due_timers()
-        keys, values, timestamps = (list(each) for each in zip(*records)) if records else ([],) * 3
+        columns: Any = (list(each) for each in zip(*records)) if records else ([],) * 3
+        keys, values, timestamps = columns
         operator.metrics.add_records(keys, timestamps, operator.clock.watermark)
         operator.process(keys, values, timestamps)
         operator.fire_due_timers()
