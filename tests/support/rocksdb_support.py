@@ -146,12 +146,7 @@ def run_task(
         operator.process(keys, [number] * len(keys), [None] * len(keys))
         operator.advance_watermark(number * 1_000)
         if number == BATCHES - 1:
-<<<<<<< HEAD
-            group: Any = operator._group
-            group.rewrite = True
-=======
             operator.group.rewrite()
->>>>>>> main
         before(operator)
         operator.commit(store, head)
         before(operator)

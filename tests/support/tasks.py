@@ -66,21 +66,8 @@ class Task:
         operator.clock.processing_time = processing_time
         if watermark is not None:
             operator.clock.watermark = watermark
-<<<<<<< HEAD
-        head = self.store.head
-        operator.load(self.store, head, _GROUP)
-        operator.fire_due_timers()
-        columns: Any = (list(each) for each in zip(*records)) if records else ([],) * 3
-        keys, values, timestamps = columns
-        operator.metrics.add_records(keys, timestamps, operator.clock.watermark)
-        operator.process(keys, values, timestamps)
-        operator.fire_due_timers()
-        sweep_at = operator.cleanup.sweep(self._domain, head.sweep_at if head else None)
-        operator.commit(self.store, head, sweep_at=sweep_at)
-=======
         batch = Records(*map(list, zip(*records))) if records else NO_RECORDS
         serve(operator, self.store, _GROUP, batch, waking=Waking(self._domain))
->>>>>>> main
         outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
         numbers, self.user_counts = operator.take_metrics()
