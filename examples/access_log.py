@@ -134,9 +134,11 @@ class Visits(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        at = ctx.timestamp()
+        assert at is not None
         update = self.visits.add(
             value.host,
-            ctx.timestamp(),
+            at,
             1,
             gap=PAUSE,
             grace=dt.timedelta(hours=1),
