@@ -31,8 +31,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types
 from pyflinklike.spark import key_by
@@ -218,7 +219,7 @@ def streamed(result: DataFrame, directory: Path) -> DataFrame:
 def main(arguments: Sequence[str]) -> None:
     directory, lines = Path(arguments[0]), int(arguments[1])
     write_log(directory, lines, files=4)
-    spark = session()
+    spark = local_session("access log")
     bounded = parsed(spark.read.text(str(directory / "access.log")))
     stream = parsed(spark.readStream.option("maxFilesPerTrigger", 1).text(str(directory / "parts")))
     in_batch = page_views(bounded).persist()
@@ -236,21 +237,6 @@ def main(arguments: Sequence[str]) -> None:
     found = visits(visit_changes(bounded))
     found.orderBy(F.desc("made"), "host").show(5, truncate=False)
     print(found.count(), "visits")
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("access log")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

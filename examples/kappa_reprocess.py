@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
@@ -140,25 +141,10 @@ def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
 
 
 def main(arguments: Sequence[str]) -> None:
-    serving = run(session(), Path(arguments[0]), 1_000)
+    serving = run(local_session("kappa"), Path(arguments[0]), 1_000)
     serving.layers.batch.close()
     for layers in serving.forget():
         layers.batch.close()
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("kappa")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
@@ -125,7 +126,7 @@ def day_of_views(first_id: int, day: int, count: int) -> list[tuple[int, str, dt
 
 
 def main(arguments: Sequence[str]) -> None:
-    spark, directory = session(), Path(arguments[0])
+    spark, directory = local_session("lambda"), Path(arguments[0])
     append(directory, day_of_views(0, 0, 1_000))
     append(directory, day_of_views(10_000, 1, 1_000))
     batch, speed = open_layers(spark, directory, BEGIN + DAY)
@@ -146,21 +147,6 @@ def main(arguments: Sequence[str]) -> None:
 def show(what: str, serving: ServingView) -> None:
     served = serving.get_many(f"/articles/{n}" for n in range(12))
     print(f"{what}: {sum(row.views for row in served.values())} views,", served["/articles/0"])
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("lambda")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

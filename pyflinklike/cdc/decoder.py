@@ -22,9 +22,8 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.cdc import event as codes
 from pyflinklike.cdc.envelope import Envelope, parse_envelope, parse_fields, parse_key, parse_row
-from pyflinklike.cdc.event import CdcEvent
+from pyflinklike.cdc.event import CREATE, MESSAGE, READ, REMOVE, TRUNCATE, UPDATE, CdcEvent
 from pyflinklike.cdc.keys import key_of
 from pyflinklike.cdc.source_order import (
     LOWEST,
@@ -45,15 +44,8 @@ from pyflinklike.shown import shown, shown_error
 __all__ = ["DebeziumDecoder"]
 
 _ON_ERROR: Final = ("raise", "inline", "drop")
-_ROWS: Final = frozenset({codes.CREATE, codes.UPDATE, codes.READ})
-_OPERATIONS: Final = (
-    codes.CREATE,
-    codes.UPDATE,
-    codes.REMOVE,
-    codes.READ,
-    codes.TRUNCATE,
-    codes.MESSAGE,
-)
+_ROWS: Final = frozenset({CREATE, UPDATE, READ})
+_OPERATIONS: Final = (CREATE, UPDATE, REMOVE, READ, TRUNCATE, MESSAGE)
 
 
 @attrs.frozen
@@ -145,9 +137,9 @@ class DebeziumDecoder:
                 "rows that ExtractNewRecordState has flattened are no envelopes"
             )
             raise ValueDecodeError(msg)
-        if event.op == codes.MESSAGE:
+        if event.op == MESSAGE:
             return None
-        if event.op == codes.TRUNCATE:
+        if event.op == TRUNCATE:
             return self._truncation(event)
         before = parse_row(envelope.before, "before")
         after = parse_row(envelope.after, "after") if event.op in _ROWS else None
@@ -165,7 +157,7 @@ class DebeziumDecoder:
         """An event without key and rows."""
         if envelope is None:
             order = None if callable(self.order) else self._order(record, {}, snapshot=False)
-            return CdcEvent(codes.REMOVE, None, None, None, order or LOWEST)
+            return CdcEvent(REMOVE, None, None, None, order or LOWEST)
         op = envelope.op and envelope.op.lower()
         source = envelope.source or {}
         snapshot = is_snapshot(source, op)

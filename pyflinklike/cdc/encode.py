@@ -14,24 +14,22 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike.cdc import event as codes
+from pyflinklike.cdc.event import CREATE, READ, REMOVE, TRUNCATE, UPDATE
 from pyflinklike.cdc.source_order import coordinates
 from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown, shown_message
 from pyflinklike.types import row_kind
+from pyflinklike.types.fields import field_of, names_of
 
 __all__ = ["to_debezium"]
 
 _CODES = {
-    row_kind.INSERT: codes.CREATE,
-    row_kind.UPDATE_AFTER: codes.UPDATE,
-    "update": codes.UPDATE,
-    row_kind.DELETE: codes.REMOVE,
-    **{
-        code: code
-        for code in (codes.CREATE, codes.UPDATE, codes.REMOVE, codes.READ, codes.TRUNCATE)
-    },
+    row_kind.INSERT: CREATE,
+    row_kind.UPDATE_AFTER: UPDATE,
+    "update": UPDATE,
+    row_kind.DELETE: REMOVE,
+    **{code: code for code in (CREATE, UPDATE, REMOVE, READ, TRUNCATE)},
 }
 
 
@@ -72,12 +70,12 @@ def to_debezium(
     if code is None:
         msg = f"the op of a change must be one of {list(_CODES)}, got {op!r}"
         raise DeclarationValueError(msg)
-    own_key = None if code == codes.TRUNCATE else _json(_named(_field(change, "key"), key))
+    own_key = None if code == TRUNCATE else _json(_named(_field(change, "key"), key))
     record = {"key": own_key, **_coordinates(change)}
     if _is_tombstone(change, code):
         return [{**record, "value": None}]
     records = [{**record, "value": _json(_envelope(change, code, placeholder))}]
-    if tombstone and code == codes.REMOVE:
+    if tombstone and code == REMOVE:
         # It comes right after the delete, at an offset that only Kafka knows.
         records.append({"key": own_key, "value": None, "partition": None, "offset": None})
     return records
@@ -85,7 +83,7 @@ def to_debezium(
 
 def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
     value = _field(change, "value", None)
-    gone = code in (codes.REMOVE, codes.TRUNCATE)
+    gone = code in (REMOVE, TRUNCATE)
     before = _field(change, "before", value if gone else None)
     after = _field(change, "after", None if gone else value)
     if after is not None:
@@ -106,7 +104,7 @@ def _is_tombstone(change: Any, code: str) -> bool:
     """Whether an event was decoded from a tombstone, which alone has nothing but a key."""
     names = ("before", "event_time", "source")
     decoded = all(_field(change, name, _ABSENT) is None for name in names)
-    return code == codes.REMOVE and decoded
+    return code == REMOVE and decoded
 
 
 def _coordinates(change: Any) -> dict[str, Any]:
@@ -133,10 +131,7 @@ _ABSENT, _REQUIRED = object(), object()
 
 def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
     """A field of a mapping, a row or an object."""
-    if isinstance(change, Mapping):
-        found = change.get(name, default)
-    else:
-        found = getattr(change, name, default)
+    found = field_of(change, name, default)
     if found is _REQUIRED:
         msg = f"a change must have an op, a key and rows, got {change!r} without {name!r}"
         raise DeclarationTypeError(msg)
@@ -147,12 +142,8 @@ def _columns(row: Any) -> dict[str, Any]:
     """A row's columns by name; a value that is no row is a column `value`."""
     if isinstance(row, Mapping):
         return dict(row)
-    for method in ("as_dict", "asDict", "_asdict"):
-        named = getattr(row, method, None)
-        if named is not None:
-            columns: dict[str, Any] = named()
-            return columns
-    return {"value": row}
+    names = names_of(row)
+    return {"value": row} if names is None else dict(zip(names, row))
 
 
 def _json(value: Any) -> str:
@@ -168,11 +159,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         msg = f"{value} is no JSON"
         raise ValueError(msg)
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "__fields__")):
-        columns = _columns(value)
-        return {name: _plain(each) for name, each in columns.items()} if columns else []
+    if names_of(value) is not None:
+        return {name: _plain(each) for name, each in _columns(value).items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
-from pyflinklike.spark.wire.packing import KEY_GROUP
+from pyflinklike.spark.wire.names import KEY_GROUP
 
 __all__ = ["last_batch", "read_blobs"]
 

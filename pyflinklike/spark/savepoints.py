@@ -8,7 +8,7 @@ of a new query, which Spark hands to `handleInitialState` in its first batch.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.log.checkpoint_logs import checked_logs, record_and_roll
 from pyflinklike.log.regrouping import regrouped, timer_domains
 from pyflinklike.log.savepoint import merge, refuse_pickles
-from pyflinklike.log.segments import read_segment
+from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
@@ -27,7 +27,7 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
-from pyflinklike.spark.wire.packing import KEY_GROUP
+from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.types.pickle_switch import pickle_allowed
 
@@ -126,7 +126,21 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
             are not of the key columns' types.
         HostError: It holds timers that the query could not fire.
     """
-    spark = df.sparkSession
+    groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
+    refused = plan.time_mode.refused_timers()
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
+        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
+        raise HostError(msg) from refused[domain]
+    if not groups:
+        return None
+    table = _packed(groups, plan.task.max_parallelism)
+    frame = df.sparkSession.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
+    # As for records: without a time mode Spark tells the state operator no time.
+    return with_batch_time(frame).groupBy(KEY_GROUP)
+
+
+def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
+    """The savepoint's entries by the key groups that their keys are in now."""
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
@@ -135,27 +149,16 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     )
 
     def group_of(keys: list[Any]) -> list[int]:
-        return key_groups.of(spark, keys)
+        return key_groups.of(df.sparkSession, keys)
 
-    snapshot = read_segment(savepoint, "savepoint")
-    max_parallelism = plan.task.max_parallelism
-    groups = regrouped(snapshot, plan.key_type, group_of, max_parallelism, "savepoint")
-    refused = plan.time_mode.refused_timers()
-    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
-        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-        raise HostError(msg) from refused[domain]
-    if not groups:
-        return None
-    ids = group_ids(plan.task.max_parallelism)
+    return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")
+
+
+def _packed(groups: Mapping[int, Sequence[Segment]], max_parallelism: int) -> pa.Table:
+    """A row for each segment, behind the roll call."""
+    ids = group_ids(max_parallelism)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    table = pa.table(
-        {
-            KEY_GROUP: pa.array([ROLL_CALL, *(group_id for group_id, _ in rows)], pa.int32()),
-            "payload": pa.array(
-                [roll_payload(groups), *(payload for _, payload in rows)], pa.binary()
-            ),
-        }
+    numbers, payloads = zip((ROLL_CALL, roll_payload(groups)), *rows)
+    return pa.table(
+        {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
     )
-    frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
-    # As for records: without a time mode Spark tells the state operator no time.
-    return with_batch_time(frame).groupBy(KEY_GROUP)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
-from pyflinklike.spark.wire.output_layout import OUTPUT_TAG
+from pyflinklike.spark.wire.names import OUTPUT_TAG, quoted
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 
@@ -35,7 +35,7 @@ def main_output(df: DataFrame) -> DataFrame:
     if OUTPUT_TAG not in df.columns:
         return df
     main = df.columns[: df.columns.index(OUTPUT_TAG)]
-    return df.where(F.col(OUTPUT_TAG).isNull()).select([_quoted(name) for name in main])
+    return df.where(F.col(OUTPUT_TAG).isNull()).select([quoted(name) for name in main])
 
 
 def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
@@ -59,7 +59,7 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
         )
         raise DeclarationValueError(msg)
     tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
-    return tagged.select(f"{_quoted(output_tag.tag_id)}.*")
+    return tagged.select(f"{quoted(output_tag.tag_id)}.*")
 
 
 def foreach_output(
@@ -95,7 +95,3 @@ def foreach_output(
             df.unpersist()
 
     return write
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -11,29 +11,25 @@ field, two more fields count, which the events of `decode_debezium` have:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from pyflinklike.errors import (
     DeclarationValueError,
-    KeyDecodeError,
-    NullKeyError,
     OrderKeyError,
     UpsertError,
     ValueDecodeError,
 )
 from pyflinklike.shown import shown, shown_error
+from pyflinklike.types.fields import field_of
 from pyflinklike.types.order_keys import checked_order
-from pyflinklike.types.row import Row
+from pyflinklike.upsert.index.error_text import error_of
 
-__all__ = ["ElementReader", "Upsert", "error_of", "text_of"]
+__all__ = ["ElementReader", "Upsert"]
 
 Selector = str | Callable[[Any], Any]
 
-_ERRORS: Final = {
-    each.__name__: each
-    for each in (UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError)
-}
+_ABSENT = object()
 
 
 class Upsert(NamedTuple):
@@ -46,17 +42,6 @@ class Upsert(NamedTuple):
     value: Any
     order: Any
     unavailable: tuple[str, ...] = ()
-
-
-def text_of(error: UpsertError) -> str:
-    """An error as the text that rows and states have."""
-    return f"{type(error).__name__}: {error}"
-
-
-def error_of(text: Any) -> UpsertError:
-    """The error of such a text; of any other text a `ValueDecodeError`."""
-    name, _, rest = str(text).partition(": ")
-    return _ERRORS[name](rest) if name in _ERRORS else ValueDecodeError(str(text))
 
 
 class ElementReader:
@@ -86,15 +71,15 @@ class ElementReader:
             order = None if self._order_key is None else self._order(element)
         except OrderKeyError as error:
             # What could not be decoded need not have a place in the order.
-            reason = _optional_field(element, "error") if isinstance(self._value, str) else None
+            reason = field_of(element, "error", None) if isinstance(self._value, str) else None
             return Upsert(error if reason is None else error_of(reason), None)
         if not isinstance(self._value, str):
             return Upsert(self._called(element), order)
         value = _field(element, self._value)
         if value is None:
-            reason = _optional_field(element, "error")
+            reason = field_of(element, "error", None)
             return Upsert(None if reason is None else error_of(reason), order)
-        unavailable = _optional_field(element, "unavailable")
+        unavailable = field_of(element, "unavailable", None)
         if unavailable and isinstance(unavailable, (list, tuple)):
             return Upsert(value, order, tuple(unavailable))
         return Upsert(value, order)
@@ -124,18 +109,8 @@ class ElementReader:
 
 
 def _field(element: Any, name: str) -> Any:
-    try:
-        if isinstance(element, (Row, Mapping)):
-            return element[name]
-        return getattr(element, name)
-    except (KeyError, AttributeError):
+    found = field_of(element, name, _ABSENT)
+    if found is _ABSENT:
         msg = f"an element must have the field {name!r} that is named, got {shown(element)}; name another"
-        raise DeclarationValueError(msg) from None
-
-
-def _optional_field(element: Any, name: str) -> Any:
-    if isinstance(element, Row):
-        return element[name] if name in element._fields else None
-    if isinstance(element, Mapping):
-        return element.get(name)
-    return getattr(element, name, None)
+        raise DeclarationValueError(msg)
+    return found

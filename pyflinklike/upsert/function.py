@@ -47,8 +47,9 @@ from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row_kind
 from pyflinklike.types.order_keys import is_newer
 from pyflinklike.types.row import Row, row_class
-from pyflinklike.upsert.elements import ElementReader, Upsert, text_of
-from pyflinklike.upsert.index.codec import decode_value, encode_value
+from pyflinklike.upsert.elements import ElementReader, Upsert
+from pyflinklike.upsert.index.error_text import text_of
+from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 
 __all__ = ["ON_ERROR", "UpsertFunction"]
 

@@ -25,8 +25,8 @@ import attrs
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.views.change import Change, Filter
+from pyflinklike.views.file.tables import RowChange
 from pyflinklike.views.queue import Queue
-from pyflinklike.views.tables import RowChange
 
 __all__ = ["Changes", "Replay", "Timeout", "seconds"]
 

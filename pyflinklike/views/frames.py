@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a view learns from a DataFrame: its rows, and the stream they are of.
 
-It asks the DataFrame it is given, and so needs no PySpark of its own.
+What it asks of one is `BatchFrame`, so that nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -9,15 +9,31 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
 
-__all__ = ["Feed"]
+__all__ = ["BatchFrame", "Feed"]
 
 _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
+
+
+@runtime_checkable
+class BatchFrame(Protocol):
+    """What a view asks of a DataFrame; PySpark's is one, classic or of Spark Connect."""
+
+    @property
+    def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
+        """The session, which knows its time zone and its streams."""
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        """All rows, collected."""
 
 
 class Feed:
@@ -25,9 +41,15 @@ class Feed:
 
     Args:
         df: Of a micro-batch, or any other.
+
+    Raises:
+        DeclarationTypeError: It is no DataFrame.
     """
 
-    def __init__(self, df: Any) -> None:
+    def __init__(self, df: BatchFrame) -> None:
+        if not isinstance(df, BatchFrame):
+            msg = f"foreach_batch takes a Spark DataFrame, got {shown(df)}; give rows to apply()"
+            raise DeclarationTypeError(msg)
         self._df = df
 
     def rows(self) -> list[Row]:

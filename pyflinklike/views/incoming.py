@@ -18,7 +18,7 @@ is a change and has not, and of the value's fields as a last resort.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,42 +26,18 @@ import attrs
 
 from pyflinklike.errors import NullKeyError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.order_keys import is_nan
 from pyflinklike.types.row import row_class
 from pyflinklike.types.row_kind import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
-from pyflinklike.views.codec import Failure, encode_row, to_key_bytes
+from pyflinklike.views.arrivals import Arrival
+from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "names_of"]
+__all__ = ["BatchReader", "column_of"]
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
 _CHANGE = ("key", "op", "value", "diff", "error")
 _NULL_KEY = b"\x00"  # as the key codec writes None
-
-
-class Arrival(NamedTuple):
-    """What one incoming row does.
-
-    Args:
-        key: Bytes.
-        op: One of the four; None for a plain row.
-        row: Bytes; of a retraction, those of the row it retracts, or None if it does not tell.
-        order: Of a plain row of an ordered view: a tuple to compare.
-        event_time: As it stands in the row, where that is known.
-    """
-
-    key: bytes
-    op: str | None
-    row: bytes | None
-    order: tuple[Any, ...] | None
-    event_time: Any
-
-
-def names_of(row: Any) -> tuple[str, ...] | None:
-    """The names of a row's fields; None where it has none."""
-    if isinstance(row, Mapping):
-        return tuple(row)
-    names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
-    return tuple(names) if names and isinstance(row, tuple) else None
 
 
 def column_of(row: Any, name: str) -> Any:
@@ -264,52 +240,3 @@ class BatchReader:
     def _refuse(self, rule: str, row: Any, got: Any) -> StateValueError:
         what = f"view {self.view!r}: {rule}"
         return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
-
-
-def final_row(
-    stored: bytes | None,
-    arrivals: Iterable[Arrival],
-    order_of: Callable[[bytes], tuple[Any, ...] | None] | None,
-) -> bytes | None:
-    """What a key's row is after the arrivals of a batch; None for no row.
-
-    A plain row of an ordered view is stale, and dropped, unless its order is greater than
-    that of the row it would replace (as Materialize, which takes an equal order for a duplicate).
-    An `update_before` removes the row that it names and no other, so that a batch in which it
-    comes after its `update_after` is no different.
-
-    Args:
-        stored: What it was before.
-        arrivals: Of this key, in their order.
-        order_of: Of an ordered view: what a stored row is ordered by.
-    """
-    row = stored
-    for arrival in arrivals:
-        if arrival.op is None:
-            if order_of is None or row is None or _is_newer(arrival.order, order_of(row)):
-                row = arrival.row
-        elif arrival.op == DELETE:
-            row = None
-        elif arrival.op == UPDATE_BEFORE:
-            if arrival.row is None or arrival.row == row:
-                row = None
-        else:
-            row = arrival.row
-    return row
-
-
-def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> bool:
-    """Whether one order is greater than another; None, and None inside, is the least."""
-    if stored is None or order is None:
-        return stored is None
-    for one, other in zip(order, stored):
-        if one is None or other is None:
-            if one is not other:
-                return other is None
-        elif one != other:
-            try:
-                return bool(one > other)
-            except TypeError as error:
-                msg = f"rows must be ordered by values of one type, got {shown(one)} after {shown(other)}; cast the column"
-                raise StateValueError(msg) from error
-    return False

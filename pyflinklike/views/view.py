@@ -21,13 +21,12 @@ The rules, and where they are kept:
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
-from pyflinklike.errors import ScanDisabledError, UnknownBatchError
-from pyflinklike.views import tables
+from pyflinklike.clock import wall_clock
+from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import (
     check_choice,
     checked_columns,
@@ -39,36 +38,19 @@ from pyflinklike.views.arguments import (
 )
 from pyflinklike.views.change import Filter
 from pyflinklike.views.changes import Changes, Timeout, seconds
-from pyflinklike.views.codec import to_key_bytes
-from pyflinklike.views.database import Database
-from pyflinklike.views.frames import Feed
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.database import Database
+from pyflinklike.views.frames import BatchFrame, Feed
+from pyflinklike.views.freshness import Freshness, freshness_of
 from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
-from pyflinklike.views.reading import Reader, ViewAt, item
+from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.view_at import ViewAt, kept_batch
 from pyflinklike.views.where import Condition, Where
 from pyflinklike.views.writer import Writer
 
-__all__ = ["Freshness", "MaterializedView"]
-
-
-class Freshness(NamedTuple):
-    """How far a view has come.
-
-    Args:
-        batch_id: Of the last batch; None before the first.
-        watermark: How far event time has come, in ms since the epoch; None if nothing tells.
-        lag: How old what the view shows is, in ms: the time since the watermark or, where there
-            is none, since the last batch was applied.  None before the first batch.
-    """
-
-    batch_id: int | None
-    watermark: int | None
-    lag: int | None
-
-
-def wall_clock() -> int:
-    """The time in ms since the epoch."""
-    return time.time_ns() // 1_000_000
+__all__ = ["MaterializedView"]
 
 
 class MaterializedView:
@@ -149,18 +131,20 @@ class MaterializedView:
         number = checked_id(self.name, batch_id)
         return self._writer.apply(rows, number, watermark=watermark)
 
-    def foreach_batch(self, df: Any, batch_id: int) -> None:
+    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
 
         Batch ids count per stream: a stream with a new checkpoint begins again at 0, and is
         not taken for the one before.
 
         Args:
-            df: Its rows are collected by the driver.
+            df: Spark's DataFrame, whose rows are collected by the driver.
             batch_id: As Spark gives it.
 
         Raises:
-            As `apply`, which makes Spark fail the batch and repeat it.
+            DeclarationTypeError: It is no DataFrame.
+            NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
+                batch and repeats it.
         """
         feed = Feed(df)
         number = checked_id(self.name, batch_id)
@@ -218,19 +202,7 @@ class MaterializedView:
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
         """
         number = checked_id(self.name, batch_id)
-        with self._database.reading() as connection:
-            batch = tables.batch_of(connection, number)
-            oldest, latest = tables.oldest_batch(connection), tables.latest_batch(connection)
-        if batch is None:
-            kept = (
-                "none"
-                if oldest is None or latest is None
-                else f"batches {oldest.batch_id} to {latest.batch_id}"
-            )
-            msg = (
-                f"view {self.name!r}: a batch must be kept to be asked for, got {number} of {kept}"
-            )
-            raise UnknownBatchError(f"{msg}; raise history above {self.history} to keep more")
+        batch = kept_batch(self._database, self.name, number, self.history)
         return ViewAt(Reader(self._database, self.name, self.key_columns, batch.seq), number)
 
     @property
@@ -238,10 +210,7 @@ class MaterializedView:
         """How far the view has come: `(batch_id, watermark, lag)`."""
         with self._database.reading() as connection:
             latest = tables.latest_batch(connection)
-        if latest is None:
-            return Freshness(None, None, None)
-        since = latest.applied_at if latest.watermark is None else latest.watermark
-        return Freshness(latest.batch_id, latest.watermark, self._clock() - since)
+        return freshness_of(latest, self._clock())
 
     def __contains__(self, key: Any) -> bool:
         return self._now.has(key)

@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyflinklike.errors import PyflinklikeError, StateStoreError
-from pyflinklike.views import tables
-from pyflinklike.views.applying import write_batch
 from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.arrivals import Arrival, final_row
 from pyflinklike.views.change import Filter
 from pyflinklike.views.changes import Replay
-from pyflinklike.views.codec import decode_row
-from pyflinklike.views.database import Database
-from pyflinklike.views.incoming import Arrival, BatchReader, final_row
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.applying import write_batch
+from pyflinklike.views.file.database import Database
+from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import Queue
+from pyflinklike.views.row_codec import decode_row
 
 __all__ = ["Writer"]
 

@@ -22,7 +22,8 @@ from pyflinklike import cdc
 from pyflinklike.cdc.decoder import DebeziumDecoder
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import decode_debezium
-from pyflinklike.spark.debezium.frames import FrameDecoder, event_schema
+from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
+from pyflinklike.spark.debezium.frames import event_schema
 
 pickle_by_value(__name__)
 

@@ -3,7 +3,7 @@
 
 JSON has fewer types than a table, so Kafka Connect's converter writes dates as days, times as
 numbers in some unit, decimals and bytes as base64.  What a number or a text means is in the
-schema of a wrapped envelope (`semantics_of`).  Of a bare one only what is plain is taken:
+schema of a wrapped envelope (`semantics`).  Of a bare one only what is plain is taken:
 
     DATE                     days since the epoch, or ISO 8601 text
     TIMESTAMP, TIMESTAMP_NTZ ISO 8601 text; a number only where the schema tells its unit
@@ -23,27 +23,18 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
+from pyflinklike.spark.debezium.semantics import Semantic
 
-__all__ = [
-    "RowConverter",
-    "Semantic",
-    "arrow_type",
-    "fields_of",
-    "json_text",
-    "needs_semantics",
-    "semantics_of",
-]
+__all__ = ["RowConverter", "json_text", "needs_semantics"]
 
-Convert: TypeAlias = Callable[[Any, "Semantic | None"], Any]
+Convert: TypeAlias = Callable[[Any, Semantic | None], Any]
 """A JSON value that is not None, and what the schema says of it, as a value of the type."""
 
 _FRACTION = re.compile(r"\.\d+")
@@ -59,47 +50,6 @@ _PER_MICROSECOND = {
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _WIDE = Context(prec=100)  # of a decimal that Spark has; the default context would round
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-
-
-class Semantic(msgspec.Struct):
-    """What the schema of a wrapped envelope says of a field."""
-
-    field: str = ""
-    name: str | None = None
-    parameters: dict[str, str] = {}
-    fields: list[Semantic] = []
-    items: Semantic | None = None
-    values: Semantic | None = None
-
-
-_SEMANTIC = msgspec.json.Decoder(Semantic)
-
-
-@lru_cache(maxsize=256)
-def fields_of(schema: bytes) -> Mapping[str, Semantic]:
-    """The fields by their names, of a schema of Kafka Connect; none of an empty one.
-
-    Raises:
-        ValueError: It is no such schema.
-    """
-    try:
-        fields = _SEMANTIC.decode(schema).fields if schema else []
-    except RecursionError as error:
-        msg = f"the schema is nested too deeply: {error}"
-        raise ValueError(msg) from error
-    return {each.field: each for each in fields}
-
-
-@lru_cache(maxsize=256)
-def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
-    """The same for each struct of an envelope's schema, above all `before` and `after`.
-
-    Raises:
-        ValueError: It is no such schema.
-    """
-    return {
-        name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
-    }
 
 
 def json_text(value: Any) -> str:
@@ -249,41 +199,22 @@ def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
     raise _misfit(expected, value)
 
 
-_PLAIN: dict[type[st.DataType], tuple[pa.DataType, Convert]] = {
-    st.BooleanType: (pa.bool_(), _boolean),
-    st.ByteType: (pa.int8(), _integer(8)),
-    st.ShortType: (pa.int16(), _integer(16)),
-    st.IntegerType: (pa.int32(), _integer(32)),
-    st.LongType: (pa.int64(), _integer(64)),
-    st.FloatType: (pa.float32(), _float),
-    st.DoubleType: (pa.float64(), _float),
-    st.StringType: (pa.string(), _string),
-    st.BinaryType: (pa.binary(), _binary),
-    st.DateType: (pa.date32(), _date),
-    st.TimestampType: (pa.timestamp("us", tz="UTC"), _timestamp),
-    st.TimestampNTZType: (pa.timestamp("us"), _timestamp),
+_PLAIN: dict[type[st.DataType], Convert] = {
+    st.BooleanType: _boolean,
+    st.ByteType: _integer(8),
+    st.ShortType: _integer(16),
+    st.IntegerType: _integer(32),
+    st.LongType: _integer(64),
+    st.FloatType: _float,
+    st.DoubleType: _float,
+    st.StringType: _string,
+    st.BinaryType: _binary,
+    st.DateType: _date,
+    st.TimestampType: _timestamp,
+    st.TimestampNTZType: _timestamp,
 }
-
-
 # What need not be looked at, for most columns are these.
 _AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
-
-
-def arrow_type(spark_type: st.DataType) -> pa.DataType:
-    """The Arrow type that Spark takes for one of its own.
-
-    Raises:
-        DeclarationTypeError: JSON has no form for it.
-    """
-    if isinstance(spark_type, st.DecimalType):
-        return pa.decimal128(spark_type.precision, spark_type.scale)
-    if isinstance(spark_type, st.ArrayType):
-        return pa.list_(arrow_type(spark_type.elementType))
-    if isinstance(spark_type, st.MapType):
-        return pa.map_(arrow_type(spark_type.keyType), arrow_type(spark_type.valueType))
-    if isinstance(spark_type, st.StructType):
-        return pa.struct([(each.name, arrow_type(each.dataType)) for each in spark_type.fields])
-    return _plain(spark_type)[0]
 
 
 def _converter(spark_type: st.DataType) -> Convert:
@@ -297,13 +228,9 @@ def _converter(spark_type: st.DataType) -> Convert:
         return _map(_converter(spark_type.valueType))
     if isinstance(spark_type, st.StructType):
         return _struct(RowConverter(spark_type))
-    return _plain(spark_type)[1]
-
-
-def _plain(spark_type: st.DataType) -> tuple[pa.DataType, Convert]:
-    for known, found in _PLAIN.items():
+    for known, convert in _PLAIN.items():
         if isinstance(spark_type, known):
-            return found
+            return convert
     raise _unknown(spark_type)
 
 

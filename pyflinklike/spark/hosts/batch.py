@@ -23,8 +23,8 @@ from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.spark.hosts.gc_pause import without_collection
 from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
-from pyflinklike.spark.wire.packing import KEY_GROUP, refuse_null_keys
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.packing import refuse_null_keys
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["run_batch"]

@@ -40,7 +40,7 @@ from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, que
 from pyflinklike.spark.hosts.roll_call import record_of
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import index_of
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
 from pyflinklike.types.pickle_switch import pickle_allowed

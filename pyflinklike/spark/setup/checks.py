@@ -18,6 +18,7 @@ from pyflinklike.shown import shown, shown_message
 __all__ = [
     "MAX_KEY_GROUPS",
     "check_column",
+    "check_function",
     "check_max_parallelism",
     "check_pickle",
     "check_savepoint",
@@ -71,6 +72,17 @@ def checked_backend(state_backend: Any) -> StateBackend:
         )
         raise DeclarationTypeError(msg)
     return state_backend
+
+
+def check_function(function: Any) -> None:
+    """See that a function is one.
+
+    Raises:
+        DeclarationTypeError: It is not.
+    """
+    if not isinstance(function, KeyedProcessFunction):
+        msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
+        raise DeclarationTypeError(msg)
 
 
 def check_pickle(function: KeyedProcessFunction) -> None:

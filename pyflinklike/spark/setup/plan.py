@@ -34,6 +34,11 @@ class TimeMode(Enum):
             TimeMode.PROCESSING_TIME: TimeDomain.PROCESSING_TIME,
         }[self]
 
+    @property
+    def passes_watermark(self) -> bool:
+        """Whether Spark passes the watermark through an operator of this mode."""
+        return self is not TimeMode.PROCESSING_TIME
+
     def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
         """The timers that would never fire in this mode, with what to do about it."""
         event = HostError(

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-__all__ = ["BATCH_TIME", "with_batch_time"]
+from pyflinklike.spark.wire.names import BATCH_TIME
 
-BATCH_TIME = "__batch_time"
+__all__ = ["with_batch_time"]
 
 
 def with_batch_time(df: DataFrame) -> DataFrame:

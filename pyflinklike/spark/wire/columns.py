@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown, shown_message
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.zones import to_instants
 
 __all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
@@ -80,10 +81,10 @@ class OutputEncoder:
                 raise OutputError(msg)
             return tuple(row[name] for name in names)
         if isinstance(row, tuple):
-            fields = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            fields = names_of(row) or ()
             plain = tuple(row)
-            if fields and list(fields) != names and set(fields) == set(names):
-                return tuple(plain[list(fields).index(name)] for name in names)
+            if list(fields) != names and set(fields) == set(names):
+                return tuple(plain[fields.index(name)] for name in names)
             return plain
         if isinstance(row, list):
             return tuple(row)

@@ -19,12 +19,11 @@ from pyspark.sql import types as st
 
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.spark.wire.columns import OutputEncoder
+from pyflinklike.spark.wire.names import OUTPUT_TAG
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["OUTPUT_TAG", "OutputLayout"]
-
-OUTPUT_TAG = "output_tag"
+__all__ = ["OutputLayout"]
 
 
 @attrs.frozen
@@ -63,19 +62,9 @@ class OutputLayout:
         Args:
             show_key: The user's form of a key, for messages.
         """
-        main = OutputEncoder(
-            arrow_schema(self.main), self.time_zone, f"{self.operator} output", show_key
-        )
+        main = self._encoder(self.main, "output", show_key)
         sides = {
-            tag_id: (
-                number,
-                OutputEncoder(
-                    arrow_schema(schema),
-                    self.time_zone,
-                    f"{self.operator} side output {tag_id!r}",
-                    show_key,
-                ),
-            )
+            tag_id: (number, self._encoder(schema, f"side output {tag_id!r}", show_key))
             for number, (tag_id, schema) in enumerate(self.sides.items(), start=1)
         }
 
@@ -91,6 +80,12 @@ class OutputLayout:
             return batches
 
         return encode
+
+    def _encoder(
+        self, schema: st.StructType, what: str, show_key: Callable[[Any], Any]
+    ) -> OutputEncoder:
+        what = f"{self.operator} {what}"
+        return OutputEncoder(arrow_schema(schema), self.time_zone, what, show_key)
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
         """The function that lays a numbered batch out as rows of the result."""

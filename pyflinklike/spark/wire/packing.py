@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "to_payload",
 ]
 
-KEY_GROUP = "__key_group"
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
 
 _PACKED = pa.schema(

@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyflinklike.errors import StateValueError, StoreClosedError, StoreValueError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import encode_upsert_key
-from pyflinklike.upsert.index.encoding import decode_state, encode_state, metadata_of
+from pyflinklike.upsert.index.state_codec import decode_state, encode_state, metadata_of
 from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.value_codec import encode_upsert_key
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
 
 __all__ = ["UpsertBackend", "checked_open", "distinct_keys", "found", "prepare_puts", "total_of"]

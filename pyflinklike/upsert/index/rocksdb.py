@@ -40,11 +40,11 @@ from pyflinklike.upsert.index.backend import (
     prepare_puts,
     total_of,
 )
-from pyflinklike.upsert.index.codec import encode_upsert_key
-from pyflinklike.upsert.index.encoding import decode_state, encode_state, size_of
 from pyflinklike.upsert.index.rocksdb_mark import WrittenMark
 from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.index.state_codec import decode_state, encode_state, size_of
 from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.value_codec import encode_upsert_key
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
 
 __all__ = ["RocksDBUpsertBackend"]

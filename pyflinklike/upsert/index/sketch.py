@@ -10,7 +10,7 @@ the bytes, length and checksum of the one value that is there, or nothing.
 
 Three things follow (Materialize's `Consolidating`, whose algorithm this is):
 
-* The bytes of a value must be deterministic (`pyflinklike.upsert.index.codec`).
+* The bytes of a value must be deterministic (`pyflinklike.upsert.index.value_codec`).
 * A sketch must not be read before the collection is whole; `ensure_decoded` sees that
   length and checksum fit.
 * Merging is associative and commutative, so chunks, backends and processes may add up in
@@ -27,7 +27,7 @@ import attrs
 
 from pyflinklike.errors import StateValueError, UpsertStateError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import decode_value, encode_value
+from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 from pyflinklike.upsert.index.values import FinalizedValue, StateValue, Tombstone
 
 __all__ = [

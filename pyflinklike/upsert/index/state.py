@@ -20,10 +20,10 @@ from typing import Any
 from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.index.backend import UpsertBackend
-from pyflinklike.upsert.index.codec import UpsertKey, encode_upsert_key, encode_value
 from pyflinklike.upsert.index.consolidate import consolidate
 from pyflinklike.upsert.index.sketch import Consolidating, Difference, checked_diff
 from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
+from pyflinklike.upsert.index.value_codec import UpsertKey, encode_upsert_key, encode_value
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
 
 __all__ = ["UpsertState"]
@@ -32,7 +32,7 @@ __all__ = ["UpsertState"]
 class UpsertState:
     """What is there under each key.
 
-    Keys and values are whatever `pyflinklike.upsert.index.codec` encodes: scalars, dates, and
+    Keys and values are whatever `pyflinklike.upsert.index.value_codec` encodes: scalars, dates, and
     tuples, lists, dicts and `Row`s of these.  What it hands out is the caller's own.
 
     Args:

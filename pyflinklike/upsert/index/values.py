@@ -177,7 +177,7 @@ class ProvisionalValue(StateValue):
 class ValueMetadata(NamedTuple):
     """What accounting has to know of a value that is there.
 
-    `size` is in bytes, see `pyflinklike.upsert.index.encoding`.
+    `size` is in bytes, see `pyflinklike.upsert.index.state_codec`.
     """
 
     size: int

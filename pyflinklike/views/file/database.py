@@ -3,8 +3,7 @@
 
 SQLite in WAL mode is what gives a view its guarantees.  A transaction is a whole batch:
 readers go on with what was committed when they began, and are never in each other's or
-the writer's way.  A connection is used by one thread at a time.  Readers' connections are
-kept in a pool, which threads that come and go do not outgrow.
+the writer's way.  A connection is used by one thread at a time (`readers`).
 
 The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.
 That a process is killed takes nothing from a log that the operating system has, so NORMAL
@@ -31,13 +30,14 @@ from pyflinklike.errors import (
     StateStoreError,
     StoreClosedError,
 )
-from pyflinklike.views import tables
-from pyflinklike.views.checksums import Damage, Sums
-from pyflinklike.views.mark import Mark, MarkError
-from pyflinklike.views.schema import check_schema, create, identify, is_empty
-from pyflinklike.views.sqlite_errors import translated
-from pyflinklike.views.tables import Connection
-from pyflinklike.views.verification import verify
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.checksums import Damage, Sums
+from pyflinklike.views.file.mark import Mark, MarkError
+from pyflinklike.views.file.readers import ReaderPool
+from pyflinklike.views.file.schema import check_schema, create, identify, is_empty
+from pyflinklike.views.file.sqlite_errors import translated
+from pyflinklike.views.file.tables import Connection
+from pyflinklike.views.file.verification import verify
 
 __all__ = ["Database"]
 
@@ -67,10 +67,7 @@ class Database:
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
-        self._idle: list[Connection] = []
-        self._in_use = 0
-        self._closed = False
-        self._readers = threading.Condition()
+        self._readers = ReaderPool(self._connect_reader, self._closed_error)
         self._mark = Mark(file)
         self._identity: int | None = None
         with self._translating(writing=False):
@@ -105,6 +102,10 @@ class Database:
         if self._identity is not None:
             connection.sums = Sums(self._identity)
         return connection
+
+    def _connect_reader(self) -> Connection:
+        with self._translating(writing=False):
+            return self._connect()
 
     def _look_through(self, *, verified: bool) -> None:
         """Check a file that has something in it, by a connection that changes nothing."""
@@ -168,7 +169,7 @@ class Database:
             StateValueError: A row is too large.
             CorruptStateError: The file is damaged.
         """
-        if self._closed:
+        if self._readers.closed:
             raise self._closed_error()
         with self._translating(writing=True):
             try:
@@ -188,16 +189,12 @@ class Database:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        connection = self._take()
-        try:
-            with self._translating(writing=False):
-                connection.execute("BEGIN")
-                try:
-                    yield connection
-                finally:
-                    connection.execute("ROLLBACK")
-        finally:
-            self._give_back(connection)
+        with self._readers.taken() as connection, self._translating(writing=False):
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
 
     def detached_reader(self) -> Connection:
         """A reader's connection in a transaction that begins now; its caller closes it."""
@@ -256,38 +253,9 @@ class Database:
 
     def close(self) -> None:
         """Wait for who is reading, and close all connections but detached ones."""
-        with self._readers:
-            self._closed = True
-            self._readers.wait_for(lambda: self._in_use == 0)
-            for connection in self._idle:
-                connection.close()
-            self._idle.clear()
+        self._readers.close()
         self._writer.close()
         self._mark.close()
-
-    def _take(self) -> Connection:
-        with self._readers:
-            if self._closed:
-                raise self._closed_error()
-            self._in_use += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            with self._translating(writing=False):
-                return self._connect()
-        except BaseException:
-            self._leave()
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._readers:
-            self._idle.append(connection)
-        self._leave()
-
-    def _leave(self) -> None:
-        with self._readers:
-            self._in_use -= 1
-            self._readers.notify_all()
 
     def _closed_error(self) -> StoreClosedError:
         return StoreClosedError(

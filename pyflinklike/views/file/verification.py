@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from pyflinklike.views import tables
-from pyflinklike.views.checksums import Damage
-from pyflinklike.views.tables import Batch, Connection
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.checksums import Damage
+from pyflinklike.views.file.tables import Batch, Connection
 
 __all__ = ["verify"]
 

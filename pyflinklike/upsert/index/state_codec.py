@@ -21,8 +21,8 @@ from typing import Final
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import decode_from, decode_value, encode_value
 from pyflinklike.upsert.index.sketch import Consolidating
+from pyflinklike.upsert.index.value_codec import decode_from, decode_value, encode_value
 from pyflinklike.upsert.index.values import (
     FinalizedValue,
     ProvisionalValue,

@@ -18,29 +18,18 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyflinklike.errors import (
-    CorruptStateError,
-    KeyDecodeError,
-    NullKeyError,
-    OrderKeyError,
-    StateValueError,
-    UpsertError,
-    ValueDecodeError,
-)
+from pyflinklike.errors import CorruptStateError, StateValueError, UpsertError
 from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.base import plain
 from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
 from pyflinklike.types.row import Row, row_class
+from pyflinklike.upsert.index.error_text import error_named, name_of
 
 __all__ = ["UpsertKey", "decode_from", "decode_value", "encode_upsert_key", "encode_value"]
 
 _TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
-_ERRORS: Final = {
-    each.__name__: each
-    for each in (UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError)
-}
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -120,8 +109,7 @@ def _written(value: Any) -> Any:
     if isinstance(value, dt.timedelta):
         return (_DELTA, value // _MICROSECOND)
     if isinstance(value, UpsertError):
-        known = kind if kind.__name__ in _ERRORS else UpsertError
-        return (_ERROR, known.__name__, str(value))
+        return (_ERROR, name_of(value), str(value))
     if isinstance(value, bytearray):
         return bytes(value)
     return _checked(plain(value))
@@ -172,6 +160,6 @@ def _restored(written: Any) -> Any:
     if kind == _DELTA:
         return parts[0] * _MICROSECOND
     if kind == _ERROR:
-        return _ERRORS[parts[0]](parts[1])
+        return error_named(*parts)
     msg = f"unknown kind {kind!r}"
     raise ValueError(msg)

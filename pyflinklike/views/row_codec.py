@@ -35,6 +35,7 @@ import msgspec
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.row import Row, row_class
 
@@ -173,7 +174,7 @@ def _all_prepared(values: Iterable[Any], depth: int) -> list[Any]:
 
 
 def _of_tuple(value: tuple[Any, ...], depth: int) -> Any:
-    names = getattr(value, "_fields", None) or getattr(value, "__fields__", None)
+    names = names_of(value)
     if names is None and not isinstance(value, Row):
         return _Ext(_TUPLE, _pack(_all_prepared(value, depth)))
     return _Ext(_ROW, _pack([list(names or ()), *_all_prepared(value, depth)]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyflinklike.views.checksums import Damage
-from pyflinklike.views.tables import NO_BATCH, Batch, Connection, RowChange, runs
+from pyflinklike.views.file.checksums import Damage
+from pyflinklike.views.file.tables import NO_BATCH, Batch, Connection, RowChange, runs
 
 __all__ = ["write_batch"]
 

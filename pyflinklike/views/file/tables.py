@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pyflinklike.views.checksums import Damage, Sums
+from pyflinklike.views.file.checksums import Damage, Sums
 
 __all__ = [
     "NO_BATCH",

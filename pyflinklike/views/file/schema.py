@@ -23,7 +23,7 @@ import secrets
 import sqlite3
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.views.checksums import Damage, Sums
+from pyflinklike.views.file.checksums import Damage, Sums
 
 __all__ = ["check_schema", "create", "identify", "is_empty"]
 
