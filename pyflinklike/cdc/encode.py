@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`to_debezium`: changes of a table as Debezium records, for others to read.
 
-The inverse of `decode_debezium`: what it decoded, this encodes, so that decoding gives the
-same event again.  Values keep their JSON type; what JSON does not have (dates, decimals,
-bytes) is written as msgspec writes it, as text, and comes back as text.
+The inverse of `decode_debezium`: an event that is encoded and decoded is the same event again.
+Values keep their JSON type; types that JSON does not have (dates, decimals, bytes) are written
+as text, as msgspec does, and come back as text.
 """
 
 from __future__ import annotations
@@ -45,19 +45,18 @@ def to_debezium(
     Args:
         change: A `CdcEvent`; a `Change` of a materialized view; or a change row of
             `UpsertFunction`, with `key`, `op` and `value`.  Mappings and rows alike.
-        tombstone: Let a record without a value follow a delete, as Kafka's compaction
-            needs it.
-        key: The names of the key's columns, which make the record's key an object as
-            Debezium's are; without them it is the key's value, or the list of its values.
-        placeholder: What stands for the columns that are `unavailable`.
+        tombstone: Whether a record without a value follows a delete, for Kafka's compaction.
+        key: The names of the key's columns: the record's key is then an object, as Debezium's
+            are.  Without them it is the key's value, or the list of its values.
+        placeholder: The value of the columns that are `unavailable`.
 
     Returns:
-        The records, with `key` and `value` as JSON text, `partition` and `offset` where the
-        event's order key tells them.  None at all of an `update_before`, whose
-        `update_after` says the same.
+        The records, with `key` and `value` as JSON text, and `partition` and `offset` if the
+        event's order key has them.  No record for an `update_before`: its `update_after` says
+        the same.
 
     Raises:
-        DeclarationTypeError: It is no change, or has a value that JSON cannot hold.
+        DeclarationTypeError: It is not a change, or has a value that JSON cannot hold.
         DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit.
     """
     op = _field(change, "op")
@@ -101,14 +100,14 @@ def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
 
 
 def _is_tombstone(change: Any, code: str) -> bool:
-    """Whether an event was decoded from a tombstone, which alone has nothing but a key."""
+    """Whether an event was decoded from a tombstone: only such an event has nothing but a key."""
     names = ("before", "event_time", "source")
     decoded = all(_field(change, name, _ABSENT) is None for name in names)
     return code == REMOVE and decoded
 
 
 def _coordinates(change: Any) -> dict[str, Any]:
-    """Partition and offset, as far as the order is by them."""
+    """Partition and offset, if they are in the order key."""
     order_key, source = _field(change, "order_key", None), _field(change, "source", None)
     place = tuple(order_key) if isinstance(order_key, (tuple, list)) else ()
     partition, offset = coordinates(place, source if isinstance(source, Mapping) else {})
@@ -155,7 +154,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Rows inside as objects; a float that is no number refused, for msgspec makes it null."""
+    """The value with rows as objects; refuses NaN and infinities, which msgspec makes null."""
     if isinstance(value, float) and not math.isfinite(value):
         msg = f"{value} is no JSON"
         raise ValueError(msg)

@@ -133,39 +133,38 @@ class KeyedStream:
                 timers work.  On a stream without a watermark one is declared on it
                 with no delay, as Flink's `for_monotonous_timestamps`.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
-            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  Where
-                not given it follows the number of shuffle partitions, as Flink's follows
-                the parallelism: the smallest multiple of it that is at least 16.
-            uid: Names the operator: in messages, metrics and to `get_task_name`, and in its
-                checkpoint, which no operator of another name goes on from.  Where not given
-                that is the name of the function's class; where a query has the same class
-                twice, it must be given.
-            side_outputs: The tags whose outputs are wanted, with their types where
-                the tags have none; any other tag's outputs are dropped.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
+                default it follows the number of shuffle partitions, as Flink's follows the
+                parallelism: the smallest multiple of it that is at least 16.
+            uid: Names the operator: in messages, metrics and `get_task_name`, and in its
+                checkpoint, which no operator of another name can continue from.  By default
+                the name of the function's class; needed if a query has the same class twice.
+            side_outputs: The tags whose outputs are wanted, with their types if the tags
+                have none; outputs of other tags are dropped.
             job_parameters: For `RuntimeContext.get_job_parameter`.
             processing_time_timers: Whether the function registers processing-time
-                timers on a stream.  Read off its code where not given.  Such a
+                timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
-            from_savepoint: What a stream with a new checkpoint begins with: the bytes of
-                `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
-                and backend.  A query that goes on from its checkpoint ignores it.
+            from_savepoint: The state that a stream with a new checkpoint begins with: the bytes
+                of `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
+                and backend.  A query that continues from its checkpoint ignores it.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
-                stream.  Where not given, a timestamp that is called as `event_time` is.
+                stream.  By default a timestamp column with the name of `event_time`.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
-                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment does so for all programs.
+                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
 
         Returns:
-            The main output; with `side_outputs`, all outputs, to be taken apart
-            with `main_output`, `get_side_output` or `foreach_output`.
+            The main output; with `side_outputs`, all outputs, to be split by
+            `main_output`, `get_side_output` or `foreach_output`.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument does not do.
-            HostError: The session is set up in a way that rules out keyed state, or the
-                savepoint holds timers that the query could not fire.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule out keyed state, or the savepoint holds
+                timers that the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-                are not of the key columns' types.
+                do not have the key columns' types.
         """
         check_function(function)
         df = self._df if event_time is None else with_event_time(self._df, event_time)
@@ -239,7 +238,7 @@ class KeyedStream:
         )
         order: list[Any] = [KEY_GROUP, ARRIVAL]
         if plan.reader.event_time is not None:
-            # As `ctx.timestamp()` and a stream have it: within one ms what arrived first is first.
+            # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
             order.insert(1, F.unix_millis(quoted(plan.reader.event_time)))
         sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(ARRIVAL)
         return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())

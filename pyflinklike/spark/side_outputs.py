@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking apart the result of a function with side outputs.
+"""Splits the result of a function with side outputs.
 
-One query computes the main and the side outputs from one state, so the result
-is one DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split
-with `main_output` and `get_side_output`; a stream is written with
-`foreach_output`, which splits each micro-batch and hands every part to the
-writer of its own.
+One query computes the main and the side outputs from one state, so the result is one
+DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split with
+`main_output` and `get_side_output`; a stream is written with `foreach_output`, which splits
+each micro-batch and passes every part to its own writer.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
     """One side output of a result, with the columns of its type.
 
     Both this and `main_output` compute the result when they are used: persist
-    a batch result that you split.  Of a streaming result, each would be a query
-    with a state of its own: use `foreach_output` there.
+    a batch result before you split it.  For a streaming result each would be a query
+    with its own state: use `foreach_output` there.
 
     Args:
         df: As `process` gave it, or a micro-batch of it.
-        output_tag: One that was given to `process` as a side output.
+        output_tag: One of `process(side_outputs=...)`.
 
     Raises:
-        DeclarationValueError: It was not.
+        DeclarationValueError: It is not one of them.
     """
     if OUTPUT_TAG not in df.columns or output_tag.tag_id not in df.columns:
         msg = (
@@ -65,11 +64,11 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
 def foreach_output(
     main: Writer | None = None, side_outputs: Mapping[OutputTag, Writer] | None = None
 ) -> Writer:
-    """A function for `writeStream.foreachBatch` that writes each output by itself.
+    """A function for `writeStream.foreachBatch` that writes each output separately.
 
     Each micro-batch is computed once and kept while its parts are written.
-    As with any `foreachBatch`, a batch may come again after a failure: write
-    idempotently, by `batch_id`, for exactly-once.
+    As with any `foreachBatch`, a batch may be repeated after a failure: write
+    idempotently, by `batch_id`, for exactly-once results.
 
     Args:
         main: Called with (DataFrame, batch id) for the main output.

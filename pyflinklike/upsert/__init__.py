@@ -6,7 +6,7 @@
         UpsertFunction(value="after", order_key="order_key", value_type=row_type), ...
     )
 
-`UpsertFunction` does so on Spark; `UpsertState` is what a program of its own does it with.
+`UpsertFunction` does this on Spark; a program without Spark uses `UpsertState`.
 Events come from `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an element says: a value or its deletion, its place in the order, or an error.
+"""Reads elements: a value or its deletion, its place in the order, or an error.
 
-An element is a `Row`, a mapping, or an object with attributes.  Where its value is a
-field, two more fields count, which the events of `decode_debezium` have:
+An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a
+field, two more fields are read, which the events of `decode_debezium` have:
 
-* `error`: with a value of None it says why there is no value, so this is no deletion.
-* `unavailable`: a list of names of columns that the change left alone and whose values the
-  record does not have; they are those of the row before.
+* `error`: if the value is None, this says why, and the element is not a deletion.
+* `unavailable`: the names of columns that the change did not touch and whose values the record
+  does not have; they are taken from the row before.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ABSENT = object()
 class Upsert(NamedTuple):
     """What one element asks for.
 
-    `value` is None to delete, or an `UpsertError`; `order` is None where there is none;
-    `unavailable` names the fields that the value does not have.
+    `value` is None for a deletion, or an `UpsertError`; `order` is None if there is none;
+    `unavailable` names the fields that the value lacks.
     """
 
     value: Any
@@ -49,7 +49,7 @@ class ElementReader:
 
     Args:
         value: The name of the field with the value, or a function of the element.
-        order_key: The same of the order key; None if arrival is the order.
+        order_key: The same for the order key; None if elements are ordered by arrival.
     """
 
     def __init__(self, value: Selector, order_key: Selector | None) -> None:
@@ -62,7 +62,7 @@ class ElementReader:
         return self._order_key is not None
 
     def read(self, element: Any) -> Upsert:
-        """What the element asks for; errors of its value or order key are its value.
+        """What the element asks for; an error in its value or order key becomes its value.
 
         Raises:
             DeclarationValueError: It has no field of that name.
@@ -70,7 +70,7 @@ class ElementReader:
         try:
             order = None if self._order_key is None else self._order(element)
         except OrderKeyError as error:
-            # What could not be decoded need not have a place in the order.
+            # An element that could not be decoded may lack its place in the order.
             reason = field_of(element, "error", None) if isinstance(self._value, str) else None
             return Upsert(error if reason is None else error_of(reason), None)
         if not isinstance(self._value, str):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments of views must be."""
+"""Checks of the arguments that views take."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def file_of(name: str, path: str | Path) -> Path:
-    """The file of a view: in a directory under its name, or the path itself if it names a file."""
+    """The file of a view: the path itself if it names a file, else one in that directory."""
     if not isinstance(path, (str, Path)):
         msg = f"view {name!r}: path must be a str or a Path, got {shown(path)}; name a directory"
         raise DeclarationTypeError(msg)
@@ -72,7 +72,11 @@ def file_of(name: str, path: str | Path) -> Path:
 
 
 def checked_id(view: str, batch_id: Any) -> int:
-    """A batch id as an int; a StateValueError for what is none."""
+    """A batch id as an int.
+
+    Raises:
+        StateValueError: It is not an int of 64 bits.
+    """
     try:
         number = operator.index(batch_id)
     except TypeError:
@@ -84,7 +88,7 @@ def checked_id(view: str, batch_id: Any) -> int:
 
 
 def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
-    """Refuse what is none of the choices."""
+    """Refuse a value that is not one of the choices."""
     if given not in choices:
         msg = f"{name} must be one of {list(choices)}, got {shown(given)}; choose one"
         raise DeclarationValueError(msg)
@@ -94,7 +98,7 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
     """An event time in ms since the epoch.
 
     Raises:
-        StateValueError: It is none.
+        StateValueError: It is neither a datetime nor an int of 64 bits.
     """
     if isinstance(value, dt.datetime):
         aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
@@ -116,7 +120,7 @@ def checked_count(view: str, what: str, given: Any) -> int:
 
 
 def checked_limit(limit: Any) -> None:
-    """Refuse what is no limit.
+    """Refuse a limit that is not one.
 
     Raises:
         DeclarationTypeError: It is neither None nor an int.

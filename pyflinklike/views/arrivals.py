@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the incoming rows of a key do, one after the other, to the row that a view has of it."""
+"""What incoming rows do, one after the other, to the view's row of their key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Arrival(NamedTuple):
     """What one incoming row does.
 
     Args:
-        key: Bytes.
-        op: One of the four; None for a plain row.
-        row: Bytes; of a retraction, those of the row it retracts, or None if it does not tell.
-        order: Of a plain row of an ordered view: a tuple to compare.
-        event_time: As it stands in the row, where that is known.
+        key: Encoded.
+        op: One of the four of `row_kind`; None for a plain row.
+        row: Encoded; for a retraction the row it retracts, or None if that is not given.
+        order: The order of a plain row in an ordered view: a tuple to compare.
+        event_time: As it is in the row; None if the row has none.
     """
 
     key: bytes
@@ -37,17 +37,17 @@ def final_row(
     arrivals: Iterable[Arrival],
     order_of: Callable[[bytes], tuple[Any, ...] | None] | None,
 ) -> bytes | None:
-    """What a key's row is after the arrivals of a batch; None for no row.
+    """The row of a key after the arrivals of a batch; None for no row.
 
     A plain row of an ordered view is stale, and dropped, unless its order is greater than
-    that of the row it would replace (as Materialize, which takes an equal order for a duplicate).
-    An `update_before` removes the row that it names and no other, so that a batch in which it
-    comes after its `update_after` is no different.
+    that of the row it would replace (in Materialize, too, an equal order is a duplicate).
+    An `update_before` removes only the row that it names, so the result is the same if it
+    comes after its `update_after`.
 
     Args:
-        stored: What it was before.
+        stored: The row before the batch.
         arrivals: Of this key, in their order.
-        order_of: Of an ordered view: what a stored row is ordered by.
+        order_of: The order of a stored row; None if the view is not ordered.
     """
     row = stored
     for arrival in arrivals:

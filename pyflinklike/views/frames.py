@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a view learns from a DataFrame: its rows, and the stream they are of.
+"""What a view reads from a DataFrame: its rows, and which stream they belong to.
 
 What it asks of one is `BatchFrame`, so that nothing here imports PySpark.
 """
@@ -76,9 +76,9 @@ class Feed:
 
     @cached_property
     def source(self) -> str:
-        """The id of the stream that the batch is of, which its checkpoint keeps.
+        """The id of the batch's stream, which the stream's checkpoint keeps.
 
-        "" where there is none or, over Spark Connect, none can be known.
+        "" for a static DataFrame, and over Spark Connect, where it cannot be asked for.
         """
         with contextlib.suppress(AttributeError, NotImplementedError):
             return self._df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
@@ -86,9 +86,9 @@ class Feed:
 
     @property
     def watermark(self) -> dt.datetime | None:
-        """The stream's watermark in the batch before; None where it has none.
+        """The stream's watermark in the batch before; None if it has none.
 
-        Nor is one known where the stream runs in another session than the program's first.
+        It is also None if the stream does not run in the program's first session.
         """
         if not self.source:
             return None

@@ -15,9 +15,9 @@ class Freshness(NamedTuple):
 
     Args:
         batch_id: Of the last batch; None before the first.
-        watermark: How far event time has come, in ms since the epoch; None if nothing tells.
-        lag: How old what the view shows is, in ms: the time since the watermark or, where there
-            is none, since the last batch was applied.  None before the first batch.
+        watermark: How far event time has come, in ms since the epoch; None if it is unknown.
+        lag: The age of what the view shows, in ms: the time since the watermark or, without
+            one, since the last batch was applied.  None before the first batch.
     """
 
     batch_id: int | None
@@ -26,7 +26,7 @@ class Freshness(NamedTuple):
 
 
 def freshness_of(latest: Batch | None, now: int) -> Freshness:
-    """What the last batch tells.
+    """The freshness of a view whose last batch is this one.
 
     Args:
         latest: None before the first one.

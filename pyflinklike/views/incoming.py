@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the rows of a batch to what they do to a view.
+"""Reads the rows of a batch: what each of them does to the view.
 
-Rows are mappings, `Row`s (ours, Spark's) or named tuples, of four forms, told apart by
-their fields:
+Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields tell which of four
+forms they have:
 
-* a change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
+* A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
   The row of the view is the value.
-* a flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
-  the view is all but `op`, `diff` and `error`.
-* a tuple without names that is such a change: `(key, op, value, diff)` or one more, `error`.
-* any other row is plain: it takes the place of the row of its key.
+* A flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
+  the view is all fields but `op`, `diff` and `error`.
+* A tuple without names that is such a change: `(key, op, value, diff)`, or with `error` at the end.
+* Any other row is plain: it replaces the row of its key.
 
-The key is made of the declared columns where the row has them, of its field `key` where it
-is a change and has not, and of the value's fields as a last resort.
+The key is taken from the declared columns if the row has them; else, for a change, from its
+field `key`; else from the fields of the value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def column_of(row: Any, name: str) -> Any:
 
 
 class _Layout(NamedTuple):
-    """Where things are in rows with certain names; positions."""
+    """The positions of the parts of rows with certain names."""
 
     names: tuple[str, ...]
     key: tuple[int, ...] | None
@@ -99,9 +99,9 @@ class BatchReader:
     Args:
         view: Its name, for messages.
         key_columns: What the key is made of.
-        order_columns: What plain rows are ordered by; empty for by arrival.
-        event_time: The column that tells the event time; None for the one order column,
-            where that holds datetimes.
+        order_columns: What plain rows are ordered by; empty for the order of arrival.
+        event_time: The column of the event time; None means the order column, if there is one
+            and it holds datetimes.
     """
 
     view: str
@@ -114,14 +114,14 @@ class BatchReader:
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row is of no form a view takes; the message tells which and why.
+            StateValueError: A row has none of the forms; the message tells which and why.
         """
         return [self._arrival(row) for row in rows]
 
     def order_of(self, row: Any) -> tuple[Any, ...] | None:
-        """What a row that is in the view is ordered by; None where it does not tell.
+        """What a row of the view is ordered by; None if it lacks a column, or has a NaN there.
 
-        A NaN, which a change may have put there, is no place in an order.
+        A change may have put such a row there.
         """
         order = self._order_of(row)
         return None if order is None or is_nan(order) else order
@@ -218,7 +218,7 @@ class BatchReader:
                 raise self._refuse(f"a change must have {wanted}", row, list(layout.names))
             parts = [column_of(content, name) for name in self.key_columns]
         if is_error and all(part is None for part in parts):
-            return _NULL_KEY  # the error of all records without a key, as Materialize's
+            return _NULL_KEY  # one error for all records without a key, as in Materialize
         return self._key(parts, row)
 
     def _key(self, parts: list[Any], row: Any) -> bytes:

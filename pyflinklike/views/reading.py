@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: what a view is, or was after a batch.
+"""Pull queries: the rows of a view, now or as of a batch.
 
-A query is answered from one transaction, so that it sees whole batches.  Rows by key are
-always to be had; what needs more than keys must be allowed to scan, as ksqlDB's pull queries.
+A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
+allowed; a query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Reader:
     Args:
         database: Of the view.
         view: Its name, for messages.
-        key_columns: What its key is made of.
-        seq: After which batch; None for now.
+        key_columns: Of its key.
+        seq: The batch after which the view is read; None for now.
     """
 
     def __init__(
@@ -142,7 +142,11 @@ class Reader:
                 yield key, row
 
     def _batch(self, connection: tables.Connection) -> tables.Batch:
-        """The batch that is read as of, if it is still kept."""
+        """The batch after which the view is read.
+
+        Raises:
+            UnknownBatchError: It is not kept any more.
+        """
         found = tables.batch_numbered(connection, self._seq or 0)
         if found is None:
             msg = f"view {self._view!r}: the batch must be kept, got one that the history is too short for"
@@ -158,7 +162,7 @@ class Reader:
 def _is_met(condition: Condition, key: Any, value: Any) -> bool:
     try:
         return condition.is_met(key, value)
-    except sqlite3.Error as error:  # of a database of the caller's, and no error of the view's
+    except sqlite3.Error as error:  # from a database of the caller's, not from the view
         msg = (
             f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
         )

@@ -19,14 +19,14 @@ __all__ = ["ViewAt", "kept_batch"]
 class ViewAt(Mapping[Any, Any]):
     """A view as it was after a batch: a read-only mapping from keys to rows.
 
-    It holds no copy: each read is of the view's file, and an `UnknownBatchError` once the
-    batch is older than the history that the view keeps.
+    It holds no copy: each read goes to the view's file, and raises an `UnknownBatchError` once
+    the batch is older than the history that the view keeps.
     """
 
     def __init__(self, reader: Reader, batch_id: int) -> None:
         self._reader = reader
         self.batch_id = batch_id
-        """Of the batch."""
+        """The id of the batch."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The row that a key had, as `MaterializedView.get`."""

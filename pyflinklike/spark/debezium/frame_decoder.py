@@ -68,7 +68,7 @@ class _EventConverter:
         self._needs_schema = needs_semantics(work.row)
 
     def record(self, record: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The fields of a record's event, None where nothing is to apply."""
+        """The fields of a record's event; None if there is nothing to apply."""
         event = self._decoder.record(record)
         if event is None:
             return None
@@ -116,7 +116,7 @@ class _EventConverter:
         except ValueError:
             if event.error is None:
                 raise
-            return {}  # it may be what the error is about
+            return {}  # the error may be about the schema
 
     def _key_of(
         self,

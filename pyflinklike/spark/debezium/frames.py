@@ -47,8 +47,8 @@ def decode_debezium(
 
     Args:
         df: With the columns `key` and `value` (JSON as STRING or BINARY, null where there is
-            none), `partition` and `offset`, as Spark's Kafka source gives them.  Partition
-            and offset may be missing, but for `order="offset"`.
+            none), `partition` and `offset`, as Spark's Kafka source gives them.  Only
+            `order="offset"` needs partition and offset.
         schema: The table's row, as DDL or a `StructType`.
         key: The key's column, or columns.  None takes the first column of `schema`.
         order: What orders the events of a key: the position in the database's log
@@ -57,10 +57,10 @@ def decode_debezium(
             fields of the envelope beside them.
         truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
             op `t` and no key ("apply"), which the caller takes out before keying by it.
-        unavailable: What becomes of a column that neither `after` nor `before` tells: it is
-            named in the event's `unavailable` ("keep"), None ("null"), or an "error".
+        unavailable: What becomes of a column whose value neither `after` nor `before` has: it
+            is named in the event's `unavailable` ("keep"), None ("null"), or an "error".
         on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
-        order_type: Of an `order` that is a function: the DDL type of what it returns.
+        order_type: The DDL type of what `order` returns, if it is a function.
         placeholder: The connector's `unavailable.value.placeholder`.
 
     Returns:
@@ -68,8 +68,8 @@ def decode_debezium(
         several columns as a struct, `event_time` as a timestamp, `source` as JSON text.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The DataFrame or an argument does not do.
-        KeyDecodeError, NullKeyError, ValueDecodeError: A record does not, with
+        DeclarationTypeError, DeclarationValueError: The DataFrame or an argument is wrong.
+        KeyDecodeError, NullKeyError, ValueDecodeError: A record cannot be decoded, with
             `on_error="raise"`; raised when the DataFrame is computed.
     """
     decoder = DebeziumDecoder.of(
@@ -122,7 +122,7 @@ def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructTy
 
 
 def _nullable(data_type: st.DataType) -> st.DataType:
-    """The type with every field nullable: a record need not have all columns."""
+    """The type with every field nullable, as a record may lack columns."""
     if isinstance(data_type, st.StructType):
         return st.StructType([st.StructField(f.name, _nullable(f.dataType)) for f in data_type])
     if isinstance(data_type, st.ArrayType):
@@ -159,7 +159,7 @@ def event_schema(
 
 
 def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
-    """The columns of a record that the DataFrame has, all of them for an order by a function."""
+    """The columns to decode; all of the DataFrame's if `order` is a function."""
     needed = ["key", "value"] + (["partition", "offset"] if decoder.order == "offset" else [])
     lacking = [name for name in needed if name not in df.columns]
     if lacking:

@@ -2,8 +2,8 @@
 """The values of Debezium's JSON as those of a Spark schema.
 
 JSON has fewer types than a table, so Kafka Connect's converter writes dates as days, times as
-numbers in some unit, decimals and bytes as base64.  What a number or a text means is in the
-schema of a wrapped envelope (`semantics`).  Of a bare one only what is plain is taken:
+numbers in some unit, and decimals and bytes as base64.  The schema of a wrapped envelope says
+what a number or a text means (`semantics`).  In a bare envelope only what is plain is accepted:
 
     DATE                     days since the epoch, or ISO 8601 text
     TIMESTAMP, TIMESTAMP_NTZ ISO 8601 text; a number only where the schema tells its unit
@@ -11,8 +11,8 @@ schema of a wrapped envelope (`semantics`).  Of a bare one only what is plain is
     BINARY                   base64
     STRING                   text; an object or an array as its JSON
 
-Nothing is guessed: 1700000000000 is a time in ms and another one in us, and "1234" is a
-number and also base64.
+Nothing is guessed: 1700000000000 is one time in ms and another in us, and "1234" may be a
+number or base64.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyflinklike.spark.debezium.semantics import Semantic
 __all__ = ["RowConverter", "json_text", "needs_semantics"]
 
 Convert: TypeAlias = Callable[[Any, Semantic | None], Any]
-"""A JSON value that is not None, and what the schema says of it, as a value of the type."""
+"""Takes a JSON value that is not None, and what the schema says of it; gives the typed value."""
 
 _FRACTION = re.compile(r"\.\d+")
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -53,7 +53,7 @@ _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 
 
 def json_text(value: Any) -> str:
-    """What was read from JSON as JSON again."""
+    """JSON text of a value that was read from JSON."""
     try:
         return msgspec.json.encode(value).decode()
     except OverflowError:  # msgspec reads ints of any size, and writes those of 64 bits
@@ -61,7 +61,7 @@ def json_text(value: Any) -> str:
 
 
 def needs_semantics(data_type: st.DataType) -> bool:
-    """Whether a type has parts whose JSON a schema may have to explain."""
+    """Whether a type has parts whose JSON values may need a schema to be understood."""
     if isinstance(data_type, st.StructType):
         return any(needs_semantics(each.dataType) for each in data_type.fields)
     if isinstance(data_type, st.ArrayType):
@@ -183,7 +183,7 @@ def _date(value: Any, _: Semantic | None) -> dt.date:
 
 
 def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
-    """A time without a zone; one that has a zone is that of UTC."""
+    """The time without a zone; a time that has a zone is converted to UTC."""
     if isinstance(value, str):
         # Python 3.10 knows no Z, and no fraction of other than 3 or 6 digits.
         text = _FRACTION.sub(lambda found: f"{found[0]:0<7.7}", value.replace("Z", "+00:00"))
@@ -213,7 +213,7 @@ _PLAIN: dict[type[st.DataType], Convert] = {
     st.TimestampType: _timestamp,
     st.TimestampNTZType: _timestamp,
 }
-# What need not be looked at, for most columns are these.
+# Values of these types are taken as they are; most columns have one of them.
 _AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schema of a wrapped envelope says of its fields, above all which unit a number has."""
+"""What the schema of a wrapped envelope says of its fields, above all the unit of a number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEMANTIC = msgspec.json.Decoder(Semantic)
 
 @lru_cache(maxsize=256)
 def fields_of(schema: bytes) -> Mapping[str, Semantic]:
-    """The fields by their names, of a schema of Kafka Connect; none of an empty one.
+    """The fields of a schema of Kafka Connect, by name; none if it is empty.
 
     Raises:
         ValueError: It is no such schema.
@@ -42,7 +42,7 @@ def fields_of(schema: bytes) -> Mapping[str, Semantic]:
 
 @lru_cache(maxsize=256)
 def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
-    """The same for each struct of an envelope's schema, above all `before` and `after`.
+    """The fields of each struct of an envelope's schema, above all of `before` and `after`.
 
     Raises:
         ValueError: It is no such schema.

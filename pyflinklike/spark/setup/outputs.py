@@ -49,7 +49,7 @@ class DeclaredOutputs:
             side_outputs: Tags, with their types where these are not the tags' own.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One of them is no type of rows.
+            DeclarationTypeError, DeclarationValueError: One of them cannot become columns.
         """
         typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
         main = output_schema(df, output_type)
@@ -63,12 +63,12 @@ class DeclaredOutputs:
         return cls(main, sides)
 
     def described(self) -> dict[str, st.StructType]:
-        """The schemas by what to call each output in messages."""
+        """The schemas by the name of each output in messages."""
         sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
         return {"output_type": self.main, **sides}
 
     def layout(self, mark: EventTimeMark, time_zone: str, operator: str) -> OutputLayout:
-        """How the outputs make one result.
+        """The layout of the result that has all outputs.
 
         Args:
             mark: Of the event-time column.
@@ -92,7 +92,7 @@ class DeclaredOutputs:
 
 
 def _type_of(tag: OutputTag, df: DataFrame, key_columns: Sequence[str]) -> Any:
-    """The type that a tag brings with it."""
+    """The tag's own type."""
     if isinstance(tag, ChangelogTag):
         return changelog_schema(df, key_columns, tag)
     if tag.type_info == Types.PICKLED_BYTE_ARRAY():

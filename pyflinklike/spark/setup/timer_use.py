@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a function use processing-time timers?  Read off its code.
+"""Does a function use processing-time timers?  Its code is searched for the registration.
 
-Spark has one time mode per query.  In its event-time mode it wakes an idle key
-group when the watermark moves, in its processing-time mode at every trigger,
-and that makes a query run batches without end, so that `availableNow` never
-finishes.  The choice has to be made before the query starts, long before the
-function registers its first timer; hence this look at the names its code uses.
-It errs in one direction only: a timer it did not foresee is refused with the
-remedy when it is registered, never lost.
+Spark has one time mode per query.  In event-time mode it wakes an idle key group when the
+watermark moves, in processing-time mode at every trigger; then a query runs batches without
+end, and `availableNow` never finishes.  The mode is chosen before the query starts, so before
+the function registers its first timer; hence this search for the names that its code uses.
+If it misses a timer, nothing is lost: registering the timer is refused, with the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _DEPTH = 4
 
 
 def uses_processing_timers(function: object) -> bool:
-    """Whether any code a function's class can reach names the registration.
+    """Whether any code that a function can reach names the registration.
 
     Args:
         function: A `KeyedProcessFunction`.
@@ -62,7 +60,7 @@ def _reached(function: FunctionType) -> list[Any]:
     """What a function's code can reach: globals, what of their modules it names, and its closure."""
     names, known = _names(function), function.__globals__
     reached = [known[name] for name in names if name in known]
-    # What a module's function is called by is a name in the code as well.
+    # A module's function is called by a name that is in the code, too.
     modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
     reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
     return reached + [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]

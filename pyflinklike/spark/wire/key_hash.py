@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which key group a key is in: the one expression that decides it, computed by Spark."""
+"""Which key group a key is in: one expression decides it, and Spark computes it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KeyGroupFinder:
             keys: In the user's form.
 
         Raises:
-            IncompatibleStateError: A key is not one that the columns can have.
+            IncompatibleStateError: The columns cannot hold a key.
         """
         if not keys:
             return []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a function yielded to the rows of the result.
+"""Lays out what a function yielded as the rows of the result.
 
-The state operator gives payloads, each of one output: number 0 is the main
-output, the side outputs follow in the order they were declared.  Without side
-outputs the rows of the result are those of the main output.  With them, a row
-is of one output: `output_tag` is null and the main columns are set, or it is
-the tag's id and the column of that name, a struct, is set.
+The state operator gives payloads, each of one output: number 0 is the main output, the side
+outputs follow in the order in which they were declared.  Without side outputs the rows of the
+result are those of the main output.  With them, each row belongs to one output: either
+`output_tag` is null and the main columns are set, or it is the tag's id and the column of that
+name, a struct, is set.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class OutputLayout:
             if outputs.main:
                 batches.append((0, main.encode(outputs.main, outputs.keys)))
             for tag_id, (keys, values) in outputs.side.items():
-                # A side output nobody reads is dropped, as in Flink.
+                # A side output that was not declared is dropped, as in Flink.
                 if tag_id in sides:
                     number, encoder = sides[tag_id]
                     batches.append((number, encoder.encode(values, keys)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connections by which a view is read: as many as threads read at a time, kept for the next."""
+"""The connections that read a view: as many as threads read at the same time, and reused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReaderPool:
 
     Args:
         connect: Opens one more.
-        closed_error: What is raised once the pool is closed.
+        closed_error: Makes the error that is raised once the pool is closed.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ReaderPool:
 
     @contextmanager
     def taken(self) -> Iterator[Connection]:
-        """A connection that nobody else has; whoever closes the pool waits for it to come back."""
+        """A connection that no other thread uses; `close` waits until it is given back."""
         connection = self._take()
         try:
             yield connection
