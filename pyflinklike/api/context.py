@@ -31,9 +31,8 @@ class KeyedStateStore(ABC):
     A state that was obtained once follows the current key by itself.  Asking twice
     for one name gives the same state.
 
-    Raises (all five):
-        DeclarationError: The name is taken by a state declared otherwise.
-        IncompatibleStateError: What was restored under the name does not fit.
+    All five raise a `DeclarationError` where the name is taken by a state that is declared
+    otherwise, and an `IncompatibleStateError` where what was restored under it does not fit.
     """
 
     @abstractmethod
@@ -118,8 +117,7 @@ class TimerService(ABC):
     A timer is known by key, time and domain: registering it twice fires it once.
     A timer never fires inside its registration, however late it is.
 
-    Raises (the four that touch timers):
-        StateAccessError: There is no current key.
+    The four that touch timers raise a `StateAccessError` where there is no current key.
     """
 
     @abstractmethod

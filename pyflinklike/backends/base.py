@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from pyflinklike.state.table import KeyedStateBackend, Scope
+from pyflinklike.log.backend import KeyedStateBackend
+from pyflinklike.state.table import Scope
 
 __all__ = ["StateBackend"]
 

@@ -28,6 +28,7 @@ from typing import Protocol
 
 import attrs
 
+from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.chain import chained, divided, place_of, read_one
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.identity import OperatorIdentity
@@ -35,7 +36,7 @@ from pyflinklike.log.segments import SEGMENT_BYTES, Declaration, Section, Segmen
 from pyflinklike.log.storage import Head, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import KeyedStateBackend, TableChanges, TableSpec
+from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog", "LogCleanup", "LogCounters"]

@@ -7,9 +7,9 @@ the method, the key and the element or timer; our own errors keep their class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
-from typing import Any, Protocol
+from typing import Any
 
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.output_tag import OutputTag
@@ -27,11 +27,6 @@ from pyflinklike.types import TypeInformation
 __all__ = ["FunctionCalls"]
 
 
-class _Sweeping(Protocol):
-    def sweep_some(self) -> None:
-        """Look at the next few entries."""
-
-
 class FunctionCalls:
     """Calls one function.
 
@@ -41,7 +36,7 @@ class FunctionCalls:
         scope: Gets the current key.
         clock: Gets the timestamp of the current element.
         context: What the function is given as `ctx`.
-        sweeping: What cleans up before every record and timer; it may become more.
+        before: Called before every record and timer; they may become more.
         metrics: Count the timers.
     """
 
@@ -52,7 +47,7 @@ class FunctionCalls:
         scope: Scope,
         clock: Clock,
         context: CallContext,
-        sweeping: Sequence[_Sweeping],
+        before: Sequence[Callable[[], None]],
         metrics: OperatorMetrics,
     ) -> None:
         self._function = function
@@ -60,7 +55,7 @@ class FunctionCalls:
         self._scope = scope
         self._clock = clock
         self._context = context
-        self._sweeping = sweeping
+        self._before = before
         self._metrics = metrics
         self.outputs = Outputs()
         """What was yielded since it was taken."""
@@ -111,13 +106,13 @@ class FunctionCalls:
         process_element = self._function.process_element
         emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
         emit_key = self.outputs.keys.append
-        sweeping = self._sweeping
+        before = self._before
         value: Any = None
         try:
             for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
-                if sweeping:
-                    for ttl in sweeping:
-                        ttl.sweep_some()
+                if before:
+                    for each in before:
+                        each()
                 results = process_element(value, context)
                 if results is None:
                     continue
@@ -146,8 +141,8 @@ class FunctionCalls:
         scope, clock = self._scope, self._clock
         scope.key, clock.timestamp = key, timestamp
         try:
-            for ttl in self._sweeping:
-                ttl.sweep_some()
+            for each in self._before:
+                each()
             results = self._function.process_element(value, self._context)
             if results is not None:
                 self.outputs.emit(results, key)
@@ -174,14 +169,14 @@ class FunctionCalls:
         timestamp = None
         fired = 0
         due, on_timer, emit = queue.due(now), self._function.on_timer, self.outputs.emit
-        touch, sweeping = self._metrics.touched.add, self._sweeping
+        touch, before = self._metrics.touched.add, self._before
         try:
             for timestamp in due:
                 context.fired_at = timestamp
                 fired += 1
                 touch(scope.key)
-                for ttl in sweeping:
-                    ttl.sweep_some()
+                for each in before:
+                    each()
                 results = on_timer(timestamp, context)
                 if results is not None:
                     emit(results, scope.key)

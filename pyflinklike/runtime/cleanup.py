@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.runtime.extension import Extension
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import Shape, TableChanges
 from pyflinklike.state.ttl import TtlTable
-from pyflinklike.stores.registry import StoreRegistry
 
 __all__ = ["StateCleanup"]
 
@@ -34,9 +34,7 @@ class StateCleanup:
         clock: Tells the time.
     """
 
-    def __init__(
-        self, assembled: Mapping[str, Assembled], stores: StoreRegistry, clock: Clock
-    ) -> None:
+    def __init__(self, assembled: Mapping[str, Assembled], stores: Extension, clock: Clock) -> None:
         self._assembled = assembled
         self._stores = stores
         self._clock = clock

@@ -13,6 +13,7 @@ from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, StateAccessError
+from pyflinklike.runtime.extension import Extension
 from pyflinklike.shown import shown
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from pyflinklike.state.assembly import Assembled, assemble
@@ -24,9 +25,8 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, KeyedStateBackend, Scope, TableSpec
+from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
 from pyflinklike.state.ttl import TtlTable
-from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
@@ -70,7 +70,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def __init__(
         self,
         task: TaskInfo,
-        backend: KeyedStateBackend,
+        backend: Tables,
         clock: Clock,
         on_table: Callable[[TableSpec], None],
     ) -> None:
@@ -83,11 +83,11 @@ class OperatorRuntimeContext(RuntimeContext):
         """The states made so far, by name."""
         self.ttl_tables: list[TtlTable] = []
         """The TTL layers among them."""
-        self.sweeping_every_record: list[TtlTable | StoreRegistry] = []
-        """What wants to clean up at every record: TTL layers, and the stores if there are any."""
+        self.before_every_call: list[Callable[[], None]] = []
+        """What TTL layers, and the stores if there are any, do before every record and timer."""
         self.index_told: int | None = None
         """The index of the subtask, once the function has asked for it."""
-        self.stores: StoreRegistry
+        self.stores: Extension
         """The stores made so far; the operator sets it."""
 
     def serve(self, task: TaskInfo) -> None:
@@ -154,8 +154,8 @@ class OperatorRuntimeContext(RuntimeContext):
             msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
             raise DeclarationError(msg)
         store = self.stores.open(store_descriptor)
-        if self.stores not in self.sweeping_every_record:
-            self.sweeping_every_record.append(self.stores)
+        if self.stores.begin_call not in self.before_every_call:
+            self.before_every_call.append(self.stores.begin_call)
         return store
 
     def _get(self, descriptor: D, wanted: type[D]) -> Any:
@@ -176,7 +176,7 @@ class OperatorRuntimeContext(RuntimeContext):
         if assembled.ttl is not None:
             self.ttl_tables.append(assembled.ttl)
             if assembled.ttl.sweeps_every_record:
-                self.sweeping_every_record.append(assembled.ttl)
+                self.before_every_call.append(assembled.ttl.sweep_some)
         self._on_table(descriptor.spec())
         return assembled.state
 

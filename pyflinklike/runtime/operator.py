@@ -31,6 +31,7 @@ from pyflinklike.errors import (
     PyflinklikeError,
     StateValueError,
 )
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.chain import joined
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
@@ -43,7 +44,7 @@ from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, Ta
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
-from pyflinklike.state.table import NO_KEY, LocalStateBackend, Scope, TableChanges, TableSpec
+from pyflinklike.state.table import NO_KEY, Scope, TableChanges, TableSpec
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation
@@ -124,7 +125,7 @@ class KeyedProcessOperator:
             self.scope,
             self.clock,
             context,
-            self.runtime_context.sweeping_every_record,
+            self.runtime_context.before_every_call,
             self.metrics,
         )
         self.process = self._calls.process
@@ -217,7 +218,7 @@ class KeyedProcessOperator:
         """What the function has declared, for the record of the operator."""
         states = self.runtime_context.assembled
         ttls = {name: state.ttl_config for name, state in states.items()}
-        return declared_states(self._specs, ttls, self.stores.descriptors())
+        return {**declared_states(self._specs, ttls), **self.stores.declared()}
 
     # Key groups
 

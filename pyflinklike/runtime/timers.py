@@ -35,7 +35,7 @@ from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.shown import shown
 from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import KeyedStateBackend, Scope, Shape, TableSpec
+from pyflinklike.state.table import Scope, Shape, Tables, TableSpec
 from pyflinklike.types import Types
 
 __all__ = ["KeyedTimerService", "TimerQueue"]
@@ -53,7 +53,7 @@ class TimerQueue:
         backend: Keeps them.
     """
 
-    def __init__(self, domain: TimeDomain, backend: KeyedStateBackend) -> None:
+    def __init__(self, domain: TimeDomain, backend: Tables) -> None:
         self.domain = domain
         spec = TableSpec(
             timers_table(domain),

@@ -14,7 +14,7 @@ from pyflinklike.clock import Clock
 from pyflinklike.errors import DeclarationError
 from pyflinklike.state import State
 from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.state.table import KeyedStateBackend, Table
+from pyflinklike.state.table import Table, Tables
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.state.ttl_config import StateTtlConfig
 
@@ -60,15 +60,15 @@ class Assembled:
         return self.state
 
 
-def assemble(descriptor: StateDescriptor, backend: KeyedStateBackend, clock: Clock) -> Assembled:
+def assemble(descriptor: StateDescriptor, tables: Tables, clock: Clock) -> Assembled:
     """Make the state a descriptor declares.
 
     Args:
         descriptor: The recipe.
-        backend: Keeps the entries.
+        tables: Of the backend that keeps the entries.
         clock: Tells TTL the time.
     """
-    table: Table = backend.table(descriptor.spec())
+    table: Table = tables.table(descriptor.spec())
     ttl = None
     if descriptor.ttl_config is not None:
         table = ttl = TtlTable(table, descriptor.ttl_config, clock)

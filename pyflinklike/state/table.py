@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -51,14 +51,13 @@ __all__ = [
     "RESERVED_PREFIX",
     "CurrentKey",
     "Entry",
-    "KeyedStateBackend",
-    "LocalStateBackend",
     "OrderedTable",
     "Scope",
     "Shape",
     "Table",
     "TableChanges",
     "TableSpec",
+    "Tables",
 ]
 
 RESERVED_PREFIX: Final = "__pyflinklike."
@@ -281,77 +280,12 @@ class TableChanges:
         return len(self.cleared) + len(self.keys)
 
 
-class KeyedStateBackend(Protocol):
-    """The tables of one operator, pointed at one key group at a time."""
+class Tables(Protocol):
+    """The tables of one operator: what states, timers and stores see of a backend."""
 
     scope: Scope
     is_persistent: bool
     """Whether working state lies on a disk rather than in memory."""
-    owner: str
-    """Whose working state it keeps; assigned anew after a `release`, before the next task."""
 
     def table(self, spec: TableSpec) -> Table:
         """The table of a state, created at its first use; an `OrderedTable` if its spec says so."""
-
-    def enter(self, index: int, tables: dict[str, Any]) -> None:
-        """Point every table at the working state of a key group.
-
-        Args:
-            index: Of the group.
-            tables: The backend's own data of the group, by table name, which the
-                caller keeps with it; empty for a group that has no working state.
-        """
-
-    def drain(self) -> list[TableChanges]:
-        """What changed since the last drain; the changes count as taken."""
-
-    def discard_changes(self) -> None:
-        """Forget what changed, for a snapshot has it all."""
-
-    def apply(self, changes: TableChanges) -> None:
-        """Take over entries that a restore read; they do not count as changed."""
-
-    def contents(self) -> list[TableChanges]:
-        """Every entry of the key group, as changes to an empty one."""
-
-    def count(self) -> int:
-        """How many entries the key group holds in all tables."""
-
-    def take_warm(self, index: int) -> Any:
-        """The `WorkingState` kept of a key group, or None.
-
-        What is taken is kept no more, so that a group whose batch fails is gone.
-        It may be stale; the caller checks its nonce.
-        """
-
-    def keep_warm(self, group: Any) -> None:
-        """Keep the working state of a committed key group for a later batch, or not."""
-
-    def release(self) -> None:
-        """A task is over: let go of what another process may want, such as a lock on files.
-
-        The next task uses the same tables, and may be another owner's.
-        """
-
-    def close(self) -> None:
-        """Release what the backend holds; it is not used again."""
-
-
-@runtime_checkable
-class LocalStateBackend(KeyedStateBackend, Protocol):
-    """A backend whose working state lies where it may be damaged.
-
-    What cannot be read any more is a `LocalStateError` of `enter`, `apply` and `keep_warm`,
-    and of all else where nothing was given to `rebuild_from`.
-    """
-
-    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
-        """Where the current key group can be rebuilt from while it is worked on.
-
-        Args:
-            logged: Reads every entry there was before the batch, as changes to an empty
-                group; None where that cannot be done any more.
-        """
-
-    def discard(self) -> None:
-        """Close, and delete what is kept."""

@@ -63,7 +63,7 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
 class StateTtlConfig:
     """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
 
-    The arguments are in PyFlink's order; by keyword only `ttl` is needed::
+    The arguments are in PyFlink's order; by keyword only `ttl` is needed:
 
         StateTtlConfig(ttl=timedelta(hours=1))
 

@@ -108,7 +108,7 @@ class StateStore:
         context = self._context
         if context is None or self._is_in_memory:
             return False
-        return bool(getattr(context.backend, "is_persistent", False))
+        return context.backend.is_persistent
 
     @property
     def changelog_name(self) -> str:

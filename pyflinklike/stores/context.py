@@ -9,7 +9,7 @@ from typing import Any, cast
 import attrs
 
 from pyflinklike.clock import Clock
-from pyflinklike.state.table import KeyedStateBackend, OrderedTable, Table, TableSpec
+from pyflinklike.state.table import OrderedTable, Table, Tables, TableSpec
 from pyflinklike.stores.cursor import OpenCursors
 from pyflinklike.types import TypeInformation
 
@@ -33,7 +33,7 @@ class StoreContext:
         cursors: Those that are open.
     """
 
-    backend: KeyedStateBackend
+    backend: Tables
     clock: Clock
     key_type: TypeInformation
     application: str

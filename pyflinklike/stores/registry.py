@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
+
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
 from pyflinklike.shown import shown
 from pyflinklike.stores.base import StateStore
@@ -11,6 +15,9 @@ from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.kinds import store_of
 
 __all__ = ["StoreRegistry"]
+
+_NOT_DURABLE = {"name", "key_type", "value_type", "caching", "changelog", "changelog_config"}
+"""Fields of a descriptor that say nothing of what is stored, or are told otherwise."""
 
 
 class StoreRegistry:
@@ -23,9 +30,6 @@ class StoreRegistry:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
         self._stores: dict[str, tuple[StoreDescriptor, StateStore]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._stores)
 
     def __contains__(self, name: object) -> bool:
         """Whether a table of this name is a store's."""
@@ -60,10 +64,6 @@ class StoreRegistry:
         self._stores[descriptor.name] = descriptor, store
         return store
 
-    def descriptors(self) -> list[StoreDescriptor]:
-        """What the stores were declared as."""
-        return [descriptor for descriptor, _ in self._stores.values()]
-
     def get(self, name: str) -> StateStore:
         """The store of a name.
 
@@ -75,10 +75,12 @@ class StoreRegistry:
             raise UnknownStoreError(msg)
         return self._stores[name][1]
 
-    # What the operator calls
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """The stores by name, as plain data: kind, signatures of their types, options."""
+        return {name: _declared(descriptor) for name, (descriptor, _) in self._stores.items()}
 
-    def sweep_some(self) -> None:
-        """A record or timer begins: cursors of the one before are closed."""
+    def begin_call(self) -> None:
+        """A record or timer begins: close cursors the previous call left open."""
         self._context.cursors.end_call()
 
     def flush(self) -> None:
@@ -98,3 +100,17 @@ class StoreRegistry:
         """The operator ends: no store can be used any more."""
         for _, store in self._stores.values():
             store.abandon()
+
+
+def _declared(descriptor: StoreDescriptor) -> dict[str, Any]:
+    options = {
+        field.name: getattr(descriptor, field.name)
+        for field in attrs.fields(type(descriptor))
+        if field.name not in _NOT_DURABLE
+    }
+    return {
+        "store": descriptor.noun,
+        "key": descriptor.key_type.signature,
+        "value": descriptor.value_type.signature,
+        **options,
+    }

@@ -33,6 +33,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.regrouping import with_keys_of
 from pyflinklike.log.segments import read_segment
@@ -40,7 +41,7 @@ from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import GROUP_KEY, LocalStateBackend, TableChanges
+from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -168,7 +169,7 @@ class KeyedProcessHarness:
         try:
             self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
-            if operator.runtime_context.sweeping_every_record:
+            if operator.runtime_context.before_every_call:
                 operator.stores.flush()
         finally:
             main = operator.outputs.move_to(self.output, self._side_output)

@@ -43,9 +43,7 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
         return _nulled(to_rows(names, fields, len(column)), column)
     if pa.types.is_map(kind):
         keys, items = to_python(column.keys, time_zone), to_python(column.items, time_zone)
-        return _sliced(
-            column, lambda start, stop: dict(zip(keys[: stop - start], items[: stop - start]))
-        )
+        return _sliced(column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop])))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         elements = to_python(column.values, time_zone)
         return _sliced(column, lambda start, stop: elements[start:stop])

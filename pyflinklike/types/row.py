@@ -42,8 +42,8 @@ class Row(tuple[Any, ...]):
     """An immutable record, as `pyflink.common.Row`, without a row kind.
 
     Args:
-        args: The values of an unnamed row.
-        kwargs: The fields of a named row, in this order.
+        *args: The values of an unnamed row.
+        **kwargs: The fields of a named row, in this order.
 
     Raises:
         ValueError: Both were given.

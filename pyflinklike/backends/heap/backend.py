@@ -126,9 +126,9 @@ class HeapKeyedStateBackend:
                     return None
         return group
 
-    def keep_warm(self, group: WorkingState) -> None:
+    def keep_warm(self, state: WorkingState) -> None:
         """Keep a key group in this process, within the memory bound."""
-        WARM_GROUPS.keep((self.owner, group.index), group, self._max_warm_bytes)
+        WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)
 
     def release(self) -> None:
         """Nothing: what is kept is this process's own."""

@@ -18,8 +18,9 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.shown import shown
-from pyflinklike.state.table import KeyedStateBackend, Scope
+from pyflinklike.state.table import Scope
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
 

@@ -300,14 +300,14 @@ class RocksDBKeyedStateBackend:
             group.tables[name] = RocksTableData(True, *base)
         return group
 
-    def keep_warm(self, group: WorkingState) -> None:
+    def keep_warm(self, state: WorkingState) -> None:
         """Bring the disk to the committed state of a key group, in one write.
 
         Raises:
             LocalStateError: What is on the disk cannot be read; the group is not kept.
             HostError: The disk cannot be written to.
         """
-        index, tables = group.index, group.tables
+        index, tables = state.index, state.tables
         current = self._index, self._group
         self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
@@ -319,8 +319,8 @@ class RocksDBKeyedStateBackend:
             for name, data in tables.items()
         }
         fields: tuple[Any, ...] = (
-            *(group.nonce, group.next_sequence, {}, {}),
-            *(group.declared, group.declarations, group.pending, group.rewrite),
+            *(state.nonce, state.next_sequence, {}, {}),
+            *(state.declared, state.declarations, state.pending, state.rewrite),
         )
         puts[_meta_of(index)] = pickle.dumps((_LAYOUT, stored, *fields), 5)
         is_new = not any(data.is_based for data in tables.values())

@@ -11,6 +11,7 @@ from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.functions import AggregateFunction
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
@@ -24,7 +25,6 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import LocalStateBackend
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types

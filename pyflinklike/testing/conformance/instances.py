@@ -10,10 +10,11 @@ import attrs
 import pytest
 
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.segments import Declaration, Section
 from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.state.table import KeyedStateBackend, Scope, Shape, Table, TableChanges, TableSpec
+from pyflinklike.state.table import Scope, Shape, Table, TableChanges, TableSpec
 from pyflinklike.types import Types
 
 __all__ = [

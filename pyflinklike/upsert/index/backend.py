@@ -34,8 +34,7 @@ Write = tuple[bytes, "bytes | None"]
 class UpsertBackend(Protocol):
     """The bulk methods, as Materialize's `UpsertStateBackend`.
 
-    Raises (all methods):
-        StoreClosedError: The backend is closed.
+    All methods raise a `StoreClosedError` once the backend is closed.
     """
 
     @property
