@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals of issue 4, each judged from figures of one run."""
+"""How fast we want to be beside each other side, judged from figures of one run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
-    """Every goal, in the issue's order.
+    """Every goal: against each peer, between our own workloads, and of single parts.
 
     Args:
         results: Of this run.

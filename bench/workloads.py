@@ -34,7 +34,7 @@ READ_EVERY = 10
 
 @attrs.frozen
 class Workload:
-    """One row of issue 4.
+    """What every side is measured on: a function, its input and its size.
 
     Args:
         name: W1 to W8.

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Before anything imports them: their asserts explain themselves as those of tests do.
+pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

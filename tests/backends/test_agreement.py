@@ -4,13 +4,10 @@
 CI tries harder: HYPOTHESIS_PROFILE=ci or thorough.
 """
 
-import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("pyflinklike.testing.agreement")
-
-from pyflinklike.backends.heap.backend import HashMapStateBackend  # noqa: E402
-from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.testing.agreement import agreement_machine
 
 # A history takes some 50 ms; `thorough` takes thousands of them.
 HISTORIES = settings(max_examples=2 * settings().max_examples, stateful_step_count=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from test_group_log import Worker, read_cold
+from group_log_support import Worker, read_cold
 
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.savepoint import read_log

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from group_log_support import Cleanup
 from hypothesis import given
 from hypothesis import strategies as st
-from test_group_log import Cleanup
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
@@ -80,12 +80,6 @@ def sizes(store: InMemoryLogStorage) -> list[int]:
     """Bytes of sections in each segment that counts."""
     log = read_log(store.head, store.segments, "group 0")
     return [sum(len(payload) for _, payload in segment.sections) for segment in log]
-
-
-@pytest.fixture
-def store() -> InMemoryLogStorage:
-    """A group without state."""
-    return InMemoryLogStorage()
 
 
 def text(number: int, size: int = 500) -> str:

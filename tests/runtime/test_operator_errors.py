@@ -58,7 +58,7 @@ def failing(where):
 
 
 def test_a_failing_element_is_told_with_function_key_element_and_time():
-    """And with the cause, in words and chained [DESIGN 8]."""
+    """And with the cause, in words and chained."""
     with pytest.raises(UserFunctionError) as raised:
         failing("process_element").process_element(Row(user="ann", amount=3), timestamp=1_000)
     assert (
@@ -112,7 +112,7 @@ def test_an_error_shows_the_key_as_the_user_knows_it(key, shown):
 
 
 def test_an_error_in_the_function_of_a_state_names_the_state():
-    """Besides function, key and element [DESIGN 8]."""
+    """Besides function, key and element."""
     state = drive(ReducingStateDescriptor("total", lambda a, b: a // b, Types.LONG()))
     state.add(1)
     with pytest.raises(UserFunctionError, match=r"key 'k'.*state 'total': ZeroDivisionError"):
@@ -120,7 +120,7 @@ def test_an_error_in_the_function_of_a_state_names_the_state():
 
 
 def test_what_a_failed_call_wrote_stays_in_the_harness():
-    """As in Flink's: there is no transaction around an element [DESIGN 9]."""
+    """As in Flink's: there is no transaction around an element."""
 
     def update_and_fail(state, _):
         state.update(1)
@@ -133,7 +133,7 @@ def test_what_a_failed_call_wrote_stays_in_the_harness():
 
 
 def test_the_outputs_of_a_failed_call_are_not_those_of_the_next():
-    """They are in `output`, and each call returns its own [DESIGN 7]."""
+    """They are in `output`, and each call returns its own."""
     h = failing("process_element")
     with pytest.raises(UserFunctionError):
         h.process_element(Row(user="ann"))
@@ -182,7 +182,7 @@ def test_outputs_that_are_no_iterable_are_told(outputs):
 
 
 def test_our_own_errors_keep_their_class():
-    """Raised through user code they are not the user's [DESIGN 9]."""
+    """Raised through user code they are not the user's."""
     with pytest.raises(StateValueError) as raised:
         drive(LONG).update("x")
     assert not isinstance(raised.value, UserFunctionError)
@@ -213,13 +213,13 @@ def test_our_own_errors_have_a_note_of_the_element():
 
 
 def test_a_declaration_error_in_open_keeps_its_class():
-    """It is raised at the earliest moment: when the harness is made [DESIGN 9]."""
+    """It is raised at the earliest moment: when the harness is made."""
     with pytest.raises(DeclarationError, match="state 's' is already declared"):
         drive(LONG, ValueStateDescriptor("s", Types.STRING()))
 
 
 def test_every_error_is_a_pyflinklike_error():
-    """One except clause catches them all [DESIGN 8]."""
+    """One except clause catches them all."""
     with pytest.raises(PyflinklikeError):
         drive().run(lambda _state, _ctx: 1 // 0)
 
@@ -228,7 +228,7 @@ def test_every_error_is_a_pyflinklike_error():
 
 
 def test_a_none_key_is_refused():
-    """By process_element itself; the function does not see the element [DESIGN 9]."""
+    """By process_element itself; the function does not see the element."""
     h = harness(Probe(LONG))
     with pytest.raises(StateValueError, match="Probe: every element needs a key, got None"):
         h.process_element(Record(None, lambda state, _: state.update(1)))
@@ -255,7 +255,7 @@ def test_a_key_must_be_of_the_declared_type(key):
 
 
 def test_state_cannot_be_read_in_open():
-    """It can only be obtained there [2.5, DESIGN 9]."""
+    """It can only be obtained there."""
 
     class Reads(Probe):
         def open(self, runtime_context):

@@ -31,20 +31,20 @@ def emitted(outputs):
 
 
 def test_a_tagged_pair_goes_to_its_side_output():
-    """And to no other, and not to the main output [2.7]."""
+    """And to no other, and not to the main output."""
     h, main = emitted([1, (LATE, 2), (ODD, 3), 4, (LATE, 5)])
     assert ([1, 4], [1, 4]) == (main, h.output)
     assert ([2, 5], [3]) == (h.side_output(LATE), h.side_output(ODD))
 
 
 def test_a_tag_is_known_by_its_id():
-    """Another object of the same id is the same side output [1.5, 2.7]."""
+    """Another object of the same id is the same side output."""
     h, _ = emitted([(OutputTag("late"), 1)])
     assert [1] == h.side_output(OutputTag("late", Types.STRING()))
 
 
 def test_a_side_output_can_be_put_out_by_a_timer():
-    """As from an element [2.7]."""
+    """As from an element."""
     h, _ = emitted([(LATE, 1), 2])
     assert [2] == h.process_watermark(10)
     assert [1, 1] == h.side_output(LATE)
@@ -57,7 +57,7 @@ def test_a_side_output_that_nobody_fed_is_empty():
 
 
 def test_a_tagged_pair_stays_a_side_output_if_nobody_reads_it():
-    """PyFlink puts the pair into the main output then [2.7]."""
+    """PyFlink puts the pair into the main output then."""
     _, main = emitted([(LATE, 1)])
     assert [] == main
 
@@ -86,7 +86,7 @@ def test_a_side_output_takes_any_value():
 
 
 def test_an_empty_tuple_is_a_main_output():
-    """PyFlink raises an IndexError [1.5]."""
+    """PyFlink raises an IndexError."""
     _, main = emitted([()])
     assert [()] == main
 
@@ -120,14 +120,14 @@ def test_side_outputs_before_a_failure_are_kept():
 
 @pytest.mark.parametrize("outputs", [None, [], (), iter(())], ids=repr)
 def test_no_outputs(outputs):
-    """None and every empty iterable mean none [1.5]."""
+    """None and every empty iterable mean none."""
     _, main = emitted(outputs)
     assert [] == main
 
 
 @pytest.mark.parametrize("outputs", [[1, 2], (1, 2), iter([1, 2]), range(1, 3)], ids=str)
 def test_any_iterable_gives_outputs(outputs):
-    """A tuple that is returned is many outputs [1.5]."""
+    """A tuple that is returned is many outputs."""
     _, main = emitted(outputs)
     assert [1, 2] == main
 

@@ -35,12 +35,12 @@ class CountsCalls(Sum):
 
 
 def test_get_of_an_empty_state_is_none():
-    """get_result is not called [2.1.11]."""
+    """get_result is not called."""
     assert None is drive(MEAN).get()
 
 
 def test_get_gives_the_result_of_the_accumulator():
-    """An accumulator changed in place and returned is stored [2.1.11]."""
+    """An accumulator changed in place and returned is stored."""
     state = drive(MEAN)
     state.add(1)
     state.add(4)
@@ -48,7 +48,7 @@ def test_get_gives_the_result_of_the_accumulator():
 
 
 def test_an_accumulator_is_created_for_the_first_element_only():
-    """Then it is the stored one [2.1.11]."""
+    """Then it is the stored one."""
     state = drive(AggregatingStateDescriptor("s", CountsCalls(), Types.LONG()))
     state.add(1)
     state.add(2)
@@ -56,7 +56,7 @@ def test_an_accumulator_is_created_for_the_first_element_only():
 
 
 def test_a_new_accumulator_replaces_the_old_one():
-    """What add() returns is stored [2.1.11]."""
+    """What add() returns is stored."""
     state = drive(SUM)
     state.add(1)
     state.add(2)
@@ -64,7 +64,7 @@ def test_a_new_accumulator_replaces_the_old_one():
 
 
 def test_get_changes_nothing():
-    """get_result may be called many times [2.1.12]."""
+    """get_result may be called many times."""
     state = drive(MEAN)
     state.add(1)
     assert (1.0, 1.0) == (state.get(), state.get())
@@ -81,7 +81,7 @@ def test_clear_begins_anew():
 
 
 def test_keys_are_aggregated_apart():
-    """One accumulator per key [2.1.20]."""
+    """One accumulator per key."""
     state = drive(SUM)
     state.add(1)
     state.of("b").add(2)
@@ -97,7 +97,7 @@ def test_a_result_of_zero_is_not_an_absent_one():
 
 @pytest.mark.parametrize("before", [[], [1]], ids=["empty", "filled"])
 def test_none_is_refused_and_changes_nothing(before):
-    """Flink's backends disagree on add(null); ours refuses it [2.1.11, DESIGN 9]."""
+    """Flink's backends disagree on add(null); ours refuses it."""
     state = drive(SUM)
     for element in before:
         state.add(element)
@@ -117,7 +117,7 @@ def test_an_accumulator_that_does_not_fit_is_refused_and_changes_nothing():
 
 
 def test_an_error_of_add_names_the_state_and_changes_nothing():
-    """The user's own exception is the cause [DESIGN 8]."""
+    """The user's own exception is the cause."""
     state = drive(STUBBORN)
     state.add(1)
     with pytest.raises(UserFunctionError, match="state 's': ArithmeticError: -1") as raised:
@@ -137,7 +137,7 @@ def test_an_error_of_get_result_names_the_state():
 
 
 def test_an_accumulator_of_none_clears():
-    """As put(null) does on Flink's heap [2.1.11]."""
+    """As put(null) does on Flink's heap."""
     state = drive(STUBBORN)
     state.add(1)
     state.add(99)

@@ -55,14 +55,14 @@ def declared_twice(first, second):
 @each_kind
 @pytest.mark.parametrize("name", [None, ""])
 def test_a_state_needs_a_name(make, name):
-    """A name of None or nothing is a bad value [2.5, DESIGN 9]."""
+    """A name of None or nothing is a bad value."""
     with pytest.raises(DeclarationValueError, match="a state needs a name"):
         make(name)
 
 
 @each_kind
 def test_a_name_is_a_str(make):
-    """Anything else is of the wrong kind [DESIGN 9]."""
+    """Anything else is of the wrong kind."""
     with pytest.raises(DeclarationTypeError, match="must be a str, got 7"):
         make(7)
 
@@ -76,27 +76,27 @@ def test_the_names_of_the_runtime_are_taken():
 @each_kind
 @pytest.mark.parametrize("not_a_type", [None, "long", int, Types.LONG], ids=str)
 def test_a_type_is_a_type_information(make, not_a_type):
-    """Not a str, a Python type, or a factory that was not called [DESIGN 9]."""
+    """Not a str, a Python type, or a factory that was not called."""
     with pytest.raises(DeclarationTypeError, match="must be a TypeInformation"):
         make("s", not_a_type)
 
 
 @pytest.mark.parametrize("not_a_function", [None, 7, "max", Larger])
 def test_a_reduce_function_is_one_or_a_callable(not_a_function):
-    """PyFlink's message and type [1.1]."""
+    """PyFlink's message and type."""
     with pytest.raises(TypeError, match="The input must be a ReduceFunction or a callable"):
         ReducingStateDescriptor("s", not_a_function, Types.LONG())
 
 
 @pytest.mark.parametrize("not_a_function", [None, 7, max, Sum])
 def test_an_aggregate_function_is_one(not_a_function):
-    """PyFlink's type; a callable does not do [1.1]."""
+    """PyFlink's type; a callable does not do."""
     with pytest.raises(TypeError, match=r"The input must be a .*AggregateFunction!"):
         AggregatingStateDescriptor("s", not_a_function, Types.LONG())
 
 
 def test_the_attributes_are_pyflinks():
-    """The type of a list's elements is found in that of the list [1.1]."""
+    """The type of a list's elements is found in that of the list."""
     assert "s" == MAKERS["value"]().get_name() == MAKERS["value"]().name
     assert Types.LONG() == MAKERS["value"]().type_info
     assert Types.LONG() == MAKERS["list"]().type_info.elem_type
@@ -104,7 +104,7 @@ def test_the_attributes_are_pyflinks():
 
 
 def test_the_functions_can_be_asked_for():
-    """A callable comes back as a ReduceFunction [1.1]."""
+    """A callable comes back as a ReduceFunction."""
     function = Sum()
     assert 2 == MAKERS["reducing"]().get_reduce_function().reduce(1, 2)
     assert function is AggregatingStateDescriptor("s", function, Types.LONG()).get_agg_function()
@@ -121,7 +121,7 @@ def test_a_descriptor_has_no_ttl_at_first(make):
 
 @each_kind
 def test_enabling_a_ttl_changes_the_descriptor_and_returns_none(make):
-    """As PyFlink's does [1.1, DESIGN 9]."""
+    """As PyFlink's does."""
     descriptor = make()
     assert None is descriptor.enable_time_to_live(HOUR)
     assert HOUR == descriptor.ttl_config
@@ -129,7 +129,7 @@ def test_enabling_a_ttl_changes_the_descriptor_and_returns_none(make):
 
 @pytest.mark.parametrize("off", [None, StateTtlConfig.DISABLED], ids=["None", "DISABLED"])
 def test_a_ttl_can_be_switched_off_again(off):
-    """A disabled configuration is none [2.5 testStateTTlConfig]."""
+    """A disabled configuration is none."""
     descriptor = with_ttl(MAKERS["value"](), HOUR)
     descriptor.enable_time_to_live(off)
     assert MAKERS["value"]() == descriptor
@@ -137,7 +137,7 @@ def test_a_ttl_can_be_switched_off_again(off):
 
 @pytest.mark.parametrize("not_a_config", [timedelta(hours=1), 7, StateTtlConfig])
 def test_a_ttl_is_a_configuration(not_a_config):
-    """A bare duration is refused, and the remedy is named [DESIGN 9]."""
+    """A bare duration is refused, and the remedy is named."""
     with pytest.raises(DeclarationTypeError, match=r"state 's': a TTL must be .*new_builder"):
         MAKERS["value"]().enable_time_to_live(not_a_config)
 
@@ -147,14 +147,14 @@ def test_a_ttl_is_a_configuration(not_a_config):
 
 @each_kind
 def test_equal_declarations_are_equal_descriptors(make):
-    """And hash alike [DESIGN 9]."""
+    """And hash alike."""
     assert make() == make()
     assert hash(make()) == hash(make())
 
 
 @each_kind
 def test_descriptors_differ_by_name_type_and_ttl(make):
-    """Each of them counts [DESIGN 9]."""
+    """Each of them counts."""
     others = [make("t"), make("s", Types.STRING()), with_ttl(make(), HOUR)]
     assert [False] * 3 == [make() == other for other in others]
 
@@ -190,7 +190,7 @@ def test_repr_shows_name_type_and_ttl():
 
 
 def test_every_descriptor_is_a_state_descriptor():
-    """PyFlink's common base [1.1]."""
+    """PyFlink's common base."""
     assert all(isinstance(make(), StateDescriptor) for make in MAKERS.values())
 
 
@@ -199,7 +199,7 @@ def test_every_descriptor_is_a_state_descriptor():
 
 @each_kind
 def test_the_same_declaration_gives_the_same_state(make):
-    """Whether by the same descriptor or an equal one [2.5 D1]."""
+    """Whether by the same descriptor or an equal one."""
     first, second = declared_twice(make(), make())
     assert first is second
 
@@ -222,14 +222,14 @@ def test_the_same_declaration_with_the_same_ttl_gives_the_same_state():
     ids=["builtin", "lambda", "instance"],
 )
 def test_the_function_of_the_first_declaration_stays(other):
-    """It is no part of what must agree [2.5 D1, DESIGN 9]."""
+    """It is no part of what must agree."""
     first, second = declared_twice(MAKERS["reducing"](), other)
     assert first is second
 
 
 @each_kind
 def test_another_type_of_the_same_name_is_refused(make):
-    """With both declarations in the message [2.5, DESIGN 9]."""
+    """With both declarations in the message."""
     with pytest.raises(DeclarationError, match=r"state 's' is already declared .*Long.*String"):
         declared_twice(make(), make("s", Types.STRING()))
 
@@ -237,7 +237,7 @@ def test_another_type_of_the_same_name_is_refused(make):
 @pytest.mark.parametrize("second", [None, DAY], ids=["without", "another"])
 @each_kind
 def test_another_ttl_of_the_same_name_is_refused(make, second):
-    """Flink silently keeps the first; we do not [2.5 D1, DESIGN 9]."""
+    """Flink silently keeps the first; we do not."""
     with pytest.raises(DeclarationError, match="state 's' is already declared"):
         declared_twice(with_ttl(make(), HOUR), with_ttl(make(), second))
 
@@ -254,7 +254,7 @@ def test_another_ttl_of_the_same_name_is_refused(make, second):
     ],
 )
 def test_another_kind_of_the_same_name_is_refused(first, second):
-    """Where Flink has a ClassCastException, with both kinds in the message [2.5, DESIGN 9]."""
+    """Where Flink has a ClassCastException, with both kinds in the message."""
     kinds = f"{first.title()}StateDescriptor .*{second.title()}StateDescriptor"
     with pytest.raises(DeclarationError, match=kinds):
         declared_twice(MAKERS[first](), MAKERS[second]())
@@ -303,7 +303,7 @@ def test_a_getter_takes_its_own_kind_of_descriptor(kind):
 
 
 def test_a_state_can_be_obtained_outside_open():
-    """In process_element, for the key that is current [2.5]."""
+    """In process_element, for the key that is current."""
     probe = Probe()
     driver = Driver(harness(probe))
 

@@ -12,13 +12,13 @@ ELEMENT_TYPES = pytest.mark.parametrize("descriptor", [LONGS, PICKLED], ids=["lo
 
 @ELEMENT_TYPES
 def test_an_empty_list_is_an_empty_iterable(descriptor):
-    """get() is never None [2.1.5]."""
+    """get() is never None."""
     assert [] == drive(descriptor).get()
 
 
 @ELEMENT_TYPES
 def test_what_get_gives_can_be_iterated_again(descriptor):
-    """It is no one-shot generator [2.1.5]."""
+    """It is no one-shot generator."""
     state = drive(descriptor)
     state.update([1, 2])
 
@@ -30,14 +30,14 @@ def test_what_get_gives_can_be_iterated_again(descriptor):
 
 
 def test_a_list_state_can_be_iterated():
-    """`for x in state` is `for x in state.get()` [1.1]."""
+    """`for x in state` is `for x in state.get()`."""
     state = drive(LONGS)
     state.update([1, 2])
     assert [1, 2] == state.run(lambda state, _: [*state])
 
 
 def test_add_appends():
-    """Elements come in the order they were added [2.1.6]."""
+    """Elements come in the order they were added."""
     state = drive(LONGS)
     for element in (3, 1, 2, 1):
         state.add(element)
@@ -45,7 +45,7 @@ def test_add_appends():
 
 
 def test_add_all_appends_in_order():
-    """add_all is so many adds [2.1.6]."""
+    """add_all is so many adds."""
     state = drive(LONGS)
     state.add(9)
     state.add_all([3, 1])
@@ -53,7 +53,7 @@ def test_add_all_appends_in_order():
 
 
 def test_add_all_of_nothing_changes_nothing():
-    """An empty list adds nothing [2.1.6]."""
+    """An empty list adds nothing."""
     state = drive(LONGS)
     state.add(9)
     state.add_all([])
@@ -61,7 +61,7 @@ def test_add_all_of_nothing_changes_nothing():
 
 
 def test_update_replaces_all():
-    """What was there is gone [2.1.6]."""
+    """What was there is gone."""
     state = drive(LONGS)
     state.update([1, 2, 3])
     state.update([4])
@@ -69,7 +69,7 @@ def test_update_replaces_all():
 
 
 def test_update_with_an_empty_list_clears():
-    """update([]) is clear() [2.1.6]."""
+    """update([]) is clear()."""
     state = drive(LONGS)
     state.update([1])
     state.update([])
@@ -121,7 +121,7 @@ def test_what_get_gave_does_not_grow_with_the_state():
 )
 @ELEMENT_TYPES
 def test_none_is_refused_and_changes_nothing(descriptor, refused):
-    """None is no element and no list of elements; the error names the state [2.1.7, DESIGN 9]."""
+    """None is no element and no list of elements; the error names the state."""
     state = drive(descriptor)
     state.add(1)
     method, argument = refused
@@ -131,7 +131,7 @@ def test_none_is_refused_and_changes_nothing(descriptor, refused):
 
 
 def test_the_refusal_of_none_is_a_type_error():
-    """As Python's own containers say it [DESIGN 9]."""
+    """As Python's own containers say it."""
     state = drive(LONGS)
     with pytest.raises(TypeError, match="state 's'"):
         state.add(None)
@@ -159,7 +159,7 @@ def test_an_element_that_does_not_fit_is_refused_and_changes_nothing(method, arg
 
 
 def test_entries_are_counted_by_element():
-    """A list holds as many entries as elements, over all keys [DESIGN 7]."""
+    """A list holds as many entries as elements, over all keys."""
     state = drive(LONGS)
     state.update([1, 2])
     state.of("b").add(3)

@@ -18,7 +18,7 @@ def filled(**items):
 
 
 def test_get_of_a_missing_key_is_none():
-    """There is no KeyError and no default [2.1.13]."""
+    """There is no KeyError and no default."""
     assert None is drive(LONGS).get("a")
 
 
@@ -31,7 +31,7 @@ def test_put_and_get():
 
 
 def test_a_none_value_is_a_value():
-    """contains, get, items and is_empty agree on it [2.1.13]."""
+    """contains, get, items and is_empty agree on it."""
     state = drive(STRINGS)
     state.put("a", None)
     assert (True, None) == (state.contains("a"), state.get("a"))
@@ -39,7 +39,7 @@ def test_a_none_value_is_a_value():
 
 
 def test_a_none_value_is_refused_where_the_type_takes_none():
-    """LONG takes no None, as in Flink [DESIGN 9]."""
+    """LONG takes no None, as in Flink."""
     state = filled(a=1)
     with pytest.raises(StateValueError, match="state 's': type Long"):
         state.put("a", None)
@@ -52,7 +52,7 @@ def test_a_none_value_is_refused_where_the_type_takes_none():
     ids=lambda call: call[0],
 )
 def test_a_none_user_key_is_refused(call):
-    """Also where the key type takes None, and also by those that only look [DESIGN 9]."""
+    """Also where the key type takes None, and also by those that only look."""
     state = filled(a=1)
     with pytest.raises(StateValueError, match=r"state 's': .*got None"):
         getattr(state, call[0])(*call[1:])
@@ -73,14 +73,14 @@ def test_remove_removes_one_entry():
 
 
 def test_remove_of_a_missing_key_does_nothing():
-    """There is no KeyError [2.1.14]."""
+    """There is no KeyError."""
     state = filled(a=1)
     state.remove("b")
     assert [("a", 1)] == state.items()
 
 
 def test_remove_of_a_missing_key_after_clear_and_put_does_nothing():
-    """PyFlink's process mode raises KeyError here [2.12]."""
+    """PyFlink's process mode raises KeyError here."""
 
     def clear_put_remove(state, _):
         state.clear()
@@ -93,7 +93,7 @@ def test_remove_of_a_missing_key_after_clear_and_put_does_nothing():
 
 
 def test_removing_the_last_entry_leaves_nothing_stored():
-    """Nothing of the map stays behind [2.1.14]."""
+    """Nothing of the map stays behind."""
     state = filled(a=1)
     state.remove("a")
     assert (True, 0) == (state.is_empty(), state.entries())
@@ -107,21 +107,21 @@ def test_put_all_keeps_what_it_does_not_name():
 
 
 def test_put_all_takes_int_keys():
-    """PyFlink's process mode cannot unpack them [2.12]."""
+    """PyFlink's process mode cannot unpack them."""
     state = drive(BY_INT)
     state.put_all({1: 10, 2: 20})
     assert [(1, 10), (2, 20)] == state.items()
 
 
 def test_put_all_does_not_take_keys_of_two_characters_apart():
-    """PyFlink's process mode stores {'a': 'b'} [2.12]."""
+    """PyFlink's process mode stores {'a': 'b'}."""
     state = drive(STRINGS)
     state.put_all({"ab": "x"})
     assert [("ab", "x")] == state.items()
 
 
 def test_put_all_takes_pairs():
-    """A list of pairs is as good as a dict [2.12]."""
+    """A list of pairs is as good as a dict."""
     state = drive(LONGS)
     state.put_all([("a", 1), ("b", 2)])
     assert [("a", 1), ("b", 2)] == state.items()
@@ -129,7 +129,7 @@ def test_put_all_takes_pairs():
 
 @pytest.mark.parametrize("nothing", [{}, []])
 def test_put_all_of_nothing_leaves_an_empty_map_empty(nothing):
-    """No empty map is stored [2.1.15, 2.12]."""
+    """No empty map is stored."""
     state = drive(LONGS)
     state.put_all(nothing)
     assert (True, 0) == (state.is_empty(), state.entries())
@@ -150,7 +150,7 @@ def test_a_key_that_does_not_fit_is_refused():
 
 
 def test_items_keys_and_values_agree():
-    """They iterate in one order, here that of insertion [2.1.16]."""
+    """They iterate in one order, here that of insertion."""
     state = filled(b=1, a=2)
     assert [("b", 1), ("a", 2)] == state.items()
     assert (["b", "a"], [1, 2]) == (state.keys(), state.values())
@@ -158,7 +158,7 @@ def test_items_keys_and_values_agree():
 
 @pytest.mark.parametrize("method", ["items", "keys", "values"])
 def test_an_empty_map_iterates_over_nothing(method):
-    """The iterable is empty, never None [2.1.18]."""
+    """The iterable is empty, never None."""
     assert [] == getattr(drive(LONGS), method)()
 
 
@@ -175,7 +175,7 @@ def test_what_a_map_gives_can_be_iterated_again(method):
 
 
 def test_a_map_can_be_changed_while_it_is_iterated():
-    """There is no ConcurrentModificationException; put, remove and clear are allowed [2.1.17]."""
+    """There is no ConcurrentModificationException; put, remove and clear are allowed."""
 
     def change(state, _):
         seen = []
@@ -191,7 +191,7 @@ def test_a_map_can_be_changed_while_it_is_iterated():
 
 
 def test_clear_removes_the_map_of_this_key_only():
-    """Another key keeps its map [2.1.19]."""
+    """Another key keeps its map."""
     state = filled(a=1)
     state.of("other").put("a", 2)
     state.clear()
@@ -199,7 +199,7 @@ def test_clear_removes_the_map_of_this_key_only():
 
 
 def test_a_map_state_reads_as_a_dict_does():
-    """`[]`, `in` and iteration over keys; a missing key is None and no KeyError [1.1]."""
+    """`[]`, `in` and iteration over keys; a missing key is None and no KeyError."""
     state = filled(a=1)
     assert (1, None) == state.run(lambda state, _: (state["a"], state["b"]))
     assert (True, False) == state.run(lambda state, _: ("a" in state, "b" in state))
@@ -207,7 +207,7 @@ def test_a_map_state_reads_as_a_dict_does():
 
 
 def test_a_map_state_is_written_as_a_dict_is():
-    """`[]=` puts and `del` removes, a missing key too [1.1]."""
+    """`[]=` puts and `del` removes, a missing key too."""
 
     def write(state, _):
         state["b"] = 2
@@ -225,7 +225,7 @@ def test_is_empty():
 
 
 def test_entries_are_counted_by_user_key():
-    """A map holds as many entries as user keys, over all keys [DESIGN 7]."""
+    """A map holds as many entries as user keys, over all keys."""
     state = filled(a=1, b=2)
     state.of("other").put("a", 3)
     assert 3 == state.entries()

@@ -207,7 +207,7 @@ def test_clearing_the_list_that_was_got_clears_no_state(ttl):
 
 
 def test_a_list_handed_over_is_copied():
-    """What is added to it later is not added to the state [2.1.8]."""
+    """What is added to it later is not added to the state."""
 
     def update_then_extend(state, _):
         elements = [1]

@@ -16,12 +16,12 @@ SUM = ReducingStateDescriptor("s", lambda a, b: a + b, Types.LONG())
 
 
 def test_get_of_an_empty_state_is_none():
-    """There is no neutral element [2.1.9]."""
+    """There is no neutral element."""
     assert None is drive(SUM).get()
 
 
 def test_the_first_element_is_stored_as_it_is():
-    """The function is not called for it [2.1.9]."""
+    """The function is not called for it."""
 
     def never(_a, _b):
         raise AssertionError
@@ -32,7 +32,7 @@ def test_the_first_element_is_stored_as_it_is():
 
 
 def test_the_current_value_is_the_first_argument():
-    """reduce(current, added), in this order [2.1.9]."""
+    """reduce(current, added), in this order."""
     state = drive(TEXT)
     for text in "abc":
         state.add(text)
@@ -40,7 +40,7 @@ def test_the_current_value_is_the_first_argument():
 
 
 def test_a_callable_is_a_reduce_function():
-    """A lambda does [1.1]."""
+    """A lambda does."""
     state = drive(SUM)
     state.add(1)
     state.add(2)
@@ -48,7 +48,7 @@ def test_a_callable_is_a_reduce_function():
 
 
 def test_get_changes_nothing():
-    """It can be called again and again [2.1.12]."""
+    """It can be called again and again."""
     state = drive(SUM)
     state.add(1)
     assert (1, 1) == (state.get(), state.get())
@@ -65,7 +65,7 @@ def test_clear_begins_anew():
 
 
 def test_keys_are_reduced_apart():
-    """One value per key [2.1.20]."""
+    """One value per key."""
     state = drive(SUM)
     state.add(1)
     state.of("b").add(2)
@@ -74,7 +74,7 @@ def test_keys_are_reduced_apart():
 
 @pytest.mark.parametrize("before", [[], [1]], ids=["empty", "filled"])
 def test_none_is_refused_and_changes_nothing(before):
-    """Flink's backends disagree on add(null); ours refuses it [2.1.10, DESIGN 9]."""
+    """Flink's backends disagree on add(null); ours refuses it."""
     state = drive(SUM)
     for element in before:
         state.add(element)
@@ -103,7 +103,7 @@ def test_a_result_that_does_not_fit_is_refused_and_changes_nothing():
 
 
 def test_an_error_of_the_function_names_the_state_and_changes_nothing():
-    """The user's own exception is the cause [DESIGN 8]."""
+    """The user's own exception is the cause."""
     state = drive(ReducingStateDescriptor("s", lambda a, b: a // b, Types.LONG()))
     state.add(1)
     with pytest.raises(UserFunctionError, match="state 's': ZeroDivisionError") as raised:
@@ -113,7 +113,7 @@ def test_an_error_of_the_function_names_the_state_and_changes_nothing():
 
 
 def test_a_reduction_to_none_clears():
-    """As put(null) does on Flink's heap [2.1.11]."""
+    """As put(null) does on Flink's heap."""
     state = drive(ReducingStateDescriptor("s", lambda _a, _b: None, Types.LONG()))
     state.add(1)
     state.add(2)

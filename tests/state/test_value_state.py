@@ -9,7 +9,7 @@ LONG = ValueStateDescriptor("s", Types.LONG())
 
 
 def test_a_value_is_none_before_the_first_update():
-    """PyFlink's descriptors have no default value [2.1.1]."""
+    """PyFlink's descriptors have no default value."""
     assert None is drive(LONG).value()
 
 
@@ -31,7 +31,7 @@ def test_a_falsy_value_is_not_an_absent_one(falsy):
 
 
 def test_clear_removes_the_value():
-    """After clear() there is nothing to read and nothing stored [2.1.1]."""
+    """After clear() there is nothing to read and nothing stored."""
     state = drive(LONG)
     state.update(1)
     state.clear()
@@ -50,14 +50,14 @@ def test_clear_of_nothing_does_nothing():
     "type_info", [Types.LONG(), Types.STRING(), Types.PICKLED_BYTE_ARRAY()], ids=repr
 )
 def test_an_update_with_none_clears(type_info):
-    """The entry leaves the backend, also where the type takes a None [2.1.2]."""
+    """The entry leaves the backend, also where the type takes a None."""
     state = drive(ValueStateDescriptor("s", type_info))
     state.update(None)
     assert (None, 0) == (state.value(), state.entries())
 
 
 def test_an_update_with_none_removes_what_was_there():
-    """update(None) is clear() [2.1.2]."""
+    """update(None) is clear()."""
     state = drive(LONG)
     state.update(1)
     state.update(None)
@@ -65,7 +65,7 @@ def test_an_update_with_none_removes_what_was_there():
 
 
 def test_keys_do_not_see_each_other():
-    """A state has one value per key [2.1.20]."""
+    """A state has one value per key."""
     state = drive(LONG)
     state.update(1)
     state.of("b").update(2)
@@ -74,7 +74,7 @@ def test_keys_do_not_see_each_other():
 
 
 def test_states_of_different_names_do_not_see_each_other():
-    """Two names are two states [2.1.20]."""
+    """Two names are two states."""
     both = drive(LONG, ValueStateDescriptor("t", Types.LONG()))
     both.run(lambda states, _: states[0].update(1))
     assert (1, None) == both.run(lambda states, _: (states[0].value(), states[1].value()))

@@ -7,7 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pyflinklike.cdc import decode_debezium
+
 PLACEHOLDER = "__debezium_unavailable_value"
+OLD, NEW = {"id": 1, "name": "Anne"}, {"id": 1, "name": "Ann"}
+"""A row before and after a change."""
 
 
 def source(**fields):
@@ -54,6 +58,11 @@ def record(value, key: Any = None, *, partition=0, offset=0):
         "partition": partition,
         "offset": offset,
     }
+
+
+def decoded(op, before=None, after=None, **options):
+    """The event of an envelope."""
+    return decode_debezium(record(envelope(op, before, after)), **options)
 
 
 def wrapped(payload, schema=None):

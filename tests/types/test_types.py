@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types: what fits, what is stored, and that columns give back what they were given."""
+"""What fits a type, what is stored of it, and what is refused."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import pickle
 import threading
 from array import array
 from collections import OrderedDict
@@ -14,23 +13,14 @@ from enum import IntEnum
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from type_support import DOUBLE, INTEGRAL, LONG, PICKLED, STRING
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.types import Instant, Pickled, Types
+from pyflinklike.errors import StateValueError
+from pyflinklike.types import Types
 from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.row import Row, row_class
+from pyflinklike.types.row import Row
 
-LONG, STRING, DOUBLE, PICKLED = (
-    Types.LONG(),
-    Types.STRING(),
-    Types.DOUBLE(),
-    Types.PICKLED_BYTE_ARRAY(),
-)
-INTEGRAL = [(Types.BYTE(), 8), (Types.SHORT(), 16), (Types.INT(), 32), (LONG, 64)]
 NULLABLE = [
     STRING,
     Types.BIG_INT(),
@@ -57,172 +47,6 @@ NOT_NULLABLE = [
     AnyKeyTypeInfo(),
     Types.OBJECT_ARRAY(LONG),
 ]
-
-
-def _ints(bits):
-    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-
-OBJECTS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner),
-    max_leaves=4,
-)
-SCALARS = [
-    *((type_info, _ints(bits)) for type_info, bits in INTEGRAL),
-    (Types.FLOAT(), st.floats(width=32)),
-    (DOUBLE, st.floats()),
-    (Types.BOOLEAN(), st.booleans()),
-    (STRING, st.text()),
-    (Types.CHAR(), st.characters(codec="utf-8")),
-    (Types.BIG_INT(), st.integers() | st.integers(10**4_400, 10**4_500)),
-    (Types.BIG_DEC(), st.decimals(allow_nan=False, allow_infinity=False)),
-    (Types.INSTANT(), st.builds(Instant, _ints(64), st.integers(0, 999_999_999))),
-    (Types.SQL_DATE(), st.dates()),
-    (Types.SQL_TIME(), st.times()),
-    (Types.SQL_TIMESTAMP(), st.datetimes()),
-    (PICKLED, OBJECTS),
-    (Types.PRIMITIVE_ARRAY(Types.BYTE()), st.binary()),
-]
-
-
-def _maybe(type_info, values):
-    return st.none() | values if type_info.accepts_none else values
-
-
-def _lists(make, part):
-    type_info, values = part
-    none_fits = make in (Types.BASIC_ARRAY, Types.OBJECT_ARRAY)
-    elements = st.none() | values if none_fits else _maybe(type_info, values)
-    return make(type_info), st.lists(elements, max_size=3)
-
-
-def _maps(part):
-    type_info, values = part
-    keys = st.integers(-3, 3)
-    return Types.MAP(LONG, type_info), st.dictionaries(keys, _maybe(type_info, values), max_size=3)
-
-
-def _fields(parts):
-    return st.tuples(*(st.none() | values for _, values in parts))
-
-
-def _rows(parts):
-    names = [f"field {i}" for i in range(len(parts))]
-    row_type = Types.ROW_NAMED(names, [type_info for type_info, _ in parts])
-    return row_type, _fields(parts).map(row_class(tuple(names))._make)
-
-
-def _tuples(parts):
-    return Types.TUPLE([type_info for type_info, _ in parts]), _fields(parts)
-
-
-PARTS = st.recursive(
-    st.sampled_from(SCALARS),
-    lambda inner: st.one_of(
-        inner.map(lambda part: _lists(Types.LIST, part)),
-        inner.map(lambda part: _lists(Types.OBJECT_ARRAY, part)),
-        inner.map(_maps),
-        st.lists(inner, max_size=3).map(_rows),
-        st.lists(inner, max_size=3).map(_tuples),
-    ),
-    max_leaves=4,
-)
-COLUMNS = PARTS.flatmap(
-    lambda part: st.tuples(st.just(part[0]), st.lists(_maybe(*part), max_size=5))
-)
-
-
-def _same(a, b):
-    """Equal, NaN included, wherever it is."""
-    return _key(a) == _key(b)
-
-
-def _key(value):
-    if isinstance(value, float):
-        return ("float", "nan" if math.isnan(value) else repr(value))
-    if isinstance(value, dict):
-        return [(_key(k), _key(v)) for k, v in value.items()]
-    if isinstance(value, (list, tuple)):
-        return (type(value), [_key(part) for part in value])
-    return (type(value), value)
-
-
-def _is_immutable(stored):
-    if isinstance(stored, tuple):
-        return all(map(_is_immutable, stored))
-    return stored is None or isinstance(stored, (int, float, str, bytes, Instant, dt.date, dt.time))
-
-
-@settings(deadline=None)
-@given(COLUMNS)
-def test_thaw_gives_back_what_was_frozen(column):
-    """A value survives freeze and thaw, and what is stored is immutable and hashable."""
-    type_info, values = column
-    for value in values:
-        stored = type_info.freeze(value)
-        assert _is_immutable(stored)
-        hash(stored)
-        assert _same(value, type_info.thaw(stored))
-        assert stored == type_info.freeze(type_info.thaw(stored))
-        if type_info.is_identity:
-            assert stored is type_info.thaw(stored)
-
-
-@settings(deadline=None)
-@given(COLUMNS, st.booleans())
-def test_columns_give_back_what_was_stored(column, with_null):
-    """A column, also sliced, of the declared type holds the stored values, None as null."""
-    type_info, values = column
-    stored = [type_info.freeze(value) for value in values] + [None] * with_null
-    written = type_info.to_arrow(stored)
-    written.validate(full=True)
-    assert type_info.arrow_type == written.type
-    assert sum(value is None for value in stored) == written.null_count
-    assert stored == type_info.from_arrow(written)
-    assert _same(stored, type_info.from_arrow(written))
-    assert stored[1:3] == type_info.from_arrow(written.slice(1, 2))
-    assert [] == type_info.from_arrow(written.slice(0, 0))
-
-
-@settings(deadline=None)
-@given(COLUMNS)
-def test_keys_survive_columns(column):
-    """Keys are hashable and come back from a column equal, and of the same class."""
-    type_info, values = column
-    keys = [type_info.freeze_key(value) for value in values if value is not None]
-    read = type_info.from_arrow(type_info.to_arrow(keys))
-    assert keys == read
-    assert list(map(hash, keys)) == list(map(hash, read))
-    assert list(map(type, keys)) == list(map(type, read))
-    for key in keys:
-        assert key == type_info.freeze_key(type_info.thaw_key(key))
-
-
-@settings(deadline=None, max_examples=30)
-@given(PARTS)
-def test_types_are_values(part):
-    """A type is equal to its pickled copy, hashes alike and has the same signature."""
-    type_info, _ = part
-    other = pickle.loads(pickle.dumps(type_info))
-    assert type_info == other
-    assert hash(type_info) == hash(other)
-    assert type_info.signature == other.signature
-    assert type_info.arrow_type == other.arrow_type
-
-
-@given(COLUMNS)
-@settings(deadline=None, max_examples=30)
-def test_columns_survive_arrow_files(column):
-    """A column read from an IPC stream gives the same values."""
-    type_info, values = column
-    stored = [type_info.freeze(value) for value in values]
-    batch = pa.record_batch([type_info.to_arrow(stored)], names=["value"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    read = pa.ipc.open_stream(sink.getvalue()).read_all()["value"].combine_chunks()
-    assert stored == type_info.from_arrow(read)
 
 
 @pytest.mark.parametrize(("type_info", "bits"), INTEGRAL, ids=str)
@@ -355,15 +179,6 @@ def test_every_field_is_frozen_by_its_own_type(count):
             type_info.freeze((*fields[:i], object(), *fields[i + 1 :]))
 
 
-def test_a_zero_loses_its_sign_in_a_key_of_fields_only():
-    """A tuple as a value keeps -0.0."""
-    type_info = Types.TUPLE([DOUBLE, LONG])
-    assert ("(-0.0, 1)", "(0.0, 1)") == (
-        repr(type_info.freeze((-0.0, 1))),
-        repr(type_info.freeze_key((-0.0, 1))),
-    )
-
-
 def test_none_inside_follows_the_container():
     """None is a field of any row or tuple, an element only where its type takes it."""
     assert Row(f0=None) == Types.ROW([LONG]).freeze((None,))
@@ -474,161 +289,3 @@ def test_a_stored_row_cannot_be_renamed():
     row = type_info.thaw(type_info.freeze((1,)))
     with pytest.raises(ValueError, match="keeps its names"):
         row.set_field_names(["a"])
-
-
-def test_pickled_keys_differ_as_their_pickles_do():
-    """1, 1.0 and True are three keys; str, int and bytes stay as they are."""
-    keys = [1, 1.0, True, "1", b"1", (1,), (1.0,), (True,)]
-    stored = [PICKLED.freeze_key(key) for key in keys]
-    assert len(keys) == len(set(stored))
-    assert [int, Pickled, Pickled, str, bytes] == [type(key) for key in stored[:5]]
-    assert _same(keys, [PICKLED.thaw_key(key) for key in stored])
-
-
-def test_a_pickle_is_not_the_same_bytes_of_the_user():
-    """A key of bytes that happens to be the pickle of another key is another key."""
-    key = PICKLED.freeze_key(True)
-    assert key != bytes(key)
-    assert bytes(key) != key
-    assert 2 == len({key, PICKLED.freeze_key(bytes(key))})
-
-
-def test_pickled_keys_do_not_depend_on_identity():
-    """Equal keys are one key whether or not their parts are one object."""
-    part = "".join(["a", "b"])
-    assert PICKLED.freeze_key((part, part)) == PICKLED.freeze_key((part, "".join(["a", "b"])))
-
-
-def test_pickled_keys_may_hold_themselves():
-    """A key that holds itself is pickled in the ordinary way."""
-    key: list[object] = []
-    key.append(key)
-    assert isinstance(PICKLED.freeze_key(key), Pickled)
-
-
-def test_decimals_of_another_scale_are_other_keys():
-    """1.0 and 1.00 differ, as in Java, and keep their scale."""
-    type_info = Types.BIG_DEC()
-    assert type_info.freeze_key(Decimal("1.0")) != type_info.freeze_key(Decimal("1.00"))
-    assert "1.00" == str(type_info.thaw(type_info.freeze(Decimal("1.00"))))
-
-
-def test_maps_as_keys_do_not_depend_on_order():
-    """Equal dicts are one key; as values they keep their order."""
-    type_info = Types.MAP(STRING, LONG)
-    one, other = {"a": 1, "b": 2}, {"b": 2, "a": 1}
-    assert type_info.freeze_key(one) == type_info.freeze_key(other)
-    assert ["b", "a"] == list(type_info.thaw(type_info.freeze(other)))
-
-
-def test_rebuilding_runs_no_pickle():
-    """A pickle comes back from its column unopened, harmful or not."""
-    harmful = Pickled(b"\x80\x05cbuiltins\nexit\n)R.")
-    assert [harmful] == PICKLED.from_arrow(PICKLED.to_arrow([harmful]))
-
-
-@pytest.mark.parametrize(
-    ("type_info", "expected"),
-    [
-        (Types.INT(), "Integer"),
-        (STRING, "String"),
-        (LONG, "Long"),
-        (Types.BYTE(), "Byte"),
-        (Types.SHORT(), "Short"),
-        (Types.FLOAT(), "Float"),
-        (DOUBLE, "Double"),
-        (Types.BOOLEAN(), "Boolean"),
-        (Types.CHAR(), "Character"),
-        (Types.BIG_INT(), "BigInteger"),
-        (Types.BIG_DEC(), "BigDecimal"),
-        (Types.INSTANT(), "Instant"),
-        (Types.SQL_DATE(), "DateTypeInfo"),
-        (Types.SQL_TIME(), "TimeTypeInfo"),
-        (Types.SQL_TIMESTAMP(), "TimestampTypeInfo"),
-        (PICKLED, "PickledByteArrayTypeInfo"),
-        (Types.LIST(Types.INT()), "ListTypeInfo<Integer>"),
-        (Types.MAP(Types.INT(), STRING), "MapTypeInfo<Integer, String>"),
-        (Types.ROW([Types.INT()]), "RowTypeInfo(Integer)"),
-        (Types.ROW_NAMED(["a"], [Types.INT()]), "RowTypeInfo(a: Integer)"),
-        (Types.TUPLE([Types.INT(), LONG]), "TupleTypeInfo(Integer, Long)"),
-        (Types.PRIMITIVE_ARRAY(Types.BYTE()), "PrimitiveArrayTypeInfo<Byte>"),
-        (Types.PRIMITIVE_ARRAY(LONG), "PrimitiveArrayTypeInfo<Long>"),
-        (Types.BASIC_ARRAY(STRING), "BasicArrayTypeInfo<String>"),
-        (Types.OBJECT_ARRAY(STRING), "ObjectArrayTypeInfo<String>"),
-    ],
-)
-def test_reprs_are_pyflinks(type_info, expected):
-    """A type prints as PyFlink's does."""
-    assert expected == repr(type_info)
-
-
-def test_types_differ_by_structure_and_names():
-    """Kind, parts and field names all tell types apart, in equality and signature."""
-    types = [
-        LONG,
-        Types.INT(),
-        STRING,
-        Types.CHAR(),
-        DOUBLE,
-        Types.FLOAT(),
-        Types.LIST(LONG),
-        Types.LIST(Types.INT()),
-        Types.BASIC_ARRAY(LONG),
-        Types.OBJECT_ARRAY(LONG),
-        Types.PRIMITIVE_ARRAY(LONG),
-        Types.MAP(LONG, STRING),
-        Types.MAP(STRING, LONG),
-        Types.TUPLE([LONG]),
-        Types.ROW([LONG]),
-        Types.ROW_NAMED(["a"], [LONG]),
-        Types.ROW_NAMED(["b"], [LONG]),
-        Types.ROW_NAMED(["a: Long, b"], [LONG]),
-        Types.ROW_NAMED(["a", "b"], [LONG, LONG]),
-    ]
-    assert len(types) == len(set(types)) == len({t.signature for t in types})
-    assert Types.LIST(Types.LONG()) == Types.LIST(Types.LONG())
-
-
-@pytest.mark.parametrize(
-    "declare",
-    [
-        lambda: Types.LIST(int),
-        lambda: Types.LIST(Types.LONG),
-        lambda: Types.MAP(LONG, None),
-        lambda: Types.TUPLE([LONG, "x"]),
-        lambda: Types.ROW(LONG),
-        lambda: Types.ROW_NAMED([1], [LONG]),
-        lambda: Types.ROW_NAMED("a", [LONG]),
-        lambda: Types.PRIMITIVE_ARRAY(STRING),
-        lambda: Types.BASIC_ARRAY(Types.LIST(LONG)),
-        lambda: Types.OBJECT_ARRAY("x"),
-        lambda: Instant(1.0, 0),
-    ],
-)
-def test_wrong_kinds_are_refused_when_declared(declare):
-    """Whatever is no TypeInformation is a DeclarationTypeError, which is a TypeError."""
-    with pytest.raises(DeclarationTypeError):
-        declare()
-
-
-@pytest.mark.parametrize(
-    "declare",
-    [
-        lambda: Types.ROW_NAMED(["a"], [LONG, LONG]),
-        lambda: Types.ROW_NAMED(["a", "a"], [LONG, LONG]),
-        lambda: Instant(0, 1_000_000_000),
-        lambda: Instant(2**63, 0),
-    ],
-)
-def test_wrong_values_are_refused_when_declared(declare):
-    """Names that are too few or not distinct are a DeclarationValueError, a ValueError."""
-    with pytest.raises(DeclarationValueError):
-        declare()
-
-
-@given(st.integers(-(2**50), 2**50))
-def test_instants_convert_to_ms_and_back(millis):
-    """Epoch ms survive an Instant, before 1970 as well, and keep their order."""
-    instant = Instant.of_epoch_milli(millis)
-    assert millis == instant.to_epoch_milli()
-    assert instant < Instant.of_epoch_milli(millis + 1)

@@ -1,71 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`UpsertFunction` in the harness."""
+"""`UpsertFunction` in the harness: changes, order, columns left alone, declarations."""
 
 import datetime as dt
-import importlib.util
-import tempfile
-from collections import Counter
 from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from upsert_support import changes, element, harness, ordered
 
-from pyflinklike import (
-    EmbeddedRocksDBStateBackend,
-    HashMapStateBackend,
-    Instant,
-    OutputTag,
-    Row,
-    Types,
-)
-from pyflinklike.errors import (
-    DeclarationValueError,
-    NullKeyError,
-    OrderKeyError,
-    UpsertError,
-    ValueDecodeError,
-)
-from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike import Instant, Row, Types
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.types.order_keys import checked_order, is_newer
 from pyflinklike.upsert import UpsertFunction
 
 DAY = 86_400_000
-TAG = OutputTag("errors", UpsertFunction.error_type(Types.STRING()))
+
+
 PERSON = Types.ROW_NAMED(["name", "photo"], [Types.STRING(), Types.STRING()])
-
-
-def harness(*, key_type=None, restore=None, backend=None, **arguments):
-    """A harness over elements with `key`, `value` and, if it is ordered, `order`."""
-    arguments = {"value": "value", "value_type": Types.STRING(), **arguments}
-    return KeyedProcessHarness(
-        UpsertFunction(**arguments),
-        key_selector=lambda e: e.key if hasattr(e, "key") else e["key"],
-        key_type=key_type,
-        restore=restore,
-        state_backend=backend,
-    )
-
-
-def ordered(**arguments):
-    """The same with order keys."""
-    return harness(**{"order_key": "order", **arguments})
-
-
-def element(value, order=None, key="k", **fields):
-    """An element."""
-    return Row(key=key, value=value, order=order, **fields)
-
-
-def changes(rows):
-    """Rows without key and error."""
-    return [(row.op, row.value, row.diff) for row in rows]
-
-
-def errors(rows):
-    """Rows with their error instead of the value."""
-    return [(row.op, row.diff, row.error and row.error.partition(":")[0]) for row in rows]
 
 
 # Changes
@@ -250,144 +201,6 @@ def test_whatever_compares_is_an_order_key(orders):
         assert "v" == h.process_element(element("v", order))[-1].value
 
 
-# Errors
-
-
-@pytest.mark.parametrize("order", [None, float("nan"), {"a": 1}, (1, {}), object()])
-def test_an_order_key_without_an_order_is_an_error(order):
-    """Of the data, as a value."""
-    [row] = ordered().process_element(element("a", order))
-
-    assert ("insert", None, 1) == (row.op, row.value, row.diff)
-    assert row.error.startswith("OrderKeyError: ")
-
-
-def test_order_keys_of_two_kinds_are_an_error():
-    """It takes the place of the record, and its order key."""
-    h = ordered()
-    h.process_element(element("a", 5))
-
-    assert [("update_before", -1, None), ("update_after", 1, "OrderKeyError")] == errors(
-        h.process_element(element("b", "5"))
-    )
-    assert [] == h.process_element(element("c", 5))
-    assert [("update_before", -1, "OrderKeyError"), ("update_after", 1, None)] == errors(
-        h.process_element(element("d", 6))
-    )
-
-
-def fail(_):
-    """A decoder that fails."""
-    raise ValueError("no JSON")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "bad", "name"),
-    [
-        ({}, element(5, 2), "ValueDecodeError"),
-        (
-            {"value": lambda e: e.value if e.order == 1 else fail(e)},
-            element("x", 2),
-            "ValueDecodeError",
-        ),
-        (
-            {"value": lambda e: e.value if e.order == 1 else NullKeyError("x")},
-            element(1, 2),
-            "NullKeyError",
-        ),
-        ({}, element(None, 2, error="KeyDecodeError: bad bytes"), "KeyDecodeError"),
-        ({}, element(None, 2, error="any text"), "ValueDecodeError"),
-        (
-            {"order_key": lambda e: e.order if e.order == 1 else fail(e)},
-            element(1, 2),
-            "OrderKeyError",
-        ),
-    ],
-)
-def test_an_error_is_a_value(arguments, bad, name):
-    """It replaces the record, and is replaced or deleted by what comes next."""
-    h = ordered(**arguments)
-    h.process_element(element("a", 1))
-
-    replaced = [("update_before", -1, None), ("update_after", 1, name)]
-    assert replaced == errors(h.process_element(bad))
-    assert 1 == h.metrics()["upsert_errors"]
-    function = UpsertFunction(value="value", order_key="order", value_type=Types.STRING())
-    later = KeyedProcessHarness(function, key_selector=lambda e: e.key, restore=h.snapshot())
-    [deleted] = later.process_element(element(None, 9))
-    assert ("delete", None, -1, name) == (*deleted[1:4], deleted.error.partition(":")[0])
-
-
-def test_the_same_text_comes_and_goes():
-    """A consumer that adds up diffs has nothing left."""
-    h = ordered()
-    [came] = h.process_element(element(5, 1))
-    [went] = h.process_element(element(None, 2))
-
-    assert came.error == went.error
-    assert "STRING" in came.error.upper()
-
-
-def test_a_stale_error_is_dropped():
-    """It is older than what is there."""
-    h = ordered()
-    h.process_element(element("a", 5))
-
-    assert [] == h.process_element(element(5, 4))
-
-
-def test_a_field_error_beside_a_value_is_the_users_own():
-    """Only without a value it tells why there is none."""
-    h = ordered()
-
-    assert [("insert", "a", 1)] == changes(h.process_element(element("a", 1, error="their own")))
-
-
-@pytest.mark.parametrize(("on_error", "sent"), [("side_output", 1), ("drop", 0)])
-def test_a_diverted_error_leaves_the_record(on_error, sent):
-    """It goes to the side output, or is counted only."""
-    h = ordered(on_error=on_error, error_tag=TAG)
-    h.process_element(element("a", 1))
-
-    assert [] == h.process_element(element(5, 3))
-    assert [("update_before", "a", -1), ("update_after", "b", 1)] == changes(
-        h.process_element(element("b", 2))
-    )
-    assert 1 == h.metrics()["upsert_errors"]
-    side = h.side_output(TAG)
-    assert sent == len(side)
-    assert all(
-        ("k", "ValueDecodeError", True) == (row.key, row.error[:16], "value=5" in row.element)
-        for row in side
-    )
-
-
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [(element(5, 2), ValueDecodeError), (element("a", None), OrderKeyError)],
-)
-def test_an_error_may_be_raised(bad, error):
-    """As what it is; the record stays as it was."""
-    h = ordered(on_error="raise")
-    h.process_element(element("a", 1))
-
-    with pytest.raises(error):
-        h.process_element(bad)
-    assert [("delete", "a", -1)] == changes(h.process_element(element(None, 2)))
-
-
-def test_all_null_keys_share_one_error():
-    """It is retracted by a deletion under them, as Materialize says."""
-    h = ordered(key_type=Types.TUPLE([Types.STRING(), Types.STRING()]))
-    [row] = h.process_element(element("a", 1, key=(None, None)))
-
-    assert row.error.startswith("NullKeyError: record with NULL key in UPSERT source")
-    assert [("insert", "a", 1)] == changes(h.process_element(element("a", 1, key=("x", None))))
-    assert [("delete", -1, "NullKeyError")] == errors(
-        h.process_element(element(None, 2, key=(None, None)))
-    )
-
-
 # Columns that a change leaves alone
 
 
@@ -441,98 +254,3 @@ def test_arguments_are_checked_when_it_is_made(arguments, error):
     """With an error of the kind that Python has."""
     with pytest.raises(error):
         UpsertFunction(**{"value": "v", "value_type": Types.STRING(), **arguments})
-
-
-# Against a dict
-
-
-_DIRECTORY = tempfile.TemporaryDirectory()
-BACKENDS = [HashMapStateBackend()]
-if importlib.util.find_spec("rocksdict") is not None:
-    BACKENDS.append(EmbeddedRocksDBStateBackend())
-    BACKENDS[1].set_db_storage_paths(_DIRECTORY.name)
-
-UPSERTS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.none() | st.sampled_from(["x", "y", "", 7])),
-    max_size=14,
-)
-
-
-def accumulated(rows):
-    """The sum of the diffs of each record; each is 0 or 1 after every row, and a key has one."""
-    sums, keys = Counter(), Counter()
-    for row in rows:
-        record = (row.key, row.value, row.error)
-        sums[record] += row.diff
-        keys[row.key] += row.diff
-        assert sums[record] in (0, 1)
-        assert keys[row.key] in (0, 1)
-        assert (row.diff == 1) == (row.op in ("insert", "update_after"))
-        assert row.op in ("update_before", "delete") or row.diff == 1
-    return {key: error or value for (key, value, error), n in sums.items() if n}
-
-
-def is_error(value):
-    """Whether a value of `UPSERTS` does not fit."""
-    return value == 7
-
-
-def expected_of(upserts):
-    """The value of each key with the highest order key."""
-    last = {}
-    for order, (key, value) in upserts:
-        if key not in last or order > last[key][0]:
-            last[key] = (order, value)
-    return {key: value for key, (_, value) in last.items() if value is not None}
-
-
-def matches(expected, actual):
-    """Whether records are those; any error for the value that does not fit."""
-    shown = {k: 7 if str(v).startswith("ValueDecodeError") else v for k, v in actual.items()}
-    return expected == shown
-
-
-@given(UPSERTS, st.randoms(use_true_random=False), st.data())
-def test_the_changes_add_up_to_a_dict(upserts, random, data):
-    """In any order of arrival, restarted at any moment and on any backend."""
-    numbered = list(enumerate(upserts))
-    arriving = random.sample(numbered, len(numbered)) + random.sample(numbered, len(numbered) // 2)
-    h, rows = ordered(backend=BACKENDS[0]), []
-    for order, (key, value) in arriving:
-        rows += h.process_element(element(value, (order // 3, order % 3), key=key))
-        if data.draw(st.integers(0, 3)) == 0:
-            blob = h.snapshot()
-            h.close()
-            h = ordered(backend=random.choice(BACKENDS), restore=blob)
-        accumulated(rows)
-    h.close()
-
-    assert matches(expected_of(numbered), accumulated(rows))
-
-
-@given(UPSERTS)
-def test_without_order_keys_the_changes_add_up_to_the_last(upserts):
-    """The later arrival wins."""
-    h = harness()
-    for key, value in upserts:
-        h.process_element(element(value, key=key))
-
-    assert matches(expected_of(list(enumerate(upserts))), accumulated(h.output))
-
-
-@given(UPSERTS, st.randoms(use_true_random=False))
-def test_dropped_errors_are_as_if_they_had_not_come(upserts, random):
-    """Whatever order they come in."""
-    numbered = list(enumerate(upserts))
-    h = ordered(on_error="drop")
-    for order, (key, value) in random.sample(numbered, len(numbered)):
-        h.process_element(element(value, order, key=key))
-    good = [each for each in numbered if not is_error(each[1][1])]
-    rows = [Row(**row.as_dict(), error=None) for row in h.output]
-
-    assert expected_of(good) == accumulated(rows)
-
-
-def test_upsert_errors_are_ours():
-    """So that `except UpsertError` catches all of them."""
-    assert issubclass(OrderKeyError, UpsertError)

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of a key group that is still empty."""
+
+import pytest
+
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+
+
+@pytest.fixture
+def store() -> InMemoryLogStorage:
+    """A group without state."""
+    return InMemoryLogStorage()

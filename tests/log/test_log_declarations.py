@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log read under other declarations than it was written under, and logs that are not whole."""
+
+import attrs
+import pytest
+from group_log_support import COUNT, Worker, read_cold
+
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.types import Types
+
+STAMPED = attrs.evolve(COUNT, paired=True)
+OTHER = TableSpec("other", Shape.SINGLE, "value", Types.STRING())
+
+
+def test_the_state_of_a_name_no_longer_declared_survives(store):
+    """Through commits and compaction, until it is declared again."""
+    Worker(COUNT, OTHER).load(store)
+    both = Worker(COUNT, OTHER)
+    both.load(store)
+    both.put("a", "x", "other")
+    both.put("a", 1)
+    both.commit(store)
+    worker = Worker(COUNT)
+    worker.batch(store, a=2)
+    worker.group.rewrite = True
+    worker.commit(store)
+    again = Worker(COUNT, OTHER)
+    again.load(store)
+
+    assert ({"a": 2}, {"a": "x"}) == (again.contents(), again.contents("other"))
+
+
+def test_ttl_switched_on_stamps_the_old_entries_with_the_time_of_the_restore(store):
+    """And the next commit, though nothing changed, makes the stamps durable."""
+    Worker().batch(store, a=1)
+    first, later = Worker(STAMPED), Worker(STAMPED)
+    first.now, later.now = 70, 90
+    first.load(store)
+    first.commit(store)
+    later.load(store)
+
+    assert {"a": (70, 1)} == first.contents() == later.contents()
+
+
+def test_ttl_switched_off_drops_the_stamps(store):
+    """The values stay."""
+    worker = Worker(STAMPED)
+    worker.load(store)
+    worker.put("a", (70, 1))
+    worker.commit(store)
+
+    assert {"a": 1} == read_cold(store)
+
+
+def test_another_type_is_refused(store):
+    """The message names the state and both types."""
+    Worker().batch(store, a=1)
+
+    with pytest.raises(IncompatibleStateError, match=r"'count'.*'Long'.*'String'"):
+        Worker(attrs.evolve(COUNT, value_type=Types.STRING())).load(store)
+
+
+def test_another_max_parallelism_is_refused(store):
+    """Keys would be looked for in other groups."""
+    Worker().batch(store, a=1)
+
+    with pytest.raises(IncompatibleStateError, match=r"max_parallelism.*8, got 4"):
+        Worker(max_parallelism=4).load(store)
+
+
+def test_a_missing_segment_is_refused(store):
+    """The message names the segment."""
+    worker = Worker()
+    worker.batch(store, a=1)
+    worker.batch(store, a=2)
+    del store.segments[0]
+
+    with pytest.raises(CorruptStateError, match="'totals', key group 0, segment 0"):
+        read_cold(store)
+
+
+def test_a_last_segment_that_is_not_the_heads_is_refused(store):
+    """Head and log belong together."""
+    Worker().batch(store, a=1)
+    store.head = attrs.evolve(store.head, nonce=b"x" * 16)
+
+    with pytest.raises(CorruptStateError, match="must be the head's"):
+        read_cold(store)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks over the RocksDB backend without an operator: tables filled, kept and found again.
+
+Importing it skips the module where rocksdict is not installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.table import Scope, Shape, TableSpec
+
+pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
+
+VALUE = TableSpec("value", Shape.SINGLE, "value", Types.STRING())
+MAP = TableSpec("map", Shape.MAP, "map", Types.STRING(), Types.LONG())
+LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())
+SPECS = {spec.name: spec for spec in (VALUE, MAP, LIST)}
+
+
+def in_directory(path) -> EmbeddedRocksDBStateBackend:
+    """A backend whose files lie there."""
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(path))
+    return backend
+
+
+NONCE = bytes(range(16))
+
+
+def opened(state_backend, index, owner="query/0"):
+    """A keyed backend in a new group, and its tables."""
+    backend = state_backend.create_keyed_state_backend(Scope(), owner)
+    tables = {name: backend.table(spec) for name, spec in SPECS.items()}
+    backend.groups = {index: {}}
+    backend.enter(index, backend.groups[index])
+    return backend, tables
+
+
+def kept(backend, group):
+    """Commit and keep a group."""
+    backend.drain()
+    backend.keep_warm(group)
+
+
+def fill(tables, scope, number=5):
+    """Entries of three keys in all tables."""
+    for key in "abc":
+        scope.key = key
+        tables["value"].put(None, f"value {key}")
+        tables["map"].multi_put([(at, f"{key}{at}") for at in reversed(range(number))])
+        for at in range(number):
+            tables["list"].append(f"{key}{at}")
+
+
+def leave(path, nonce=NONCE, **options):
+    """A first task that fills group 3 and ends."""
+    backend, tables = opened(in_directory(path), 3, **options)
+    fill(tables, backend.scope)
+    kept(backend, WorkingState(3, nonce, 7, tables=backend.groups[3]))
+    backend.close()
+
+
+def found(path, **options):
+    """A second task: its backend, its tables, and what it took of group 3."""
+    backend, tables = opened(in_directory(path), 3, **options)
+    group = backend.take_warm(3)
+    backend.enter(3, WorkingState(3).tables if group is None else group.tables)
+    return backend, tables, group
+
+
+def contents(backend):
+    """All entries, by table."""
+    return {
+        each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
+        for each in backend.contents()
+        if len(each)
+    }
+
+
+def only_directory(path) -> Path:
+    """Of the one owner there."""
+    (root,) = Path(path).iterdir()
+    (directory,) = root.iterdir()
+    return directory
+
+
+def found_nonce(path):
+    """The nonce on disk."""
+    backend, _, group = found(path)
+    backend.close()
+    return group and group.nonce
+
+
+class Everything(KeyedProcessFunction):
+    """One state of three kinds, and timers."""
+
+    def open(self, runtime_context):
+        self.value = runtime_context.get_state(ValueStateDescriptor("value", Types.LONG()))
+        self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG()))
+        self.map = runtime_context.get_map_state(
+            MapStateDescriptor("map", Types.STRING(), Types.LONG())
+        )
+
+    def process_element(self, value, ctx):
+        self.value.update((self.value.value() or 0) + value)
+        self.list.add(value)
+        self.map.put(str(value % 3), value)
+        ctx.timer_service().register_event_time_timer(value)
+        yield self.value.value(), list(self.list), sorted(self.map.items())
+
+    def on_timer(self, timestamp, ctx):
+        yield "timer", ctx.get_current_key(), timestamp

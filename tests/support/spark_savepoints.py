@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function over streams and in harnesses, whose state savepoints carry."""
+
+from __future__ import annotations
+
+import pytest
+from spark_support import pickle_by_value
+
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    KeyedProcessFunction,
+    Row,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.testing import KeyedProcessHarness
+
+pickle_by_value(__name__)
+
+
+def rocksdb(directory, cls=EmbeddedRocksDBStateBackend):
+    """A backend with its files there."""
+    pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
+    backend = cls()
+    backend.set_db_storage_paths(str(directory))
+    return backend
+
+
+class Sum(KeyedProcessFunction):
+    """The sum of `n` per key."""
+
+    def __init__(self, kind=None):
+        self.kind = kind or Types.LONG()
+
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", self.kind))
+
+    def process_element(self, value, ctx):
+        self.sum.update((self.sum.value() or 0) + value.n)
+        yield ctx.get_current_key(), self.sum.value()
+
+
+def sums(*keys):
+    """A harness whose sum for each of these keys is 100."""
+    summing = KeyedProcessHarness(Sum(), key_selector=lambda value: value.key)
+    for key in keys:
+        summing.process_element(Row(key=key, n=100))
+    return summing

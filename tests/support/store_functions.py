@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function that does to its stores what its elements say, and a store of each kind."""
+
+from __future__ import annotations
+
+import pytest
+from store_support import BACKENDS
+
+from pyflinklike import KeyedProcessFunction, Types
+from pyflinklike.stores import (
+    KeyValueStoreDescriptor,
+    LruStoreDescriptor,
+    SessionStoreDescriptor,
+    TimestampedStoreDescriptor,
+    VersionedStoreDescriptor,
+    WindowStoreDescriptor,
+)
+from pyflinklike.testing import KeyedProcessHarness
+
+TEXT, LONG = Types.STRING(), Types.LONG()
+KV = KeyValueStoreDescriptor("kv", TEXT, LONG)
+EACH = [
+    KV,
+    LruStoreDescriptor("kv", TEXT, LONG, max_entries=2),
+    TimestampedStoreDescriptor("kv", TEXT, LONG),
+    WindowStoreDescriptor("kv", TEXT, LONG, window_size=10),
+    SessionStoreDescriptor("kv", TEXT, LONG),
+    VersionedStoreDescriptor("kv", TEXT, LONG, history_retention=10),
+]
+of_each = pytest.mark.parametrize("descriptor", EACH, ids=lambda each: type(each).__name__)
+of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
+
+
+class Doer(KeyedProcessFunction):
+    """Opens stores, and does to them what its elements say."""
+
+    def __init__(self, *descriptors):
+        self.descriptors = descriptors
+
+    def open(self, runtime_context):
+        self.context = runtime_context
+        self.stores = {each.name: runtime_context.get_store(each) for each in self.descriptors}
+
+    def process_element(self, value, ctx):
+        yield value(*self.stores.values())
+
+
+def harness(*descriptors, **options):
+    """Under the key "k"."""
+    return KeyedProcessHarness(Doer(*descriptors), lambda _: "k", **options)
+
+
+def put_something(store):
+    """An entry in any kind of store."""
+    kind = type(store).__name__
+    if kind == "SessionStore":
+        store.put("a", 1, 2, 7)
+    elif kind in ("WindowStore", "VersionedStore", "TimestampedStore"):
+        store.put("a", 7, 10)
+    else:
+        store.put("a", 7)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream in miniature, and the harness driven as it is: what savepoints are taken from and given to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from probe import Mean, Record, drive
+
+from pyflinklike import (
+    AggregatingStateDescriptor,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.log.regrouping import regrouped
+from pyflinklike.log.savepoint import merge, read_log
+from pyflinklike.log.segments import Segment, read_segment
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+
+BACKENDS = [pytest.param(HashMapStateBackend(), id="heap")]
+try:
+    import rocksdict  # noqa: F401 - whether it is there
+except ImportError:
+    BACKENDS.append(pytest.param(None, id="rocksdb", marks=pytest.mark.skip("no rocksdict")))
+else:
+    BACKENDS.append(pytest.param(EmbeddedRocksDBStateBackend(), id="rocksdb"))
+
+
+STRING = Types.STRING()
+
+
+class Stream:
+    """Key groups in stores of their own, committed after every batch.
+
+    Args:
+        function: Of the operator.
+        backend: For working state.
+        max_parallelism: The number of key groups.
+        key_type: Of the keys.
+        savepoint: What it begins with.
+        now: Its processing time.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        backend: Any,
+        max_parallelism: int,
+        key_type: Any = STRING,
+        savepoint: bytes | None = None,
+        now: int = 0,
+    ) -> None:
+        task = TaskInfo("stream", max_parallelism=max_parallelism)
+        self.operator = KeyedProcessOperator(
+            function, backend, key_type, task, f"tested-{id(self)}"
+        )
+        self.operator.open()
+        self.operator.clock.processing_time = now
+        self.stores = [InMemoryLogStorage() for _ in range(max_parallelism)]
+        if savepoint is not None:
+            snapshot = read_segment(savepoint, "savepoint")
+            groups = regrouped(snapshot, key_type, self.groups_of, len(self.stores), "savepoint")
+            for index, segments in groups.items():
+                store = self.stores[index]
+                for segment in segments:
+                    self.operator.begin(store, store.head, segment, index)
+                    self.operator.commit(store, store.head, None)
+                    self.operator.keep_warm()
+
+    def groups_of(self, some: Iterable[Any]) -> list[int]:
+        """The key groups of keys."""
+        return [zlib.crc32(repr(key).encode()) % len(self.stores) for key in some]
+
+    def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:
+        """Process a micro-batch; what it gives."""
+        operator = self.operator
+        results = []
+
+        def advance():
+            operator.advance_processing_time(now)
+            operator.advance_watermark(watermark)
+
+        for index, store in enumerate(self.stores):
+            mine = [each for each in records if self.groups_of([each.key]) == [index]]
+            operator.load(store, store.head, index)
+            advance()
+            keys_of_mine = [operator.frozen_key(each.key) for each in mine]
+            operator.process(keys_of_mine, mine, [None] * len(mine))
+            advance()
+            operator.commit(store, store.head, None)
+            operator.keep_warm()
+            results += operator.outputs.take().main
+        return results
+
+    def savepoint(self) -> bytes:
+        """As read_savepoint gives it."""
+        return merge(
+            {
+                f"key group {index}": read_log(store.head, store.segments, f"key group {index}")
+                for index, store in enumerate(self.stores)
+                if store.head is not None
+            }
+        )
+
+    def close(self) -> None:
+        """Close the operator."""
+        self.operator.close()
+
+
+class Harness:
+    """The harness, driven as the stream is."""
+
+    def __init__(
+        self, function: Any, backend: Any, max_parallelism: int, savepoint: bytes | None, now: int
+    ) -> None:
+        self._harness = KeyedProcessHarness(
+            function, lambda record: record.key, backend, savepoint, max_parallelism
+        )
+
+    def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:
+        """Process a micro-batch; what it gives."""
+        harness = self._harness
+        results = harness.set_processing_time(now) + harness.process_watermark(watermark)
+        results += harness.process_elements((record, None) for record in records)
+        return results + harness.set_processing_time(now) + harness.process_watermark(watermark)
+
+    def savepoint(self) -> bytes:
+        """A snapshot."""
+        return self._harness.snapshot()
+
+    def close(self) -> None:
+        """Close it."""
+        self._harness.close()
+
+
+def five_states(ttl: StateTtlConfig | None) -> list[Any]:
+    """One descriptor of each kind."""
+    numbers = Types.LIST(Types.LONG())
+    descriptors = [
+        ValueStateDescriptor("value", numbers),
+        ListStateDescriptor("list", Types.ROW_NAMED(["it's", "n"], [Types.STRING(), Types.LONG()])),
+        MapStateDescriptor("map", Types.STRING(), numbers),
+        ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.STRING()),
+        AggregatingStateDescriptor("aggregating", Mean(), numbers),
+    ]
+    for each in descriptors:
+        each.enable_time_to_live(ttl)
+    return descriptors
+
+
+def dump(states: Any) -> Any:
+    """All that is in the five states, and nothing about order that nobody promises."""
+    value, list_, map_, reducing, aggregating = states
+    read = value.value(), [tuple(row) for row in list_], sorted(map_.items())
+    return *read, reducing.get(), aggregating.get()
+
+
+def act(what: str, n: int) -> Any:
+    """A script that does one thing, and returns all state."""
+
+    def script(states: Any, ctx: Any) -> Any:
+        value, list_, map_, reducing, aggregating = states
+        timers = ctx.timer_service()
+        if what == "write":
+            value.update([*(value.value() or []), n])
+            list_.add((f"{n}", n))
+            map_.put(f"m{n % 3}", [n])
+            reducing.add(f"{n};")
+            aggregating.add(n)
+        elif what == "clear":
+            states[n % 5].clear()
+        elif what == "remove":
+            map_.remove(f"m{n % 3}")
+            list_.update([row for row in list_ if row.n % 2])
+        elif what == "event timer":
+            timers.register_event_time_timer(n)
+        elif what == "processing timer":
+            timers.register_processing_time_timer(n)
+        elif what == "delete timers":
+            timers.delete_event_time_timer(n)
+            timers.delete_processing_time_timer(n)
+        return ctx.get_current_key(), what, n, dump(states)
+
+    return script
+
+
+READ = act("read", 0)
+
+
+def snapshot_of(*some: Any, **options: Any) -> Segment:
+    """A snapshot of a value state with these keys."""
+    driver = drive(ValueStateDescriptor("s", Types.LONG()), **options)
+    for key in some:
+        driver.of(key).update(7)
+    return read_segment(driver.harness.snapshot(), "snapshot")

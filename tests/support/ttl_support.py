@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TTL matrix: every way to read and to write a state, in all four corners.
+
+The TTL is 100 ms throughout, and background cleanup is off except where it is the subject.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, NamedTuple
+
+import pytest
+from probe import Sum, drive
+
+from pyflinklike import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+
+UpdateType = StateTtlConfig.UpdateType
+WRITE, READ_WRITE = UpdateType.OnCreateAndWrite, UpdateType.OnReadAndWrite
+Visibility = StateTtlConfig.StateVisibility
+NEVER, RELAXED = Visibility.NeverReturnExpired, Visibility.ReturnExpiredIfNotCleanedUp
+CORNERS = list(product([WRITE, READ_WRITE], [NEVER, RELAXED]))
+CORNER_IDS = [f"{update.name}-{visibility.name}" for update, visibility in CORNERS]
+all_corners = pytest.mark.parametrize("corner", CORNERS, ids=CORNER_IDS)
+both_visibilities = pytest.mark.parametrize("visibility", [NEVER, RELAXED], ids=lambda v: v.name)
+both_update_types = pytest.mark.parametrize("update", [WRITE, READ_WRITE], ids=lambda u: u.name)
+
+
+def value():
+    """Declares a value state."""
+    return ValueStateDescriptor("s", Types.LONG())
+
+
+def list_():
+    """Declares a list state."""
+    return ListStateDescriptor("s", Types.LONG())
+
+
+def map_():
+    """Declares a map state."""
+    return MapStateDescriptor("s", Types.STRING(), Types.LONG())
+
+
+def reducing():
+    """Declares a reducing state that sums."""
+    return ReducingStateDescriptor("s", lambda a, b: a + b, Types.LONG())
+
+
+def aggregating():
+    """Declares an aggregating state that sums."""
+    return AggregatingStateDescriptor("s", Sum(), Types.LONG())
+
+
+def builder(corner=(WRITE, NEVER), ttl=100):
+    """A builder of a TTL in one of the four corners."""
+    update, visibility = corner
+    return StateTtlConfig.new_builder(ttl).set_update_type(update).set_state_visibility(visibility)
+
+
+def expiring(kind, config=None, **options):
+    """A driver of a state with a TTL."""
+    descriptor = kind()
+    descriptor.enable_time_to_live(config or builder().disable_cleanup_in_background().build())
+    return drive(descriptor, **options)
+
+
+def quiet(kind, corner):
+    """A driver of a state in one corner, without background cleanup."""
+    return expiring(kind, builder(corner).disable_cleanup_in_background().build())
+
+
+class Read(NamedTuple):
+    """A way to read a state that holds 1."""
+
+    kind: Callable[[], Any]
+    write: tuple[Any, ...]
+    read: tuple[Any, ...]
+    seen: Any
+    gone: Any
+
+
+VALUE, LIST, MAP = ("update", 1), ("add", 1), ("put", "u", 1)
+READS = {
+    "value.value": Read(value, VALUE, ("value",), 1, None),
+    "map.get": Read(map_, MAP, ("get", "u"), 1, None),
+    "map.contains": Read(map_, MAP, ("contains", "u"), True, False),
+    "map.items": Read(map_, MAP, ("items",), [("u", 1)], []),
+    "map.keys": Read(map_, MAP, ("keys",), ["u"], []),
+    "map.values": Read(map_, MAP, ("values",), [1], []),
+    "map[]": Read(map_, MAP, ("__getitem__", "u"), 1, None),
+    "in map": Read(map_, MAP, ("__contains__", "u"), True, False),
+    "iter(map)": Read(map_, MAP, ("__iter__",), ["u"], []),
+    "list.get": Read(list_, LIST, ("get",), [1], []),
+    "iter(list)": Read(list_, LIST, ("__iter__",), [1], []),
+    "reducing.get": Read(reducing, LIST, ("get",), 1, None),
+    "aggregating.get": Read(aggregating, LIST, ("get",), 1, None),
+}
+
+
+PLAIN_READ = {value: READS["value.value"], map_: READS["map.get"], list_: READS["list.get"]}
+PLAIN_READ |= {reducing: READS["reducing.get"], aggregating: READS["aggregating.get"]}
+KINDS = pytest.mark.parametrize("kind", PLAIN_READ, ids=lambda kind: kind.__name__.strip("_"))
+reads = pytest.mark.parametrize("read", READS.values(), ids=READS)
+
+
+def call(state, operation):
+    """Make one call of a state, in a record of its own."""
+    return getattr(state, operation[0])(*operation[1:])
+
+
+def holding_one(kind, corner):
+    """A driver of a state that holds 1 since time 0."""
+    state = quiet(kind, corner)
+    call(state, PLAIN_READ[kind].write)
+    return state

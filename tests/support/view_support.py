@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What views are fed and told the time by."""
+
+from __future__ import annotations
+
+from pyflinklike import Row
+
+
+class Time:
+    """A clock that is set by assignment."""
+
+    now = 1_000
+
+    def __call__(self):
+        return self.now
+
+
+def change(op, key, value, diff=None, **more):
+    """A row as `UpsertFunction` yields it."""
+    diff = diff or (1 if op in ("insert", "update_after") else -1)
+    return Row(key=key, op=op, value=value, diff=diff, **more)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`UpsertState` over its backends: getting and putting."""
+
+import pytest
+from index_support import put, values
+
+from pyflinklike import Row
+from pyflinklike.errors import StateValueError
+from pyflinklike.upsert import (
+    FinalizedValue,
+    GetStats,
+    ProvisionalValue,
+    PutStats,
+    PutValue,
+    SnapshotStats,
+    Tombstone,
+    UpsertState,
+    UpsertValueAndSize,
+)
+
+
+def test_what_was_put_is_there(backend):
+    """In the order of the keys asked for; nothing where nothing was put."""
+    state = UpsertState(backend)
+    put(state, "a", FinalizedValue({"n": [1]}, (3, "x")))
+    put(state, "b", Tombstone(4))
+    put(state, ("c", 1), ProvisionalValue((1, 2), (None, 3, 4)))
+
+    assert [
+        Tombstone(4),
+        None,
+        ProvisionalValue((1, 2), (None, 3, 4)),
+        FinalizedValue({"n": [1]}, (3, "x")),
+    ] == values(state, "b", "absent", ("c", 1), "a")
+
+
+def test_absence_has_no_metadata(backend):
+    """Both fields are None."""
+    assert [UpsertValueAndSize(None, None)] == UpsertState(backend).multi_get(["a"])
+
+
+def test_keys_are_told_apart_by_type(backend):
+    """As keys are everywhere here."""
+    state = UpsertState(backend)
+    for key in (1, True, 1.0, "1", b"1", (1,), Row(a=1)):
+        put(state, key, FinalizedValue(repr(key)))
+
+    assert 7 == state.num_records
+    assert [FinalizedValue("True"), FinalizedValue("1")] == values(state, True, 1)
+
+
+def test_a_key_asked_for_twice_is_refused(backend):
+    """The answer would have to be put twice, too."""
+    with pytest.raises(ValueError, match="keys of one multi_get must differ, got 'a' twice"):
+        UpsertState(backend).multi_get(["a", "b", "a"])
+
+
+@pytest.mark.parametrize("bad", [None, {1, 2}])
+def test_a_key_that_is_none_is_refused(backend, bad):
+    """By every verb, as a TypeError."""
+    state = UpsertState(backend)
+    with pytest.raises(TypeError):
+        state.multi_get([bad])
+    with pytest.raises(TypeError):
+        state.multi_put([(bad, PutValue(FinalizedValue(1), None))])
+    with pytest.raises(TypeError):
+        state.consolidate_chunk([(bad, 1, 1)])
+
+
+def test_what_cannot_be_stored_stops_the_whole_batch(backend):
+    """Bad input corrupts nothing: neither what is held nor the numbers."""
+    state = UpsertState(backend)
+    good = PutValue(FinalizedValue("v"), None)
+
+    for bad in (PutValue(FinalizedValue({1}), None), PutValue("v", None), FinalizedValue("v")):
+        with pytest.raises(StateValueError):
+            state.multi_put([("a", good), ("b", bad)])
+    for bad in (("b", "v"), ("b", None, 1), ("b", {1}, 1), ("b", "v", "1"), 5):
+        with pytest.raises((StateValueError, ValueError)):
+            state.consolidate_chunk([("a", "v", 1), bad])
+
+    assert ([None], 0, 0) == (values(state, "a"), state.num_records, state.size_bytes)
+    assert PutStats() == state.put_stats
+    assert SnapshotStats() == state.snapshot_stats
+
+
+def test_of_two_puts_of_one_key_the_last_one_stays(backend):
+    """And is counted once."""
+    state = UpsertState(backend)
+    stats = state.multi_put(
+        [
+            ("a", PutValue(FinalizedValue("first"), None)),
+            ("a", PutValue(Tombstone(None), None)),
+            ("a", PutValue(FinalizedValue("last one"), None)),
+        ]
+    )
+
+    size = state.multi_get(["a"])[0].metadata.size
+    assert [FinalizedValue("last one")] == values(state, "a")
+    assert PutStats(3, 1, 0, size, 2, 0, 1) == stats
+    assert (1, 0, size) == (state.num_records, state.num_tombstones, state.size_bytes)
+
+
+def test_what_was_handed_out_is_the_callers_own(backend):
+    """Changing it changes nothing here; nor does changing what was put."""
+    value = {"n": [1]}
+    state = UpsertState(backend)
+    put(state, "a", FinalizedValue(value))
+    value["n"].append(2)
+    state.multi_get(["a"])[0].value.value["n"].append(3)
+
+    assert [FinalizedValue({"n": [1]})] == values(state, "a")
+
+
+def test_records_and_tombstones_are_counted(backend):
+    """Deletes, too; without per-record statistics only the differences are."""
+    state = UpsertState(backend)
+    put(state, "a", FinalizedValue("v", 1))
+    updated = put(state, "a", FinalizedValue("vv", 2))
+    deleted = put(state, "a", Tombstone(3))
+    forgotten = put(state, "a", None)
+    again = state.multi_put([("a", PutValue(FinalizedValue("v"), None))], False)
+
+    assert (0, 0, 1, 1) == (
+        updated.values_diff,
+        updated.inserts,
+        updated.updates,
+        updated.size_diff,
+    )
+    assert (-1, 1, 1) == (deleted.values_diff, deleted.tombstones_diff, deleted.deletes)
+    assert (0, -1, 0) == (forgotten.values_diff, forgotten.tombstones_diff, forgotten.deletes)
+    assert PutStats(1, 1, 0, 4) == again
+    assert PutStats(5, 1, 0, 4, 1, 1, 1) == state.put_stats
+
+
+def test_gets_are_counted(backend):
+    """Asked for, found, and the bytes of what was found."""
+    state = UpsertState(backend)
+    put(state, "a", FinalizedValue("v"))
+    state.multi_get(["a", "b"])
+
+    assert GetStats(3, 4, 1) == state.get_stats

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A view's file from its making to its end, and what arguments it refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateStoreError,
+    StoreClosedError,
+)
+from pyflinklike.views import MaterializedView
+
+
+def test_a_view_is_there_when_it_is_opened_again(tmp_path, clock):
+    """Rows, past, freshness and the batch ids that were applied."""
+    with MaterializedView("v", key="id", path=tmp_path, clock=clock) as view:
+        view.apply([{"id": "a", "n": 1}], 0)
+        view.apply([{"id": "a", "n": 2}], 1)
+    with MaterializedView("v", key="id", path=tmp_path, clock=clock) as view:
+        assert not view.apply([{"id": "a", "n": 3}], 1)
+        assert ({"id": "a", "n": 2}, 1) == (view["a"], view.as_of(0)["a"]["n"])
+        assert (1, None, 0) == view.freshness
+
+
+def test_two_may_open_a_view_at_once(tmp_path):
+    """Another process sees each batch when it is committed, and may write as well."""
+    with (
+        MaterializedView("v", key="id", path=tmp_path) as one,
+        MaterializedView("v", key="id", path=tmp_path) as other,
+    ):
+        one.apply([{"id": "a"}], 0)
+        assert {"id": "a"} == other["a"]
+
+        assert not other.apply([{"id": "b"}], 0)
+        assert other.apply([{"id": "b"}], 1)
+        assert 2 == len(one)
+
+
+def test_a_closed_view_refuses(view):
+    """Whatever it is asked; closing again does nothing."""
+    view.close()
+    view.close()
+
+    for use in (
+        lambda: view.get("a"),
+        lambda: view.apply([], 0),
+        view.changes,
+        lambda: view.freshness,
+        lambda: len(view),
+    ):
+        with pytest.raises(StoreClosedError, match="'prices'"):
+            use()
+
+
+def test_views_share_a_directory(tmp_path):
+    """Each in its own file; a path that names a file is one."""
+    with (
+        MaterializedView("a", key="id", path=tmp_path) as a,
+        MaterializedView("b", key="id", path=str(tmp_path)) as b,
+    ):
+        a.apply([{"id": 1}], 0)
+        assert 0 == len(b)
+    file = tmp_path / "deep" / "c.db"
+    with MaterializedView("c", key="id", path=file) as c:
+        assert file == c.path
+    assert file.is_file()
+
+
+def test_a_file_of_another_view_is_refused(tmp_path):
+    """By name, or by key."""
+    file = tmp_path / "v.sqlite"
+    MaterializedView("v", key="id", path=file).close()
+
+    with pytest.raises(IncompatibleStateError, match="'w'"):
+        MaterializedView("w", key="id", path=file)
+    with pytest.raises(IncompatibleStateError, match="'no'"):
+        MaterializedView("v", key="no", path=file)
+
+
+def test_a_file_of_another_program_is_left_alone(tmp_path):
+    """Byte for byte."""
+    text = tmp_path / "text.db"
+    text.write_text("no database " * 1_000)
+    with pytest.raises(CorruptStateError, match="must be the file"):
+        MaterializedView("v", key="id", path=text)
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE rows (a)")
+    connection.close()
+    before = other.read_bytes()
+    with pytest.raises(IncompatibleStateError, match="another program"):
+        MaterializedView("v", key="id", path=other)
+
+    assert before == other.read_bytes()
+
+
+def test_a_full_disk_fails_the_batch(view):
+    """Whole, by an error of ours; it can be sent again."""
+    view.apply([{"id": "a"}], 0)
+    pages = view._database._writer.execute("PRAGMA page_count").fetchone()[0]
+    view._database._writer.execute(f"PRAGMA max_page_count = {pages}")
+    rows = [{"id": n, "text": "x" * 1_000} for n in range(100)]
+    with pytest.raises(StateStoreError, match="full"):
+        view.apply(rows, 1)
+    assert (1, 0) == (len(view), view.freshness.batch_id)
+
+    view._database._writer.execute("PRAGMA max_page_count = 1000000")
+    assert view.apply(rows, 1)
+    assert 101 == len(view)
+
+
+def test_a_damaged_file_is_told_when_it_is_read(tmp_path):
+    """By an error of ours."""
+    with MaterializedView("v", key="id", path=tmp_path) as view:
+        view.apply([{"id": n, "text": "x" * 100} for n in range(1_000)], 0)
+    data = bytearray(view.path.read_bytes())
+    data[4_096 * 2 :] = b"\xff" * (len(data) - 4_096 * 2)
+    view.path.write_bytes(data)
+
+    with (
+        pytest.raises(CorruptStateError, match="restore"),
+        MaterializedView("v", key="id", path=tmp_path) as view,
+    ):
+        view.query(allow_scan=True)
+
+
+def test_a_view_of_a_later_format_is_refused(tmp_path):
+    """By name of what would read it."""
+    file = tmp_path / "v.db"
+    MaterializedView("v", key="id", path=file).close()
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(CorruptStateError, match="99"):
+        MaterializedView("v", key="id", path=file)
+
+
+def test_a_path_that_cannot_be_written_to_is_refused(tmp_path):
+    """By name."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StateStoreError, match="another path"):
+        MaterializedView("v", key="id", path=tmp_path / "file" / "v.db")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"name": ""}, DeclarationValueError),
+        ({"name": "a/b"}, DeclarationValueError),
+        ({"name": 1}, DeclarationTypeError),
+        ({"key": []}, DeclarationValueError),
+        ({"key": ["a", "a"]}, DeclarationValueError),
+        ({"key": 1}, DeclarationTypeError),
+        ({"order_by": 1}, DeclarationTypeError),
+        ({"path": None}, DeclarationTypeError),
+        ({"history": 0}, DeclarationValueError),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_when_a_view_is_made(tmp_path, arguments, error):
+    """By what was got."""
+    with pytest.raises(error, match="got"):
+        MaterializedView(**{"name": "v", "key": "id", "path": tmp_path, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"where": 1}, DeclarationTypeError),
+        ({"where": {1: 2}}, DeclarationTypeError),
+        ({"limit": -1}, DeclarationValueError),
+        ({"limit": 1.0}, DeclarationTypeError),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_of_a_query_are_refused(view, arguments, error):
+    """By what was got."""
+    with pytest.raises(error, match="got"):
+        view.query(**{"allow_scan": True, **arguments})
