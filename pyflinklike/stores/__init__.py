@@ -15,6 +15,7 @@
 A store is declared by a descriptor and used under the current key, as state is.
 """
 
+from pyflinklike.doors import pin
 from pyflinklike.errors import (
     CursorClosedError,
     KeyDecodeError,
@@ -54,6 +55,7 @@ from pyflinklike.stores.records import (
 )
 from pyflinklike.stores.session import SessionStore
 from pyflinklike.stores.standalone import InMemoryWindowStore, open_in_memory
+from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.stores.times import windows_for
 from pyflinklike.stores.timestamped import TimestampedStore
 from pyflinklike.stores.versioned import VersionedStore
@@ -99,3 +101,5 @@ __all__ = [
     "open_in_memory",
     "windows_for",
 ]
+
+pin(globals(), ChangelogTag)

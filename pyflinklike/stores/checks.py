@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyflinklike.checks import is_int
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
@@ -92,7 +93,7 @@ def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
 
 def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
     """An int of at least 1."""
-    if isinstance(given, bool) or not isinstance(given, int):
+    if not is_int(given):
         msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
         raise DeclarationTypeError(msg)
     if given < 1:
@@ -102,7 +103,7 @@ def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
     """An int of at least 2."""
-    if isinstance(given, bool) or not isinstance(given, int):
+    if not is_int(given):
         msg = (
             f"store {descriptor.name!r}: segments must be an int, got {shown(given)}; for example 2"
         )

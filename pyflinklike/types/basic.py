@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.checks import is_int, is_number
 from pyflinklike.types.base import Column, TypeInformation, plain
 
 _SMALL = 250
@@ -45,7 +46,7 @@ class IntegralTypeInfo(TypeInformation):
 
     def _convert(self, value: Any) -> int:
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             number = int.__int__(number)
             if self.low <= number <= self.high:
                 return number
@@ -69,7 +70,7 @@ class DoubleTypeInfo(TypeInformation):
         if type(value) is float:
             return value if value == value else _nan
         number = plain(value)
-        if not isinstance(number, (float, int)) or isinstance(number, bool):
+        if not is_number(number):
             raise self._misfit(value)
         try:
             return self.freeze(float(number.__float__()))
@@ -228,7 +229,7 @@ class BigIntTypeInfo(TypeInformation):
         if type(value) is int or value is None:
             return value
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             return int.__int__(number)
         raise self._misfit(value)
 
@@ -270,7 +271,7 @@ class BigDecTypeInfo(TypeInformation):
         if value is None:
             return None
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             number = Decimal(number)
         if not isinstance(number, Decimal) or not number.is_finite():
             raise self._misfit(value)

@@ -58,10 +58,6 @@ class TupleTypeInfo(TypeInformation):
         key_freezes = [part.freeze_key for part in self.field_types]
         object.__setattr__(self, "_freeze_key_fields", _freezing(key_freezes))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of; what was derived is derived again."""
-        return type(self), (self.field_types,)
-
     @property
     def is_identity(self) -> bool:
         """Whether all fields are."""
@@ -239,10 +235,6 @@ class RowTypeInfo(TupleTypeInfo):
     def get_field_names(self) -> list[str]:
         """The names of the fields."""
         return list(self.field_names)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of; the class of its rows is made again."""
-        return RowTypeInfo, (self.field_types, self.field_names)
 
     def freeze(self, value: Any) -> Any:
         """A row of frozen fields."""

@@ -53,6 +53,10 @@ class Instant:
         """Whole ms since 1970, rounded down."""
         return self.seconds * 1_000 + self.nanos // 1_000_000
 
+    def __reduce__(self) -> tuple[type[Instant], tuple[int, int]]:
+        """Pickle the call that makes it, not how it keeps its fields."""
+        return Instant, (self.seconds, self.nanos)
+
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
 
