@@ -15,7 +15,13 @@ from pyflinklike.backends.legacy import (
 )
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
-from pyflinklike.functions import AggregateFunction, Function, ReduceFunction
+from pyflinklike.doors import pin
+from pyflinklike.functions import (
+    AggregateFunction,
+    Function,
+    ReduceFunction,
+    ReduceFunctionWrapper,
+)
 from pyflinklike.state import (
     AggregatingState,
     AppendingState,
@@ -35,8 +41,8 @@ from pyflinklike.state.descriptors import (
     ValueStateDescriptor,
 )
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.types import Instant, TypeInformation, Types
-from pyflinklike.types.row import Row
+from pyflinklike.types import Instant, Pickled, TypeInformation, Types
+from pyflinklike.types.row import Row, restore_row
 
 __all__ = [
     "MAX_WATERMARK",
@@ -82,3 +88,5 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+pin(globals(), Pickled, ReduceFunctionWrapper, restore_row)

@@ -22,6 +22,7 @@ from typing import Union
 
 import attrs
 
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
 
@@ -141,6 +142,10 @@ class Time:
         """The length in ms."""
         return self._milliseconds
 
+    def __reduce__(self) -> tuple[type[Time], tuple[int]]:
+        """Pickle the call that makes it, not how it keeps its field."""
+        return Time, (self._milliseconds,)
+
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"
 
@@ -189,6 +194,10 @@ class Duration:
         """The length in whole ms, rounded down as Java's Duration.toMillis."""
         return self._nanoseconds // 1_000_000
 
+    def __reduce__(self) -> tuple[type[Duration], tuple[int]]:
+        """Pickle the call that makes it, not how it keeps its field."""
+        return Duration, (self._nanoseconds,)
+
 
 DurationLike = Union[Time, Duration, timedelta, int]
 """What a user may give for a length of time; an int is ms."""
@@ -210,7 +219,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
         milliseconds = length // timedelta(milliseconds=1)
     else:
         milliseconds = length
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
+    if not is_int(milliseconds):
         msg = (
             f"{what} must be a timedelta, Time, Duration or an int of ms, "
             f"got {shown(length)}; write for example timedelta(hours=1)"

@@ -17,7 +17,7 @@ __all__ = ["shown", "shown_error", "shown_message"]
 _MOST: Final = 2_000
 _BITS: Final = 4_096
 # Classes whose __repr__ is known to be the names and values of all fields.
-_NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike.types.row"})
+_NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
 
 _ANY_ERROR: Final[Any] = BaseException.__str__
 _KEY_ERROR: Final[Any] = KeyError.__str__

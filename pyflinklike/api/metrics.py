@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
 
+from pyflinklike.checks import is_int
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -170,7 +171,7 @@ class MetricGroup:
             f"got {shown(time_span_in_seconds)}; the default is 60"
         )
         span: Any = time_span_in_seconds
-        if isinstance(span, bool) or not isinstance(span, int):
+        if not is_int(span):
             raise DeclarationTypeError(msg)
         if span < 1:
             raise DeclarationValueError(msg)

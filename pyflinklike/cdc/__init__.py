@@ -9,5 +9,8 @@
 from pyflinklike.cdc.decode import decode_debezium
 from pyflinklike.cdc.encode import to_debezium
 from pyflinklike.cdc.event import CdcEvent
+from pyflinklike.doors import pin
 
 __all__ = ["CdcEvent", "decode_debezium", "to_debezium"]
+
+pin(globals())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
+from pyflinklike.doors import pin
 from pyflinklike.spark.debezium.frames import decode_debezium
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
 from pyflinklike.spark.savepoints import read_savepoint
@@ -15,3 +16,5 @@ __all__ = [
     "main_output",
     "read_savepoint",
 ]
+
+pin(globals())

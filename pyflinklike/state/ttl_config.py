@@ -296,7 +296,6 @@ class StateTtlConfig:
 # Nested here by name as well: it is what users write, `repr` shows and pickle looks up.
 for _each in (_Cleanup, *vars(_Cleanup).values()):
     if isinstance(_each, type):
-        _each.__module__ = __name__
         _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
 
 # Java's: a TTL has to be given, so it is the longest there is.

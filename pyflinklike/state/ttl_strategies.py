@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import attrs
 
+from pyflinklike.checks import is_int
 from pyflinklike.clock import Duration, DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
@@ -45,7 +46,7 @@ def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
             f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
             f"got {shown(value)}; it counts state entries"
         )
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_int(value):
             raise DeclarationTypeError(msg)
         if value < minimum:
             raise DeclarationValueError(msg)

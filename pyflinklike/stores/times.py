@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Union
 
+from pyflinklike.checks import is_int
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import StateValueError, StoreValueError
 from pyflinklike.shown import shown
@@ -33,7 +34,7 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
             )
             raise StoreValueError(msg)
         return (time - _EPOCH) // dt.timedelta(milliseconds=1)
-    if isinstance(time, bool) or not isinstance(time, int):
+    if not is_int(time):
         msg = f"{what} must be an int of ms or a datetime with a time zone, got {shown(time)}; convert it"
         raise StateValueError(msg)
     if not MIN_WATERMARK <= time <= MAX_WATERMARK:

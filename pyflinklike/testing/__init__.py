@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools to test streaming code without Spark and without a JVM."""
 
+from pyflinklike.doors import pin
 from pyflinklike.testing.harness import KeyedProcessHarness
 
 __all__ = ["KeyedProcessHarness"]
+
+pin(globals())

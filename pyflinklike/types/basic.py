@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.checks import is_int, is_number
 from pyflinklike.types.base import Column, TypeInformation, plain
 
 _SMALL = 250
@@ -21,7 +22,7 @@ _float32 = struct.Struct("<f")
 
 
 @attrs.frozen(repr=False)
-class IntegralTypeInfo(TypeInformation):
+class IntegralTypeInfo(TypeInformation[int]):
     """BYTE, SHORT, INT or LONG: a Python int in the range of Java's."""
 
     name: str
@@ -45,7 +46,7 @@ class IntegralTypeInfo(TypeInformation):
 
     def _convert(self, value: Any) -> int:
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             number = int.__int__(number)
             if self.low <= number <= self.high:
                 return number
@@ -59,7 +60,7 @@ class IntegralTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class DoubleTypeInfo(TypeInformation):
+class DoubleTypeInfo(TypeInformation[float]):
     """DOUBLE: a float; an int becomes one.  Every NaN is `math.nan`, -0.0 is kept."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
@@ -69,7 +70,7 @@ class DoubleTypeInfo(TypeInformation):
         if type(value) is float:
             return value if value == value else _nan
         number = plain(value)
-        if not isinstance(number, (float, int)) or isinstance(number, bool):
+        if not is_number(number):
             raise self._misfit(value)
         try:
             return self.freeze(float(number.__float__()))
@@ -121,7 +122,7 @@ class FloatTypeInfo(DoubleTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class BooleanTypeInfo(TypeInformation):
+class BooleanTypeInfo(TypeInformation[bool]):
     """BOOLEAN: True or False, and no number."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
@@ -143,7 +144,7 @@ class BooleanTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class StringTypeInfo(TypeInformation):
+class StringTypeInfo(TypeInformation[str]):
     """STRING: any str that UTF-8 can write, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -213,7 +214,7 @@ class CharTypeInfo(StringTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class BigIntTypeInfo(TypeInformation):
+class BigIntTypeInfo(TypeInformation[int]):
     """BIG_INT: any int, or None.
 
     The column holds decimal text, but hexadecimal text for an int so long that Python
@@ -228,7 +229,7 @@ class BigIntTypeInfo(TypeInformation):
         if type(value) is int or value is None:
             return value
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             return int.__int__(number)
         raise self._misfit(value)
 
@@ -251,7 +252,7 @@ class BigIntTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class BigDecTypeInfo(TypeInformation):
+class BigDecTypeInfo(TypeInformation[Decimal]):
     """BIG_DEC: a finite `decimal.Decimal`, or None.
 
     Stored as its text, since 1.0 and 1.00 are different keys in Java, and equal in Python.
@@ -270,7 +271,7 @@ class BigDecTypeInfo(TypeInformation):
         if value is None:
             return None
         number = plain(value)
-        if isinstance(number, int) and not isinstance(number, bool):
+        if is_int(number):
             number = Decimal(number)
         if not isinstance(number, Decimal) or not number.is_finite():
             raise self._misfit(value)

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NoReturn
 
 from pyflinklike.shown import shown
 
-__all__ = ["Row", "row_class"]
+__all__ = ["Row", "restore_row", "row_class"]
 
 # mypy takes a call of it by its own name for the declaration of a class.
 _named_tuple: Any = namedtuple
@@ -179,7 +179,7 @@ class Row(tuple[Any, ...]):
 
     def __reduce__(self) -> tuple[Callable[..., Row], tuple[Any, ...]]:
         """Pickle the names and the values, not the class."""
-        return _restore, (type(self)._fields, tuple(self))
+        return restore_row, (type(self)._fields, tuple(self))
 
     def __repr__(self) -> str:
         names = type(self)._fields
@@ -213,7 +213,7 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
         if name not in _METHODS and not name.startswith("_")
     }
     namespace["__slots__"] = ()
-    namespace["__module__"] = __name__
+    namespace["__module__"] = Row.__module__
     namespace["_fields"] = names
     namespace["_positions"] = {name: i for i, name in enumerate(names)}
     return type("Row", (Row,), namespace)
@@ -230,9 +230,13 @@ def _checked(cls: type[Row], values: tuple[Any, ...]) -> Row:
     return cls._make(values)
 
 
-def _restore(names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
-    """Undo `Row.__reduce__`."""
+def restore_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    """The row that was pickled; pickles name it `pyflinklike.restore_row`."""
     return row_class(names)._make(values)
+
+
+_restore = restore_row
+"""Its name in pickles that state may hold from before there were doors."""
 
 
 def _as_dicts(value: Any) -> Any:

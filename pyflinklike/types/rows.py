@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
 from pyflinklike.types.row import Row, row_class
@@ -37,7 +38,7 @@ def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 @attrs.frozen(repr=False)
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(TypeInformation[T_co]):
     """TUPLE: a tuple of a fixed number of fields, any of them None."""
 
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
@@ -57,10 +58,6 @@ class TupleTypeInfo(TypeInformation):
         object.__setattr__(self, "_freeze_fields", _freezing(freezes))
         key_freezes = [part.freeze_key for part in self.field_types]
         object.__setattr__(self, "_freeze_key_fields", _freezing(key_freezes))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of; what was derived is derived again."""
-        return type(self), (self.field_types,)
 
     @property
     def is_identity(self) -> bool:
@@ -202,7 +199,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 @attrs.frozen(repr=False)
-class RowTypeInfo(TupleTypeInfo):
+class RowTypeInfo(TupleTypeInfo[Row]):
     """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With
@@ -239,10 +236,6 @@ class RowTypeInfo(TupleTypeInfo):
     def get_field_names(self) -> list[str]:
         """The names of the fields."""
         return list(self.field_names)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of; the class of its rows is made again."""
-        return RowTypeInfo, (self.field_types, self.field_names)
 
     def freeze(self, value: Any) -> Any:
         """A row of frozen fields."""

@@ -53,12 +53,16 @@ class Instant:
         """Whole ms since 1970, rounded down."""
         return self.seconds * 1_000 + self.nanos // 1_000_000
 
+    def __reduce__(self) -> tuple[type[Instant], tuple[int, int]]:
+        """Pickle the call that makes it, not how it keeps its fields."""
+        return Instant, (self.seconds, self.nanos)
+
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
 
 
 @attrs.frozen(repr=False)
-class InstantTypeInfo(TypeInformation):
+class InstantTypeInfo(TypeInformation[Instant]):
     """INSTANT: an `Instant`, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -94,7 +98,7 @@ class InstantTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class DateTypeInfo(TypeInformation):
+class DateTypeInfo(TypeInformation[dt.date]):
     """SQL_DATE: a `datetime.date`, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -116,7 +120,7 @@ class DateTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class TimeTypeInfo(TypeInformation):
+class TimeTypeInfo(TypeInformation[dt.time]):
     """SQL_TIME: a `datetime.time` without a time zone, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -140,7 +144,7 @@ class TimeTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class TimestampTypeInfo(TypeInformation):
+class TimestampTypeInfo(TypeInformation[dt.datetime]):
     """SQL_TIMESTAMP: a `datetime.datetime` without a time zone, or None."""
 
     accepts_none: ClassVar[bool] = True

@@ -10,9 +10,11 @@
 Events come from `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
+from pyflinklike.doors import pin
 from pyflinklike.upsert.function import UpsertFunction
 from pyflinklike.upsert.index.autospill import AutoSpillBackend
 from pyflinklike.upsert.index.backend import UpsertBackend
+from pyflinklike.upsert.index.codec import UpsertKey
 from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
 from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
 from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
@@ -51,3 +53,5 @@ __all__ = [
     "ValueMetadata",
     "consolidating_merge_function",
 ]
+
+pin(globals(), UpsertKey)

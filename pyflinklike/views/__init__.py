@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that are kept up to date and queried: views, and what serves two of them as one."""
 
+from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
 from pyflinklike.views.change import Change
 from pyflinklike.views.changes import Changes
@@ -20,3 +21,5 @@ __all__ = [
     "UnknownBatchError",
     "ViewAt",
 ]
+
+pin(globals())

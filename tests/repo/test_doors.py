@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doors: what users import says that it is defined where they import it from."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import subprocess
+import sys
+import typing
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from pyflinklike import (
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    OutputTag,
+    ReduceFunction,
+    Row,
+    StateTtlConfig,
+    Types,
+    ValueState,
+)
+from pyflinklike.doors import DOORS, pin
+from pyflinklike.shown import shown
+from pyflinklike.types.row import row_class
+from pyflinklike.upsert import UpsertFunction
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def shown_by(door: str) -> dict[str, Any]:
+    """The public classes and functions of a door."""
+    module = importlib.import_module(door)
+    every = {name: getattr(module, name) for name in module.__all__}
+    return {name: each for name, each in every.items() if isinstance(each, (type, FunctionType))}
+
+
+PUBLIC = {
+    f"{door}.{name}": each
+    for door in sorted(DOORS)
+    if door != "pyflinklike.spark" or importlib.util.find_spec("pyspark")
+    for name, each in shown_by(door).items()
+}
+CLASSES = {name: each for name, each in PUBLIC.items() if isinstance(each, type)}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_a_door_shows_says_so(name: str):
+    """Its module is a door, and has it under its name; the façade has what two doors show."""
+    each = PUBLIC[name]
+
+    assert each.__module__ in DOORS
+    assert getattr(sys.modules[each.__module__], each.__qualname__) is each
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        KeyedProcessFunction.Context,
+        KeyedProcessFunction.OnTimerContext,
+        StateTtlConfig.Builder,
+        StateTtlConfig.UpdateType,
+        StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy,
+        Types.LIST,
+    ],
+    ids=lambda nested: nested.__qualname__,
+)
+def test_what_is_nested_in_a_class_goes_with_it(nested: Any):
+    """It keeps its qualified name, so that pickle finds it through the door."""
+    assert nested.__module__ == "pyflinklike"
+    assert pickle.loads(pickle.dumps(nested)) is nested
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_annotations_of_a_public_class_can_be_asked_for(name: str):
+    """`get_type_hints` looks them up in the door, where what they speak of is not."""
+    own = inspect.get_annotations(CLASSES[name])
+
+    assert typing.get_type_hints(CLASSES[name]).keys() >= own.keys()
+    assert not [text for text in own.values() if isinstance(text, str)]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Row.as_dict,
+        MapStateDescriptor.__init__,
+        KeyedProcessFunction.process_element,
+        UpsertFunction.open,
+        ValueState.value,
+    ],
+    ids=lambda method: method.__qualname__,
+)
+def test_the_hints_and_the_source_of_a_public_method_are_found(method: FunctionType):
+    """A function knows its own module, whatever its `__module__` says."""
+    assert "return" in typing.get_type_hints(method)
+    assert f"def {method.__name__}(" in inspect.getsource(method)
+
+
+@pytest.mark.parametrize("cls", [Row, MapStateDescriptor, KeyedProcessFunction, UpsertFunction])
+def test_the_source_of_a_public_class_is_said_to_be_unknown(cls: type):
+    """As trio's: `inspect` looks for it in the door, and must not give other lines for it."""
+    with pytest.raises(OSError, match=r"source code not available|could not find class"):
+        inspect.getsource(cls)
+
+
+def test_a_subclass_of_a_user_stays_the_users():
+    """Only what a door shows is pinned."""
+
+    class Mine(KeyedProcessFunction):
+        """Of a user."""
+
+        def process_element(self, value, ctx):
+            """Nothing."""
+
+    assert Mine.__module__ == __name__
+    assert Mine.process_element.__module__ == __name__
+    assert "class Mine" in inspect.getsource(Mine)
+
+
+def test_a_class_of_rows_is_of_the_door_of_row():
+    """Such a class is made when a schema is met, which is after `Row` was pinned."""
+    assert row_class(("met", "now")).__module__ == "pyflinklike"
+    assert shown(Row(met="x" * 1_000, now=1)).endswith("now=1)")
+
+
+def test_pinning_leaves_alone_what_is_not_of_the_package_or_of_another_door():
+    """A function of the standard library, an error, a constant and a row type keep their module."""
+    door = {
+        "__name__": "pyflinklike.nowhere",
+        "__all__": ["dumps", "KeyError", "Row", "LEVEL"],
+        "dumps": pickle.dumps,
+        "KeyError": KeyError,
+        "Row": Row,
+        "LEVEL": 7,
+    }
+
+    pin(door)
+
+    assert Row.__module__ == "pyflinklike"
+    assert KeyError.__module__ == "builtins"
+
+
+def test_spark_sends_what_a_door_shows_by_its_name():
+    """`cloudpickle` writes no class or function of the package by value."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+
+    for each in (Row, KeyedProcessFunction.Context, Types.LIST, ReduceFunction, OutputTag):
+        data = cloudpickle.dumps(each)
+        assert len(data) < 120
+        assert pickle.loads(data) is each
+
+
+def test_the_light_doors_open_without_spark():
+    """Only `pyflinklike.spark` imports PySpark; neither pandas, RocksDB nor pytest is needed."""
+    light = sorted(DOORS - {"pyflinklike.spark"})
+    code = (
+        f"import sys, {', '.join(light)}\n"
+        "heavy = {'pandas', 'py4j', 'pyspark', 'rocksdict', 'pytest', 'hypothesis'}\n"
+        "print(*sorted(heavy & set(sys.modules)))"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "", "")
