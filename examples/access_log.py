@@ -150,7 +150,7 @@ class Visits(KeyedProcessFunction):
 
 
 def page_views(log: DataFrame) -> DataFrame:
-    """What `Pages` makes of a log, batch or stream."""
+    """The counts that `Pages` yields for a log, batch or stream."""
     return key_by(log, "page").process(
         Pages(),
         "page string, total long, hour long, in_hour long",
@@ -160,7 +160,7 @@ def page_views(log: DataFrame) -> DataFrame:
 
 
 def visit_changes(log: DataFrame) -> DataFrame:
-    """What `Visits` makes of it: each visit that came to be (1) or was absorbed (-1)."""
+    """The changes that `Visits` yields: each visit that was made (1) or absorbed (-1)."""
     return key_by(log, "host").process(
         Visits(),
         "host string, start long, end long, change int, views long",
@@ -177,7 +177,7 @@ def top_five(views: DataFrame) -> list[tuple[int, str]]:
 
 
 def visits(changes: DataFrame) -> DataFrame:
-    """The visits there are in the end: those that were not absorbed since they last came to be."""
+    """The visits at the end: those that were not absorbed after they were last made."""
     ends = changes.groupBy("host", "start", "end").agg(
         F.max(F.when(F.col("change") > 0, F.col("views"))).alias("made"),
         F.max(F.when(F.col("change") < 0, F.col("views"))).alias("absorbed"),
@@ -186,7 +186,7 @@ def visits(changes: DataFrame) -> DataFrame:
 
 
 def pipeline(directory: Path) -> list[tuple[int, str]]:
-    """What the shell says."""
+    """The five most viewed pages, by the shell."""
     shell = subprocess.run(  # noqa: S603 - a constant
         ["sh", "-c", PIPELINE],  # noqa: S607
         cwd=directory,

@@ -3,16 +3,16 @@
 
     python examples/lambda_merge.py /tmp/lambda
 
-Views of pages are counted.  The log is never changed, only added to.  A run of the batch layer
-at a cut-off T takes the events before T, the speed layer those from T on, one at T exactly
-included: each event is in one layer (`layers`), and what is served is the sum.
+Page views are counted.  The log is never changed, only appended to.  A run of the batch layer
+with a cut-off T takes the events before T, the speed layer those at or after T: each event is
+in one layer (`layers`), and the sum is served.
 
 1. The batch layer runs for the first day; the speed layer counts the second as it comes.
-2. Views of the first day come late.  No batch knows them, and the speed layer leaves them out:
-   they are not served yet.
-3. The batch layer runs anew with the cut-off a day later, and counts the late ones.  Its view and
-   a speed view from that cut-off on are served from one moment to the next; the former pair is
-   kept for `rollback`.
+2. Views of the first day come late.  The batch has missed them, and the speed layer leaves them
+   out: they are not served yet.
+3. The batch layer runs again with the cut-off a day later, and counts the late ones.  Its view
+   and a speed view from that cut-off on are served from then on; the former pair is kept for
+   `rollback`.
 
 It needs Java 17 and `pip install 'pyflinklike[spark]'`.
 """

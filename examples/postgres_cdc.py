@@ -12,8 +12,8 @@ for the stream, and compares the view with the table, row by row.  On the way:
 * The table has 40 rows before anything is captured, which a snapshot reads.
 * Transactions insert, update, delete and change primary keys; some roll back; two overlap,
   so that the log has their changes in another order than that of their commits.
-* `body` is too large for the row, and most updates leave it alone: then it is not in the log,
-  and the upsert takes it from the row it knows.
+* `body` is too large for the row, and most updates do not touch it: then it is not in the log,
+  and the upsert takes it from the row that it knows.
 * Records come twice, as from a connector that restarts.
 
 It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.

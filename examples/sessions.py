@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 def local_session(name: str) -> SparkSession:
-    """A Spark with two cores of this machine, which nobody else can reach.
+    """A Spark with two cores of this machine, reachable from this machine only.
 
     Its Python workers run this interpreter.
 

@@ -33,6 +33,7 @@ from pyflinklike.cdc.source_order import (
     source_order,
 )
 from pyflinklike.cdc.unavailable import Placeholder, placeholder_of
+from pyflinklike.checks import is_int
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -163,7 +164,7 @@ class DebeziumDecoder:
         snapshot = is_snapshot(source, op)
         order = self._order(record, source, snapshot=snapshot)
         committed = source.get("ts_ms")  # some connectors have 0 here for a snapshot
-        time = committed if isinstance(committed, int) and committed else envelope.ts_ms
+        time = committed if is_int(committed) and committed else envelope.ts_ms
         return CdcEvent(op, None, None, None, order, time, snapshot, envelope.source)
 
     def _truncation(self, event: CdcEvent) -> CdcEvent | None:

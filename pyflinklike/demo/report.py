@@ -77,8 +77,8 @@ class Input:
 def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
     """The silences that are known when the watermark is at `end`.
 
-    A batch knows that nothing follows its last record, and reports all aircraft
-    silent that have no flight after it.  A stream waits.
+    A batch knows that nothing follows its last record, so all aircraft are silent at its
+    end.  A stream waits.
     """
     return [row for row in silences if end - row[1] >= _SILENCE]
 

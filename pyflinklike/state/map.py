@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import State
 from pyflinklike.state.table import MISSING, Table
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import TypeInformation
 
 __all__ = ["MapState"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class MapState(State, Generic[K, V]):

@@ -4,17 +4,31 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
+
+import attrs
 
 from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.records import KeyValue
+from pyflinklike.type_vars import K, V
 
-__all__ = ["KeyValueStore"]
+__all__ = ["KeyValueStore", "KeyValueStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+D = TypeVar("D")
+
+
+@attrs.frozen
+class KeyValueStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares a `KeyValueStore`."""
+
+    noun = "key-value"
+
+    def new_store(self) -> KeyValueStore[K, V]:
+        """The store, not yet opened."""
+        return KeyValueStore(self)
 
 
 class KeyValueStore(StateStore, MutableMapping[K, V]):
@@ -26,6 +40,12 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
     # One entry
 
+    @overload
+    def get(self, key: K) -> V | None: ...
+    @overload
+    def get(self, key: K, default: V) -> V: ...
+    @overload
+    def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
         """The value of a key, or the default.
 

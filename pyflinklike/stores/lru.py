@@ -11,19 +11,38 @@ it would have, where Kafka's has lost the order of its reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
+
+import attrs
 
 from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
+from pyflinklike.stores.checks import checked_max_entries
 from pyflinklike.stores.codec import encode_int, read_int
 from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import LruStoreDescriptor
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.keyvalue import KeyValueStore
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import Types
 
-__all__ = ["LruKeyValueStore"]
+__all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen
+class LruStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares an `LruKeyValueStore`.
+
+    Args:
+        max_entries: How many entries it keeps, under each key or in the key group.
+    """
+
+    noun = "lru"
+    _is_paired = True
+
+    max_entries: int = attrs.field(kw_only=True, validator=checked_max_entries)
+
+    def new_store(self) -> LruKeyValueStore[K, V]:
+        """The store, not yet opened."""
+        return LruKeyValueStore(self)
 
 
 class LruKeyValueStore(KeyValueStore[K, V]):

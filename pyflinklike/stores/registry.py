@@ -12,7 +12,6 @@ from pyflinklike.shown import shown
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor
-from pyflinklike.stores.kinds import store_of
 
 __all__ = ["StoreRegistry"]
 
@@ -59,7 +58,7 @@ class StoreRegistry:
                 )
                 raise DeclarationValueError(msg)
             return store
-        store = store_of(descriptor)(descriptor)
+        store = descriptor.new_store()
         store.init(self._context)
         self._stores[descriptor.name] = descriptor, store
         return store

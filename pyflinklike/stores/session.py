@@ -4,21 +4,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+import attrs
 
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING
 from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
 from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.type_vars import K, V
+from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["SessionStore"]
+__all__ = ["SessionStore", "SessionStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen
+class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):
+    """Declares a `SessionStore`.
+
+    Args:
+        retention: How long sessions are kept after their end, in stream time; at least the
+            gap and the grace together.
+        segments: As of a `WindowStoreDescriptor`.
+        stream_time: Likewise.
+    """
+
+    noun = "session"
+
+    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
+        return (("key", self.key_type), ("start", Types.LONG()), ("end", Types.LONG()))
+
+    def new_store(self) -> SessionStore[K, V]:
+        """The store, not yet opened."""
+        return SessionStore(self)
 
 
 class SessionStore(SegmentedStore, Generic[K, V]):

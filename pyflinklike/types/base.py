@@ -23,21 +23,23 @@ column True, 1 and 1.0 differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T_co
 
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
 
 
-class TypeInformation:
+class TypeInformation(Generic[T_co]):
     """What a state's values are: checks them, copies them, writes them as a column.
 
-    All types are immutable, hashable and compared by structure, field names included.
+    To a type checker a `TypeInformation[int]` is the type of what Python has as int; so is it
+    one of `TypeInformation[object]`.  All types are immutable, hashable and compared by structure, field names included.
     """
 
     __slots__ = ()

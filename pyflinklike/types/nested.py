@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import K, T, V
 from pyflinklike.types.base import Column, TypeInformation
 
 
@@ -98,10 +99,10 @@ def name_part(outer: TypeInformation, part: str, error: StateValueError) -> Stat
 
 
 @attrs.frozen(repr=False)
-class ListTypeInfo(TypeInformation):
+class ListTypeInfo(TypeInformation[list[T]]):
     """LIST: a list, or any other sequence of elements but a str."""
 
-    elem_type: TypeInformation = attrs.field(validator=_part)
+    elem_type: TypeInformation[T] = attrs.field(validator=_part)
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -187,12 +188,12 @@ class ListTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class PrimitiveArrayTypeInfo(ListTypeInfo):
+class PrimitiveArrayTypeInfo(ListTypeInfo[T]):
     """PRIMITIVE_ARRAY: an array of numbers or booleans; for BYTE see `ByteArrayTypeInfo`."""
 
 
 @attrs.frozen(repr=False)
-class BasicArrayTypeInfo(ListTypeInfo):
+class BasicArrayTypeInfo(ListTypeInfo[T | None]):
     """BASIC_ARRAY: an array of boxed numbers or strings, any of them None."""
 
     @property
@@ -201,7 +202,7 @@ class BasicArrayTypeInfo(ListTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class ObjectArrayTypeInfo(ListTypeInfo):
+class ObjectArrayTypeInfo(ListTypeInfo[T | None]):
     """OBJECT_ARRAY: an array of anything, any of them None."""
 
     @property
@@ -210,7 +211,7 @@ class ObjectArrayTypeInfo(ListTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class ByteArrayTypeInfo(TypeInformation):
+class ByteArrayTypeInfo(TypeInformation[bytes]):
     """PRIMITIVE_ARRAY of BYTE: Python's bytes, as in PyFlink."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
@@ -231,11 +232,11 @@ class ByteArrayTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class MapTypeInfo(TypeInformation):
+class MapTypeInfo(TypeInformation[dict[K, V]]):
     """MAP: a dict.  Stored as pairs in insertion order, sorted if it is a key itself."""
 
-    _key_type_info: TypeInformation = attrs.field(validator=_part)
-    _value_type_info: TypeInformation = attrs.field(validator=_part)
+    _key_type_info: TypeInformation[K] = attrs.field(validator=_part)
+    _value_type_info: TypeInformation[V] = attrs.field(validator=_part)
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

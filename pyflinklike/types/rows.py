@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
 from pyflinklike.types.row import Row, row_class
@@ -37,7 +38,7 @@ def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 @attrs.frozen(repr=False)
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(TypeInformation[T_co]):
     """TUPLE: a tuple of a fixed number of fields, any of them None."""
 
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
@@ -198,7 +199,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 @attrs.frozen(repr=False)
-class RowTypeInfo(TupleTypeInfo):
+class RowTypeInfo(TupleTypeInfo[Row]):
     """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With

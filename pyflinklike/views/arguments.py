@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.shown import shown
 
@@ -81,7 +82,7 @@ def checked_id(view: str, batch_id: Any) -> int:
         number = operator.index(batch_id)
     except TypeError:
         number = None
-    if number is None or isinstance(batch_id, bool) or not -(2**63) <= number < 2**63:
+    if isinstance(batch_id, bool) or not is_int64(number):
         msg = f"view {view!r}: a batch id must be an int of 64 bits, got {shown(batch_id)}; count batches"
         raise StateValueError(msg)
     return number
@@ -105,7 +106,7 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
         return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(
             milliseconds=1
         )
-    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+    if is_int64(value):
         return value
     msg = f"an event time must be a datetime or an int of ms in 64 bits, got {shown(value)}; cast the column"
     raise StateValueError(msg)
@@ -113,7 +114,7 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
 
 def checked_count(view: str, what: str, given: Any) -> int:
     """An int of at least 1."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+    if not is_int(given) or given < 1:
         msg = f"view {view!r}: {what} must be an int of at least 1, got {shown(given)}; for example 100"
         raise DeclarationValueError(msg)
     return given
@@ -128,7 +129,7 @@ def checked_limit(limit: Any) -> None:
     """
     if limit is None:
         return
-    if isinstance(limit, bool) or not isinstance(limit, int):
+    if not is_int(limit):
         msg = f"limit must be an int or None, got {shown(limit)}; None gives all"
         raise DeclarationTypeError(msg)
     if limit < 0:

@@ -22,6 +22,7 @@ from typing import Union
 
 import attrs
 
+from pyflinklike.checks import is_number
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.views.change import Change, Filter
@@ -45,7 +46,7 @@ def seconds(timeout: Timeout) -> float | None:
         return None
     if isinstance(timeout, (timedelta, Time, Duration)):
         wait = to_milliseconds(timeout) / 1000
-    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+    elif is_number(timeout):
         wait = float(timeout)
     else:
         msg = f"timeout must be a timedelta, a number of seconds or None, got {timeout!r}"

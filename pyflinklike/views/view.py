@@ -172,7 +172,7 @@ class MaterializedView:
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
         """The rows of those keys that have one, all of the same moment.
 
-        Keys are told apart as the view does: 1, 1.0 and True are three of them.
+        Keys are compared as in the view: 1, 1.0 and True are three keys.
         """
         return self._now.get_many(keys)
 

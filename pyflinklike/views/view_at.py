@@ -53,7 +53,7 @@ class ViewAt(Mapping[Any, Any]):
         return self._reader.size()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other has the same keys and rows; keys are told apart as a view does."""
+        """Whether the other has the same keys and rows; keys are compared as in a view."""
         return self._reader.pairs() == (
             other._reader.pairs() if isinstance(other, ViewAt) else other
         )

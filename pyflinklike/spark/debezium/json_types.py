@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 import msgspec
 from pyspark.sql import types as st
 
+from pyflinklike.checks import is_int, is_number
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
 from pyflinklike.spark.debezium.semantics import Semantic
@@ -117,7 +118,7 @@ def _integer(bits: int) -> Convert:
     limit = 1 << (bits - 1)
 
     def convert(value: Any, _: Semantic | None) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
+        if is_int(value) and -limit <= value < limit:
             return value
         raise _misfit(f"an integer of {bits} bits", value)
 
@@ -125,7 +126,7 @@ def _integer(bits: int) -> Convert:
 
 
 def _float(value: Any, _: Semantic | None) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return float(value)
     if isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
@@ -154,7 +155,7 @@ def _decimal(precision: int, scale: int) -> Convert:
             number = _unscaled(value["value"], value["scale"])  # VariableScaleDecimal
         elif isinstance(value, str) and semantic is not None and semantic.name == _DECIMAL:
             number = _unscaled(value, int(semantic.parameters.get("scale", 0)))
-        elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        elif isinstance(value, str) or is_number(value):
             number = Decimal(str(value))
         else:
             raise _misfit("a decimal number", value)
@@ -175,7 +176,7 @@ def _unscaled(value: str, scale: int) -> Decimal:
 
 
 def _date(value: Any, _: Semantic | None) -> dt.date:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_int(value):
         return _DAY_ZERO + dt.timedelta(days=value)
     if isinstance(value, str):
         return dt.date.fromisoformat(value.removesuffix("Z"))
@@ -190,7 +191,7 @@ def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
         parsed = dt.datetime.fromisoformat(text)
         return parsed if parsed.tzinfo is None else parsed.astimezone(_UTC).replace(tzinfo=None)
     unit = _PER_MICROSECOND.get(semantic.name or "") if semantic is not None else None
-    if isinstance(value, int) and unit is not None:
+    if is_int(value) and unit is not None:
         return _EPOCH + dt.timedelta(microseconds=value * unit[0] // unit[1])
     expected = (
         "a timestamp as ISO 8601, or as a number whose unit a schema tells "

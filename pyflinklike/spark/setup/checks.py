@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown, shown_message
 
@@ -51,7 +52,7 @@ def check_max_parallelism(value: Any) -> None:
     Raises:
         DeclarationTypeError, DeclarationValueError: It is not.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_int(value):
         msg = f"max_parallelism must be an int, got {shown(value)}"
         raise DeclarationTypeError(msg)
     if not 1 <= value <= MAX_KEY_GROUPS:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.index.backend import UpsertBackend, checked_open, prepare_puts
@@ -43,7 +44,7 @@ class AutoSpillBackend:
     """
 
     def __init__(self, *, threshold: int, path: str | os.PathLike[str]) -> None:
-        if isinstance(threshold, bool) or not isinstance(threshold, int):
+        if not is_int(threshold):
             msg = f"threshold must be an int of bytes, got {shown(threshold)}; for example 64 << 20"
             raise DeclarationTypeError(msg)
         if threshold < 0:

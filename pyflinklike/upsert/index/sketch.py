@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
+from pyflinklike.checks import is_int64
 from pyflinklike.errors import StateValueError, UpsertStateError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.index.value_codec import decode_value, encode_value
@@ -54,7 +55,7 @@ def checked_diff(diff: Any) -> int:
     Raises:
         StateValueError: It is no int of 64 bits.
     """
-    if isinstance(diff, bool) or not isinstance(diff, int) or not -_SIGN <= diff < _SIGN:
+    if not is_int64(diff):
         msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
         raise StateValueError(msg)
     return diff

@@ -120,7 +120,7 @@ class Database:
             if is_new and self._acknowledged():
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
-                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin anew"
+                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin again"
                 )
 
     def _check(self, connection: Connection, *, verified: bool) -> None:

@@ -44,7 +44,7 @@ def translated(error: sqlite3.Error, what: str, *, writing: bool) -> Pyflinklike
                 return StateStoreError(f"{msg}; {fault[2]}")
     # Also if the schema, types or constraints are not those that we created.
     msg = f"{what} must be the file of a view as it was written, got: {error}"
-    return CorruptStateError(f"{msg}; restore it from a copy, or build the view anew")
+    return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 
 
 def _is(error: sqlite3.Error, fault: tuple[int, str, str]) -> bool:
