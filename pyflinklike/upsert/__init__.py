@@ -14,12 +14,12 @@ from pyflinklike.doors import pin
 from pyflinklike.upsert.function import UpsertFunction
 from pyflinklike.upsert.index.autospill import AutoSpillBackend
 from pyflinklike.upsert.index.backend import UpsertBackend
-from pyflinklike.upsert.index.codec import UpsertKey
 from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
 from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
 from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.state import UpsertState
 from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
+from pyflinklike.upsert.index.value_codec import UpsertKey
 from pyflinklike.upsert.index.values import (
     FinalizedValue,
     MergeValue,
