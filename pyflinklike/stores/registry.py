@@ -58,7 +58,7 @@ class StoreRegistry:
                 )
                 raise DeclarationValueError(msg)
             return store
-        store = descriptor.new_store()
+        store: StateStore = descriptor.new_store()
         store.init(self._context)
         self._stores[descriptor.name] = descriptor, store
         return store
