@@ -58,10 +58,10 @@ class StoreRegistry:
                 )
                 raise DeclarationValueError(msg)
             return store
-        store: StateStore = descriptor.new_store()
-        store.init(self._context)
-        self._stores[descriptor.name] = descriptor, store
-        return store
+        opened: StateStore = descriptor.new_store()
+        opened.init(self._context)
+        self._stores[descriptor.name] = descriptor, opened
+        return opened
 
     def get(self, name: str) -> StateStore:
         """The store of a name.

@@ -10,7 +10,7 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.testing.agreement import agreement_machine
 
 # A history takes some 50 ms; `thorough` takes thousands of them.
-HISTORIES = settings(max_examples=2 * settings().max_examples, stateful_step_count=40)
+HISTORIES = settings(stateful_step_count=40)
 
 TestAgreement = agreement_machine(HashMapStateBackend()).TestCase
 TestAgreement.settings = HISTORIES

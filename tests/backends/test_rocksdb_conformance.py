@@ -18,7 +18,7 @@ from hypothesis import settings
 from rocksdb_tasks import in_directory
 
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
-from pyflinklike.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import Shape
 from pyflinklike.testing.agreement import agreement_machine
@@ -56,8 +56,8 @@ class RestlessKeyedStateBackend(RocksDBKeyedStateBackend):
         self._settle()
 
     def _settle(self):
-        if any(seen is self._group for seen in self._seen):
-            index, tables = self._index, self._group
+        if any(seen is self._data for seen in self._seen):
+            index, tables = self._index, self._data
             RocksDBKeyedStateBackend.enter(self, index, tables)
             group = WorkingState(index, bytes(16), tables=tables)
             entered, self.enter = self.enter, super().enter

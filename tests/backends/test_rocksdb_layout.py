@@ -10,7 +10,7 @@ import pytest
 from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, opened
 
 from pyflinklike import Row, Types
-from pyflinklike.backends.rocksdb import backend as rocksdb
+from pyflinklike.backends.rocksdb.kept import entries_at
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import MISSING, Scope, Shape, TableSpec
 from pyflinklike.types.pickled import Pickled
@@ -92,7 +92,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
 
     assert [20, 1200, 1212, 0] == sizes
     backend, _, group = found(tmp_path)
-    begin, end = (rocksdb._range_of(at)[0] for at in (3, 4))
+    begin, end = entries_at(3)
     assert [] == list(backend._opened().items(begin, end))
     backend.close()
 
@@ -141,14 +141,4 @@ def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
             table.most_ahead = most_ahead
 
     assert [False, True, True] == [group.tables[name].is_dense for name in ("list", "map", "value")]
-    backend.close()
-
-
-def test_a_group_in_another_layout_is_read_from_the_log(tmp_path, monkeypatch):
-    """What an older version has left on the disk is not taken for ours."""
-    leave(tmp_path)
-    monkeypatch.setattr(rocksdb, "_LAYOUT", 3)
-    backend, _, group = found(tmp_path)
-
-    assert None is group
     backend.close()

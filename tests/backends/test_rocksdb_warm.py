@@ -19,7 +19,7 @@ from rocksdb_tasks import (
     opened,
 )
 
-from pyflinklike.backends.rocksdb import local_store as rocksdb_store
+from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.errors import HostError
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import MISSING, Scope, TableChanges
@@ -131,9 +131,8 @@ def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, m
     backend, tables, group = found(tmp_path)
     fill(tables, backend.scope, 9)
     backend.drain()
-    monkeypatch.setattr(rocksdb_store.LocalStore, "_db", None, raising=False)
-    store = backend._opened()
-    store._db.close()
+    monkeypatch.setattr(LocalDatabase, "_db", None, raising=False)
+    backend._opened()._db.close()
     with pytest.raises(HostError, match="set_db_storage_paths"):
         backend.keep_warm(group)
     backend.close()

@@ -17,8 +17,8 @@ from pyflinklike.demo import SILENT, LateAircraft, read_days, write_days
 from pyflinklike.demo.__main__ import main
 from pyflinklike.testing import KeyedProcessHarness
 
-DAYS = 24
-DAYS_PER_BATCH = 8
+DAYS = 14
+DAYS_PER_BATCH = 7
 LAST = "THE LAST"
 
 
@@ -78,6 +78,7 @@ def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
     assert expected == counted(stream.alerts, stream.silences)
 
 
+@pytest.mark.thorough
 def test_harness_and_batch_find_the_same_in_the_whole_year(spark, year, tmp_path):
     """All 336,776 flights, over both changes of the clocks."""
     from pyflinklike.demo.runs import find_on_batch

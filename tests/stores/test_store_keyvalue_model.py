@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player, replayed, sequences
+from store_functions import law_of_each_backend
+from store_support import LIFE, Player, replayed, sequences
 
 from pyflinklike import Types
 from pyflinklike.stores import (
@@ -22,7 +23,6 @@ TEXTS = ["", "a", "a\x00", "aa", "ab", "b", "\x00", "\u00e9", "\U0001f600"]
 NUMBERS = [-300, -256, -2, -1, 0, 1, 255, 256, 2**40]
 VALUES = st.integers(0, 3)
 SCOPES = st.sampled_from(["key", "partition"])
-of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 
 
 def operations(keys):
@@ -207,7 +207,7 @@ def logged(models, descriptor):
     return {(key, mine): value for key, model in models.items() for mine, value in model.items()}
 
 
-@of_each_backend
+@law_of_each_backend
 @pytest.mark.parametrize(
     ("key_type", "keys"), [(Types.STRING(), TEXTS), (Types.LONG(), NUMBERS)], ids=["text", "int"]
 )
@@ -239,7 +239,7 @@ class LruModel(Model):
             self[key] = self.pop(key)
 
 
-@of_each_backend
+@law_of_each_backend
 @given(steps=operations(TEXTS[:6]) | writes(TEXTS[:5]), scope=SCOPES)
 def test_an_lru_store_forgets_what_was_used_least_recently(steps, backend, scope):
     """The order of reads and writes outlives commits, losses and restarts; evictions are logged."""
@@ -252,7 +252,7 @@ def test_an_lru_store_forgets_what_was_used_least_recently(steps, backend, scope
     assert len(logged(models, descriptor)) == uses
 
 
-@of_each_backend
+@law_of_each_backend
 @given(
     steps=sequences(
         st.tuples(

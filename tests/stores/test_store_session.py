@@ -10,7 +10,8 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player, replayed, sequences
+from store_functions import law_of_each_backend, of_each_backend
+from store_support import LIFE, Player, replayed, sequences
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
@@ -25,7 +26,6 @@ RETENTION = 50
 GAP = 5
 KEYS = ["a", "aa", "b"]
 TIMES = st.integers(-40, 100)
-of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 
 
 def declared(**options):
@@ -98,7 +98,7 @@ def test_the_example_in_its_own_order():
     ] == [(update.removed, update.session[1:], update.agg) for update in updates]
 
 
-@of_each_backend
+@law_of_each_backend
 @given(
     events=sequences(st.tuples(st.sampled_from(KEYS), TIMES)),
     lives=st.lists(st.none() | st.none() | LIFE, min_size=40, max_size=40),
@@ -158,7 +158,7 @@ STEPS = sequences(
 )
 
 
-@of_each_backend
+@law_of_each_backend
 @given(steps=STEPS, scope=st.sampled_from(["key", "partition"]))
 def test_a_session_store_is_a_dict_with_expiry(steps, scope, backend):
     """Through any writes, reads, commits, losses and restarts; sessions need not be disjoint."""

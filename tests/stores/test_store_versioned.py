@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player, sequences
+from store_functions import law_of_each_backend
+from store_support import LIFE, Player, sequences
 
 from pyflinklike import Types
 from pyflinklike.stores import (
@@ -21,7 +22,6 @@ from pyflinklike.stores import (
 HISTORY = 20
 KEYS = ["a", "a\x00", "b"]
 TIMES = st.integers(-30, 60)
-of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 
 
 class Model:
@@ -70,7 +70,7 @@ class Model:
         return found
 
 
-@of_each_backend
+@law_of_each_backend
 @given(
     steps=sequences(
         st.one_of(

@@ -10,7 +10,8 @@ import datetime as dt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, Player
+from store_functions import law_of_each_backend, of_each_backend
+from store_support import Player
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
@@ -20,8 +21,6 @@ from pyflinklike.stores import (
     WindowStoreDescriptor,
     windows_for,
 )
-
-of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 
 
 @of_each_backend
@@ -190,7 +189,7 @@ def test_late_writes_are_told():
     assert ([("A", "x", 90)], 100, []) == (late, store.observed_stream_time, list(store.all()))
 
 
-@of_each_backend
+@law_of_each_backend
 @given(
     starts=st.lists(st.integers(0, 400_000), min_size=1, max_size=12),
     changes=st.lists(

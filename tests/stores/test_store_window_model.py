@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_support import BACKENDS, LIFE, Player, sequences
+from store_functions import law_of_each_backend
+from store_support import LIFE, Player, sequences
 
 from pyflinklike import Types
 from pyflinklike.stores import WindowStoreDescriptor
@@ -17,7 +17,6 @@ SIZE, RETENTION = 10, 40
 KEYS = ["a", "a\x00", "aa", "b"]
 TIMES = st.integers(-60, 120)
 BOUND = st.none() | TIMES
-of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 
 
 class Model:
@@ -116,7 +115,7 @@ def by_key(found):
     return ordered
 
 
-@of_each_backend
+@law_of_each_backend
 @given(steps=STEPS, mode=MODES, duplicates=st.booleans())
 def test_a_window_store_is_a_dict_with_expiry(steps, mode, duplicates, backend):
     """Through any writes, reads, commits, losses and restarts, in every mode of stream time."""

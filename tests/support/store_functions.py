@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from hypothesis import settings
 from store_support import BACKENDS
 
 from pyflinklike import KeyedProcessFunction, Types
@@ -29,6 +33,11 @@ EACH = [
 ]
 of_each = pytest.mark.parametrize("descriptor", EACH, ids=lambda each: type(each).__name__)
 of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
+
+
+def law_of_each_backend(test: Callable[..., Any]) -> Any:
+    """A law tried over each backend, on half the examples: a history opens RocksDB again and again."""
+    return of_each_backend(settings(max_examples=settings().max_examples // 2)(test))
 
 
 class Doer(KeyedProcessFunction):

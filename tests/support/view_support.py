@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from pyflinklike import Row
 
 
@@ -19,3 +22,13 @@ def change(op, key, value, diff=None, **more):
     """A row as `UpsertFunction` yields it."""
     diff = diff or (1 if op in ("insert", "update_after") else -1)
     return Row(key=key, op=op, value=value, diff=diff, **more)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait for a sign of another thread, so long at most."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            msg = f"not so after {seconds} s"
+            raise TimeoutError(msg)
+        time.sleep(0.001)

@@ -7,10 +7,10 @@ import linecache
 import signal
 import sys
 import threading
-import time
 from contextlib import suppress
 
 import pytest
+from view_support import wait_until
 
 from pyflinklike.errors import StateStoreError
 from pyflinklike.views import MaterializedView, queue, writer
@@ -38,11 +38,11 @@ def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
         main = threading.get_ident()
 
         def interrupt():
-            while not quick._queue._changes or len(quick._queue._changes) < 3:
-                time.sleep(0.001)  # until the writer has come to those that wait
-            while not slow._queue._changes:
-                time.sleep(0.001)
-            signal.pthread_kill(main, signal.SIGINT)
+            try:  # until the writer has come to those that have no room
+                wait_until(lambda: len(quick._queue._changes or ()) >= 3)
+                wait_until(lambda: slow._queue._changes)
+            finally:
+                signal.pthread_kill(main, signal.SIGINT)
 
         helper = threading.Thread(target=interrupt)
         helper.start()

@@ -5,7 +5,7 @@ An entry's position is its index, as long as nothing was deleted.  A deleted ent
 a gap, which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps
 it begins with are cut off: from then on it starts at a later position than 0.  Only TTL deletes
 entries one by one, and what expires is as a rule what came first.  Where an entry outlives what
-came after it, gaps would pile up behind it; a list of gaps for the most part is written anew.
+came after it, gaps would pile up behind it; a list that is mostly gaps is written anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_dead
+from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.state.table import MISSING, Entry, TableChanges
 
@@ -152,7 +152,12 @@ class HeapListTable(ManyTable):
         return len(dead)
 
     def _sweep_within(
-        self, key: Any, at: int | None, count: int, is_dead: Callable[[Any], bool]
+        self,
+        key: Any,
+        at: int | None,
+        count: int,
+        is_dead: Callable[[Any], bool],
+        any_dead: Callable[[Sequence[Any]], bool],
     ) -> tuple[int, int, int | None]:
         mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps
         index = 0 if at is None else max(at - start, 0)
@@ -165,10 +170,10 @@ class HeapListTable(ManyTable):
             if gaps:
                 there = [entry is not MISSING for entry in entries]
                 positions, entries = compress(positions, there), list(compress(entries, there))
-            # Where all are gaps, it goes on in longer steps.
+            # Where there are only gaps, go on in longer steps.
             width = count - seen - len(entries) if entries else min(2 * width, _LONGEST_STEP)
             seen += len(entries)
-            if any_dead(is_dead, entries):
+            if any_dead(entries):
                 dead += compress(positions, map(is_dead, entries))
         for position in dead:
             self._delete(key, position)
@@ -192,7 +197,7 @@ class HeapListTable(ManyTable):
         return changes
 
     def _drain_touched(self, changes: TableChanges, key: Any, touched: list[int]) -> None:
-        """Add what was put or deleted, but for what is drained with the appended."""
+        """Add what was put or deleted, except where it is among the entries appended."""
         end = self._starts.get(key, 0) + len(self._entries.get(key, ()))
         appended = range(self._appended.get(key, end), end)
         positions = [position for position in touched if position not in appended]

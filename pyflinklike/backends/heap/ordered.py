@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered table over dicts: user keys of bytes, and ranges of them.
 
-Beside a key's dict stands the sorted list of its user keys.  It is made at the
-first range under that key and kept up from then on; a key whose ranges nobody
-asks for, and a table that is not ordered, pay nothing.
+Beside a key's dict there is the sorted list of its user keys.  It is made at the
+first range under that key and kept up to date from then on; a key of which nobody
+asks for ranges, and a table that is not ordered, pay nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.backends.heap.single import SingleTable
 from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
 
-__all__ = ["HeapOrderedTable", "new_table"]
+__all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
+
+HeapTable = SingleTable | ManyTable
+"""A table of any shape."""
 
 
 class HeapOrderedTable(ManyTable):
-    """Entries under user keys of bytes, per key, in order where it is asked for."""
+    """Entries under user keys of bytes, per key, in order once a range was asked for."""
 
     __slots__ = ("_sorted",)
 
@@ -83,7 +86,7 @@ class HeapOrderedTable(ManyTable):
         return [(user_key, mine[user_key]) for user_key in found]
 
 
-def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
+def new_table(spec: TableSpec, scope: Scope) -> HeapTable:
     """The table for a spec."""
     key = spec.key_in(scope)
     if spec.ordered:

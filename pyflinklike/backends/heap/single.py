@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_dead, found
+from pyflinklike.backends.heap.data import HeapTableData, any_by, found
 from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
 
 __all__ = ["SingleTable"]
@@ -38,7 +38,8 @@ class SingleTable:
 
     def delete(self, user_key: Hashable) -> None:
         key = self._scope.key
-        if key in self._entries:  # an empty dict would pop without hashing NO_KEY
+        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
+        if key in self._entries:
             del self._entries[key]
             self._dirty[key] = None
 
@@ -69,7 +70,13 @@ class SingleTable:
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         return iter([(key, None, entry) for key, entry in self._entries.items()])
 
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        any_dead = any_dead or any_by(is_dead)
         data, entries = self._data, self._entries
         seen = 0
         dead: list[Any] = []
@@ -80,7 +87,7 @@ class SingleTable:
                 break
             keys, stored = found(entries, keys)
             seen += len(stored)
-            if any_dead(is_dead, stored):
+            if any_dead(stored):  # as a rule none is
                 dead += compress(keys, map(is_dead, stored))
         return self._delete(dead)
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of maps, lists and timers over RocksDB: entries under user keys.
 
-A map iterates in the order of its encoded user keys, a list by position.  What
-is logged needs no order but the latter, for no rebuilt table depends on when an
-entry of a map was put.
+A map iterates in the order of its encoded user keys, a list by position.  So only the
+entries of lists are logged in order: a rebuilt map does not depend on when an entry was put.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class RocksManyTable(RocksManyRows):
         touched[user_key] = None
 
     def _count_in(self, key: Any, mine: dict[Any, Entry], user_key: Any) -> None:
-        """Make ready for an entry that the overlay does not have."""
+        """Count an entry that is about to be put, if there is none under its user key."""
         data = self._data
         if user_key not in mine:
             if key in self._partial:
@@ -101,7 +100,7 @@ class RocksManyTable(RocksManyRows):
             try:
                 last = self._last_on_disk(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # all of the list is in here by that
+                self._rebuild(error)  # which takes in the whole list
         alive: list[int] = [at for at, entry in mine.items() if entry is not MISSING]
         return max(last, *alive, -1) + 1
 

@@ -28,10 +28,11 @@ class RocksSingleTable(RocksTable):
             return MISSING
         try:
             row = self._row(self._prefix + encode(key))
+            entry = MISSING if row is None else load(row)
         except LocalStateError as error:
             self._rebuild(error)
             return self._entries.get(key, MISSING)
-        entry = self._entries[key] = MISSING if row is None else load(row)
+        self._entries[key] = entry
         return entry
 
     def _put_under(self, rebuilt: RocksTableData) -> None:
@@ -89,7 +90,7 @@ class RocksSingleTable(RocksTable):
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
     ) -> tuple[int, int]:
-        # Where the overlay has another entry, that one is among the overlaid.
+        # Entries changed in memory are swept by `_overlaid`.
         if not is_dead(load(row)):
             return 1, 0
         return 1, self._bury(decode(raw, len(self._prefix))[0], None, is_dead)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyflinklike.backends.rocksdb.options import PredefinedOptions
+from pyflinklike.backends.rocksdb.package import require_rocksdict
 from pyflinklike.backends.rocksdb.reading import is_corruption, rows
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.shown import shown
@@ -69,7 +70,7 @@ class RocksDBUpsertBackend:
 
     def __init__(self, path: str | os.PathLike[str], *, write_ahead_log: bool = True) -> None:
         self.path = Path(path)
-        self._rocksdict = _require_rocksdict()
+        self._rocksdict = require_rocksdict("RocksDBUpsertBackend")
         self._is_logged = write_ahead_log
         self._mark = WrittenMark(self.path)
         self._db: Any = self._opened()
@@ -254,15 +255,3 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while slice_ := list(itertools.islice(iterator, _CHUNK)):
         yield slice_
-
-
-def _require_rocksdict() -> Any:
-    try:
-        import rocksdict
-    except ImportError as error:
-        msg = (
-            f"RocksDBUpsertBackend needs the package rocksdict, got {error}; "
-            "pip install 'pyflinklike[rocksdb]'"
-        )
-        raise HostError(msg) from error
-    return rocksdict

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests keep to what `tests/README.md` says of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+README = (TESTS / "README.md").read_text()
+MODULES = sorted(TESTS.rglob("*.py"))
+
+
+def names_in_table(heading: str) -> set[str]:
+    """What the first column of the table under a heading names."""
+    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]*) \|", section, flags=re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+
+
+def test_the_readme_names_every_folder():
+    """A newcomer finds the place of a test there."""
+    folders = {f"{path.name}/" for path in TESTS.iterdir() if any(path.glob("*.py"))}
+
+    assert set() == folders - names_in_table("Where a test goes")
+
+
+def test_the_readme_names_every_module_of_support():
+    """And none that is not there."""
+    modules = {path.stem for path in (TESTS / "support").glob("*.py")}
+
+    assert modules == names_in_table("Support modules")
+
+
+def test_a_module_has_a_name_of_its_own():
+    """There are no packages: the second module of a name would not be imported."""
+    names = Counter(path.stem for path in MODULES if path.name != "conftest.py")
+
+    assert [] == [name for name, count in names.items() if count > 1]
+
+
+def test_a_module_stays_under_400_lines():
+    """What grows beyond is split by subject."""
+    lines = {path.name: path.read_text().count("\n") for path in MODULES}
+
+    assert {} == {name: count for name, count in lines.items() if count >= 400}
+
+
+def test_no_test_sleeps():
+    """A helper may poll for a sign of another process."""
+    sleeping = [
+        f"{path.name}:{node.lineno}"
+        for path in MODULES
+        if path.parent.name != "support"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "time.sleep"
+    ]
+
+    assert [] == sleeping
