@@ -27,9 +27,9 @@ from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.packing import KEY_GROUP, pack, payload_to_batch
+from pyflinklike.spark.wire.packing import pack, payload_to_batch
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
