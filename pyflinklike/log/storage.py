@@ -64,6 +64,11 @@ class Head:
     identity: str = ""
     served_at: int | None = None
 
+    @classmethod
+    def blank(cls, max_parallelism: int, identity: str = "") -> Head:
+        """Of a group without state: it says no more than what the checkpoint was made with."""
+        return cls(b"", 0, 0, 0, 0, 0, 0, max_parallelism, identity=identity)
+
     def to_bytes(self) -> bytes:
         """The head as it is stored: JSON whose last field is the checksum of what is before it."""
         fields = {"format": FORMAT_VERSION} | attrs.asdict(self) | {"nonce": self.nonce.hex()}

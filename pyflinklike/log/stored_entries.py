@@ -8,7 +8,7 @@ is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -102,7 +102,6 @@ def _decoded(
     key_type: TypeInformation,
     stamp: int,
 ) -> TableChanges:
-    stamped = has_stamps(section)
     columns = dict(zip(batch.schema.names, batch.columns))
     rows = batch.num_rows
     operations = _operations(columns.get("operation"))
@@ -114,27 +113,27 @@ def _decoded(
     if spec.shape is not Shape.SINGLE:
         column = _whole(columns["user_key"], cleared)
         user_keys = (spec.user_key_type or LONG).from_arrow(column)
-    entries: list[Any] = [None] * rows
-    if spec.value_type is not None:
-        column, optional = columns["value"], spec.nullable or spec.value_type.accepts_none
-        entries = spec.value_type.from_arrow(_put(column, operations, optional=optional))
-    stamps: Sequence[Any] = [stamp] * rows
-    if stamped:
+    entries = _values(columns.get("value"), spec, operations, rows)
+    stamps = [stamp] * rows
+    if has_stamps(section):
         stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
     if spec.paired:
         entries = list(zip(stamps, entries))
     if not operations:
         return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
-    return TableChanges(
-        spec,
-        cleared=keys[:cleared],
-        keys=keys[cleared:],
-        user_keys=user_keys[cleared:],
-        entries=[
-            MISSING if operation == DELETE else entry
-            for operation, entry in zip(operations[cleared:], entries[cleared:])
-        ],
-    )
+    entries = [
+        MISSING if operation == DELETE else entry
+        for operation, entry in zip(operations[cleared:], entries[cleared:])
+    ]
+    return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
+
+
+def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[Any]:
+    if spec.value_type is None:
+        return [None] * rows
+    optional = spec.nullable or spec.value_type.accepts_none
+    values: list[Any] = spec.value_type.from_arrow(_put(column, operations, optional=optional))
+    return values
 
 
 def _operations(column: Any) -> bytes:

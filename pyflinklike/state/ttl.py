@@ -262,7 +262,7 @@ class TtlTable:
             # The cursor may be mid-table; two passes contain one whole pass.
             self._sweep_left = 2 * (stored + size)
             self._sweep_stored = stored
-        self.expired += self._table.sweep(size, self._dead)
+        self.expired += self._table.sweep(size, self._dead, self._dead.any_of)
         self._sweep_left = max(self._sweep_left - size, 0)
         if not self._sweep_left and stored > self._sweep_stored:
             # What was added since has been looked at, too, in the place of older entries.
@@ -278,8 +278,16 @@ class TtlTable:
         for key, user_key, entry in self._table.scan():
             yield key, user_key, entry[1]
 
-    def sweep(self, count: int, is_dead: Callable[[Any], bool]) -> int:
-        return self._table.sweep(count, lambda entry: is_dead(entry[1]))
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Any], bool],
+        any_dead: Callable[[Sequence[Any]], bool] | None = None,
+    ) -> int:
+        of_entries = None
+        if any_dead is not None:
+            of_entries = lambda entries: any_dead([value for _, value in entries])  # noqa: E731
+        return self._table.sweep(count, lambda entry: is_dead(entry[1]), of_entries)
 
     def sweep_all(self, is_dead: Callable[[Any], bool]) -> int:
         return self._table.sweep_all(lambda entry: is_dead(entry[1]))

@@ -35,7 +35,7 @@ import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
 from pyflinklike.doors import DOORS
 from pyflinklike.types import Pickled
-from pyflinklike.upsert.index.codec import UpsertKey
+from pyflinklike.upsert.index.value_codec import UpsertKey
 
 BEFORE = Path(__file__).with_name("pickles_before.json")
 BEFORE_DOORS = Path(__file__).with_name("pickles_before_doors.json")
