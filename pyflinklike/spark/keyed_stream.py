@@ -26,6 +26,7 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.streaming import (
     TRANSFORMED_TYPE,
@@ -215,9 +216,8 @@ class KeyedStream:
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
         prepare_session(df.sparkSession)
-        packed = self._keyed(df, plan).mapInArrow(
-            pack(self._columns, group_ids(plan.task.max_parallelism)), PACKED_TYPE
-        )
+        packing = pack(self._columns, group_ids(plan.task.max_parallelism))
+        packed = self._keyed(df, plan).mapInArrow(with_imports_frozen(packing), PACKED_TYPE)
         grouped: Any = with_batch_time(packed).groupBy(KEY_GROUP)
         if hasattr(grouped, "transformWithState"):
             transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
@@ -229,7 +229,8 @@ class KeyedStream:
             processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value, initialState=initial
         )
         payloads = observed(transformed, plan.task.name)
-        result: DataFrame = payloads.mapInArrow(plan.layout.unpacker(), plan.layout.result_type())
+        unpacking = with_imports_frozen(plan.layout.unpacker())
+        result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result
 
     def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:
@@ -241,7 +242,8 @@ class KeyedStream:
             # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
             order.insert(1, F.unix_millis(quoted(plan.reader.event_time)))
         sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(ARRIVAL)
-        return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())
+        running = with_imports_frozen(run_batch(plan))
+        return sorted_df.mapInArrow(running, plan.layout.result_type())
 
 
 def _time_mode(

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import end_bounded, enter_bounded
-from pyflinklike.spark.hosts.gc_pause import without_collection
+from pyflinklike.spark.hosts.cycle_collector import without_collection
 from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP

@@ -32,7 +32,7 @@ from pyflinklike.log.operator_record import call_roll
 from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import NO_RECORDS, begin, serve
-from pyflinklike.spark.hosts.gc_pause import without_collection
+from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage
 from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
@@ -136,6 +136,7 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
+            freeze_imports()
             plan, context = self._plan, TaskContext.get()
             task = task_of(plan, context)
             owner = f"{plan.plan_id}/{task.index}"
