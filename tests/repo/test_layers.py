@@ -212,6 +212,7 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param("runtime.operator", "import pyspark.sql", id="pyspark below spark/"),
         pytest.param("cdc.decode", "import pyspark.sql", id="pyspark in cdc/"),
+        pytest.param("views.frames", "from pyspark.sql import DataFrame", id="pyspark in views/"),
         pytest.param("testing.harness", "from pandas import DataFrame", id="pandas in testing/"),
         pytest.param("backends.rocksdb.keys", "import rocksdict", id="rocksdict beside its module"),
         pytest.param("state.table", "import numpy", id="a package nobody declared"),

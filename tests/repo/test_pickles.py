@@ -35,7 +35,7 @@ import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
 from pyflinklike.doors import DOORS
 from pyflinklike.types import Pickled
-from pyflinklike.upsert.index.codec import UpsertKey
+from pyflinklike.upsert.index.value_codec import UpsertKey
 
 BEFORE = Path(__file__).with_name("pickles_before.json")
 BEFORE_DOORS = Path(__file__).with_name("pickles_before_doors.json")
@@ -106,8 +106,6 @@ SCALARS = [
     Types.STRING,
 ]
 
-ERRORS = [name for name in errors.__all__ if name != "StoreMigratedError"]
-
 DURABLE: dict[str, Callable[[], Any]] = {
     "Row": lambda: flink.Row(1, None, "x"),
     "Row, named": lambda: flink.Row(name="x", within=flink.Row(count=[1])),
@@ -134,7 +132,7 @@ DURABLE: dict[str, Callable[[], Any]] = {
     "UpsertValueAndSize": lambda: upsert.UpsertValueAndSize(upsert.Tombstone(), None),
     "ValueMetadata": lambda: upsert.ValueMetadata(3, True),
     "MergeValue": lambda: upsert.MergeValue(upsert.FinalizedValue(1), 1),
-    **{name: partial(getattr(errors, name), "what was wrong") for name in ERRORS},
+    **{name: partial(getattr(errors, name), "what was wrong") for name in errors.__all__},
 }
 
 SENT: dict[str, Callable[[], Any]] = {

@@ -22,7 +22,7 @@ COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())
 class Cleanup:
     """What a log is told of expiry: a time, a period, and what a compaction deletes."""
 
-    before: Callable[[], None] = bool
+    before: Callable[[], object] = bool
     period: int = 0
     time: int = 0
 
@@ -43,7 +43,7 @@ class Worker:
     """A process that has some tables and works on key group 0."""
 
     def __init__(
-        self, *specs: TableSpec, max_parallelism: int = 8, before: Callable[[], None] = bool
+        self, *specs: TableSpec, max_parallelism: int = 8, before: Callable[[], object] = bool
     ) -> None:
         self.cleanup = Cleanup(before)
         self.metrics = OperatorMetrics()
@@ -90,7 +90,7 @@ class Worker:
             self.put(key, entry)
         self.commit(store)
 
-    def contents(self, table: str = "count") -> dict[str, Any]:
+    def contents(self, table: str = "count") -> dict[Any, Any]:
         """The entries of a table."""
         return {key: entry for key, _, entry in self.tables[table].scan()}
 
