@@ -118,7 +118,9 @@ class Pages(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         page = value.page
         self.totals[page] = total = self.totals.get(page, 0) + 1
-        hour = ctx.timestamp() // HOUR * HOUR
+        at = ctx.timestamp()
+        assert at is not None  # process(event_time=...) gives every record one
+        hour = at // HOUR * HOUR
         in_hour = self.hours.get(page, hour, 0) + 1
         self.hours.put(page, in_hour, hour)
         yield page, total, hour, in_hour
@@ -133,9 +135,11 @@ class Visits(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        at = ctx.timestamp()
+        assert at is not None
         update = self.visits.add(
             value.host,
-            ctx.timestamp(),
+            at,
             1,
             gap=PAUSE,
             grace=dt.timedelta(hours=1),
@@ -234,9 +238,9 @@ def main(arguments: Sequence[str]) -> None:
         print(name, *(f"{count:8} {page}" for count, page in found), sep="\n")
     hours = in_batch.groupBy("page", F.timestamp_millis("hour").alias("hour"))
     hours.agg(F.max("in_hour").alias("views")).orderBy(F.desc("views")).show(5, truncate=False)
-    found = visits(visit_changes(bounded))
-    found.orderBy(F.desc("made"), "host").show(5, truncate=False)
-    print(found.count(), "visits")
+    visited = visits(visit_changes(bounded))
+    visited.orderBy(F.desc("made"), "host").show(5, truncate=False)
+    print(visited.count(), "visits")
 
 
 if __name__ == "__main__":
