@@ -26,7 +26,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
+from pyflinklike.state.table import NO_KEY, CurrentKey, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
@@ -201,16 +201,16 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
 
     Args:
         clock: Of the operator.
-        scope: Has the current key, frozen.
+        current: Has the current key, frozen.
         key_type: Thaws it.
         timers: Of the current key.
     """
 
     def __init__(
-        self, clock: Clock, scope: Scope, key_type: TypeInformation, timers: TimerService
+        self, clock: Clock, current: CurrentKey, key_type: TypeInformation, timers: TimerService
     ) -> None:
         self._clock = clock
-        self._scope = scope
+        self._current = current
         self._key_type = key_type
         self._timers = timers
         self.domain: TimeDomain | None = None
@@ -220,7 +220,7 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
 
     def get_current_key(self) -> Any:
         """The key of the element or timer."""
-        key = self._scope.key
+        key = self._current.key
         if key is NO_KEY:
             msg = "there is a current key only while process_element or on_timer runs, got none"
             raise StateAccessError(msg)

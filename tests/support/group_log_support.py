@@ -11,7 +11,7 @@ from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, TableSpec
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
@@ -47,7 +47,7 @@ class Worker:
     ) -> None:
         self.cleanup = Cleanup(before)
         self.metrics = OperatorMetrics()
-        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+        self.backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
         self.specs = specs or (COUNT,)
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.now = 0
@@ -71,12 +71,12 @@ class Worker:
 
     def put(self, key: str, entry: Any, table: str = "count") -> None:
         """Put an entry."""
-        self.backend.scope.key = key
+        self.backend.current.key = key
         self.tables[table].put(None, entry)
 
     def delete(self, key: str) -> None:
         """Delete an entry."""
-        self.backend.scope.key = key
+        self.backend.current.key = key
         self.tables["count"].delete(None)
 
     def commit(self, store: InMemoryLogStorage, wake_at: int | None = None) -> Any:
