@@ -29,7 +29,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from sessions import local_session
 
-from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+from pyflinklike import KeyedProcessFunction, Row, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
 from pyflinklike.views import MaterializedView, ServingView
 
@@ -55,7 +55,7 @@ class Spending(KeyedProcessFunction):
         before = self.state.value()
         events, spent = (0, 0) if before is None else (before.events, before.spent)
         counts = value.amount > 0 or self.with_refunds
-        after = (events + 1, spent + (value.amount if counts else 0))
+        after = Row(events=events + 1, spent=spent + (value.amount if counts else 0))
         self.state.update(after)
         yield (ctx.get_current_key(), *after)
 
