@@ -118,7 +118,9 @@ class Pages(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         page = value.page
         self.totals[page] = total = self.totals.get(page, 0) + 1
-        hour = _event_time(ctx) // HOUR * HOUR
+        at = ctx.timestamp()
+        assert at is not None  # process(event_time=...) gives every record one
+        hour = at // HOUR * HOUR
         in_hour = self.hours.get(page, hour, 0) + 1
         self.hours.put(page, in_hour, hour)
         yield page, total, hour, in_hour
@@ -133,9 +135,11 @@ class Visits(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        at = ctx.timestamp()
+        assert at is not None
         update = self.visits.add(
             value.host,
-            _event_time(ctx),
+            at,
             1,
             gap=PAUSE,
             grace=dt.timedelta(hours=1),
@@ -147,12 +151,6 @@ class Visits(KeyedProcessFunction):
             yield value.host, absorbed.start, absorbed.end, -1, absorbed.value
         if update.session is not None:
             yield value.host, update.session.start, update.session.end, 1, update.agg
-
-
-def _event_time(ctx: KeyedProcessFunction.Context) -> int:
-    at = ctx.timestamp()
-    assert at is not None  # both operators are given an event_time
-    return at
 
 
 def page_views(log: DataFrame) -> DataFrame:
@@ -240,9 +238,9 @@ def main(arguments: Sequence[str]) -> None:
         print(name, *(f"{count:8} {page}" for count, page in found), sep="\n")
     hours = in_batch.groupBy("page", F.timestamp_millis("hour").alias("hour"))
     hours.agg(F.max("in_hour").alias("views")).orderBy(F.desc("views")).show(5, truncate=False)
-    all_visits = visits(visit_changes(bounded))
-    all_visits.orderBy(F.desc("made"), "host").show(5, truncate=False)
-    print(all_visits.count(), "visits")
+    visited = visits(visit_changes(bounded))
+    visited.orderBy(F.desc("made"), "host").show(5, truncate=False)
+    print(visited.count(), "visits")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,6 @@ __all__ = [
     "StateStoreError",
     "StateValueError",
     "StoreClosedError",
-    "StoreMigratedError",
     "StoreNotInitializedError",
     "StoreValueError",
     "UnknownBatchError",
@@ -116,10 +115,6 @@ class StoreClosedError(StateStoreError):
 
 class CursorClosedError(StateStoreError, RuntimeError):
     """A cursor was read after it was closed, or after the call in which it was opened."""
-
-
-class StoreMigratedError(StateStoreError):
-    """A store is served by another instance now, as Kafka Streams' InvalidStateStoreException."""
 
 
 class StoreValueError(StateStoreError, ValueError):

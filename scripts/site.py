@@ -62,10 +62,12 @@ def faults(folder: Path) -> Iterator[str]:
         module = package[door.partition(".")[2]] if "." in door else package
         for name in module.exports or ():
             public = module[str(name)]
-            words = entries.get(public.canonical_path)
-            if words is None:
+            found = entries.get(public.canonical_path)
+            if found is None:
                 yield f"{door}.{name} has no entry in the reference"
-            elif _first_sentence(public) not in words:
+            elif public.docstring is None:
+                yield f"{door}.{name} has no docstring"
+            elif _first_sentence(public) not in found:
                 yield f"{door}.{name}: its page lacks {_first_sentence(public)!r}"
 
 
@@ -74,7 +76,7 @@ def _words(text: str) -> str:
 
 
 def _first_sentence(public: griffe.Object | griffe.Alias) -> str:
-    text = public.docstring.value if public.docstring else "a docstring"
+    text = public.docstring.value if public.docstring else ""
     return _words(text.split("\n\n")[0].replace("`", ""))
 
 

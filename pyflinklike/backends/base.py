@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope, Table, TableChanges, TableSpec
+from pyflinklike.state.table import CurrentKey, Table, TableChanges, TableSpec
 
 __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 
@@ -25,11 +25,11 @@ class StateBackend(ABC):
     """Chooses where working state is kept; immutable, picklable and thread-safe."""
 
     @abstractmethod
-    def create_keyed_state_backend(self, scope: Scope, owner: str) -> KeyedStateBackend:
+    def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
         """A backend for one operator instance.
 
         Args:
-            scope: Tells its tables the current key.
+            current: Tells its tables the current key.
             owner: Names the operator of one query: what is kept warm is its own.
         """
 
@@ -63,14 +63,14 @@ class KeyedBackend(ABC, Generic[T]):
     `take_warm` and `keep_warm`.
 
     Args:
-        scope: Tells the tables the current key.
+        current: Tells the tables the current key.
         owner: Whose working state it keeps.
     """
 
     is_persistent = False
 
-    def __init__(self, scope: Scope, owner: str) -> None:
-        self.scope = scope
+    def __init__(self, current: CurrentKey, owner: str) -> None:
+        self.current = current
         self.owner = owner
         self._tables: dict[str, T] = {}
         self._index = 0
@@ -78,7 +78,7 @@ class KeyedBackend(ABC, Generic[T]):
 
     @abstractmethod
     def new_table(self, spec: TableSpec) -> T:
-        """A table of that spec; `spec.key_in(self.scope)` tells it which key to look under."""
+        """A table of that spec; `spec.key_of(self.current)` tells it which key to look under."""
 
     @abstractmethod
     def new_data(self, spec: TableSpec) -> Any:

@@ -76,7 +76,7 @@ class KeyedProcessOperator:
         self.metrics = metrics
         self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
         self.backend = group.backend
-        self.scope = group.backend.scope
+        self.current = group.backend.current
         self._calls = calls
         self.function = calls.function
         self.key_type = calls.key_type
@@ -228,7 +228,7 @@ class KeyedProcessOperator:
         try:
             return queue.earliest()
         finally:
-            self.scope.key = NO_KEY
+            self.current.key = NO_KEY
 
     def frozen_key(self, key: Any) -> Any:
         """A key in the form that tables keep.

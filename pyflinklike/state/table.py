@@ -51,10 +51,10 @@ __all__ = [
     "CurrentKey",
     "Entry",
     "OrderedTable",
-    "Scope",
     "Shape",
     "Table",
     "TableChanges",
+    "TableKey",
     "TableSpec",
     "Tables",
 ]
@@ -102,13 +102,13 @@ NO_KEY: Final = _NoKey()
 
 
 @attrs.define
-class Scope:
+class CurrentKey:
     """The current key of one operator, in its frozen form; all its tables look here."""
 
     key: Hashable = NO_KEY
 
 
-class CurrentKey(Protocol):
+class TableKey(Protocol):
     """What a table asks for the key it looks under."""
 
     @property
@@ -121,15 +121,15 @@ GROUP_KEY: Final = None
 
 
 @attrs.frozen
-class _GroupScope:
+class _GroupKey:
     """One key for all keys of a group, while any is current."""
 
-    _scope: Scope
+    _current: CurrentKey
 
     @property
     def key(self) -> Hashable:
         """`GROUP_KEY`; hashing the current key refuses an access without one."""
-        hash(self._scope.key)
+        hash(self._current.key)
         return GROUP_KEY
 
 
@@ -169,9 +169,9 @@ class TableSpec:
     per_group: bool = False
     nullable: bool = False
 
-    def key_in(self, scope: Scope) -> CurrentKey:
+    def key_of(self, current: CurrentKey) -> TableKey:
         """What tells a table of this spec which key to look under."""
-        return _GroupScope(scope) if self.per_group else scope
+        return _GroupKey(current) if self.per_group else current
 
 
 class Table(Protocol):
@@ -220,12 +220,12 @@ class Table(Protocol):
         is_dead: Callable[[Entry], bool],
         any_dead: Callable[[Sequence[Entry]], bool] | None = None,
     ) -> int:
-        """Look at the next entries of the key group and delete the dead ones.
+        """Look at the next entries of the key group, and delete those for which `is_dead` is true.
 
-        One pass over all keys goes on from call to call and then begins anew.
+        Each call goes on where the last one stopped; after the last key a pass begins anew.
 
         Args:
-            count: How many entries to look at, about: a pass that ends ends the call.
+            count: How many entries to look at, about: a call does not go beyond the end of a pass.
             is_dead: Whether an entry shall be deleted.
             any_dead: Whether `is_dead` says so of any of these entries, where that is told
                 faster than by asking it for each; a table need not ask.
@@ -235,7 +235,7 @@ class Table(Protocol):
         """
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        """Delete every dead entry of the key group; the number deleted."""
+        """Delete every entry of the key group for which `is_dead` is true; the number deleted."""
 
     def count(self) -> int:
         """How many entries the key group holds in this table."""
@@ -290,7 +290,7 @@ class TableChanges:
 class Tables(Protocol):
     """The tables of one operator: what states, timers and stores see of a backend."""
 
-    scope: Scope
+    current: CurrentKey
     is_persistent: bool
     """Whether working state lies on a disk rather than in memory."""
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pyflinklike.api.context import StoreDeclaration
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor
@@ -39,7 +39,7 @@ def open_in_memory(descriptor: StoreDeclaration[S], clock: Clock | None = None) 
 
 def _context(clock: Clock) -> StoreContext:
     return StoreContext(
-        backend=HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
+        backend=HashMapStateBackend().create_keyed_state_backend(CurrentKey("alone"), "alone"),
         clock=clock,
         key_type=Types.STRING(),
         application="alone",

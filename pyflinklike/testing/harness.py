@@ -246,7 +246,7 @@ class KeyedProcessHarness:
         operator = self._running()
         store = operator.stores.get(name)
         shared = key is None and store.scope == "partition"
-        operator.scope.key = GROUP_KEY if shared else operator.frozen_key(key)
+        operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
         return store
 
     def num_event_time_timers(self) -> int:

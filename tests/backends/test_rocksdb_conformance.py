@@ -72,9 +72,9 @@ class Restless(StateBackend):
     path: str
     most_packed: int = 128
 
-    def create_keyed_state_backend(self, scope, owner):
+    def create_keyed_state_backend(self, current, owner):
         return RestlessKeyedStateBackend(
-            scope,
+            current,
             owner,
             (self.path,),
             PredefinedOptions.DEFAULT,
@@ -98,8 +98,8 @@ class Spread(StateBackend):
 
     path: str
 
-    def create_keyed_state_backend(self, scope, owner):
-        return SpreadKeyedStateBackend(scope, owner, (self.path,), PredefinedOptions.DEFAULT)
+    def create_keyed_state_backend(self, current, owner):
+        return SpreadKeyedStateBackend(current, owner, (self.path,), PredefinedOptions.DEFAULT)
 
 
 @pytest.fixture(scope="module")

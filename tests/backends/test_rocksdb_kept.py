@@ -13,7 +13,7 @@ from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 from pyflinklike.backends.rocksdb.kept import KeptTable, from_row, row_at, to_row
 from pyflinklike.log.segments import Declaration, Section
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 DECLARATION = Declaration("s", "map", "map", "str", "int", "")
@@ -36,7 +36,7 @@ def state() -> WorkingState:
 
 def planted(path, row: bytes, index: int = 3) -> None:
     """Have this row stand in the place of the key group's."""
-    backend = in_directory(path).create_keyed_state_backend(Scope(), "query/0")
+    backend = in_directory(path).create_keyed_state_backend(CurrentKey(), "query/0")
     backend._opened().write({row_at(index): row})
     backend.close()
 
@@ -107,7 +107,7 @@ def test_what_another_version_kept_is_replaced(tmp_path):
     backend, tables, _ = found(tmp_path)
     rebuilt = WorkingState(3, bytes(16))
     backend.enter(3, rebuilt.tables)
-    backend.scope.key = "a"
+    backend.current.key = "a"
     tables["value"].put(None, "of the log")
     backend.drain()
     backend.keep_warm(rebuilt)
@@ -164,7 +164,7 @@ def test_a_stream_goes_on_from_its_log_where_another_version_kept_a_group(tmp_pa
 def test_entries_that_cannot_be_unpickled_are_rebuilt_from_the_log(tmp_path, two_batches):
     """In the batch that meets them: RocksDB found their bytes to be right, and they are not."""
     backend, store, expected = two_batches
-    keyed = backend.create_keyed_state_backend(Scope(), "query/0")
+    keyed = backend.create_keyed_state_backend(CurrentKey(), "query/0")
     database = keyed._opened()
     rows = [raw for raw, row in database.items(b"g", b"h") if row]
     database.write(dict.fromkeys(rows, unreadable_row()))

@@ -106,8 +106,6 @@ SCALARS = [
     Types.STRING,
 ]
 
-ERRORS = [name for name in errors.__all__ if name != "StoreMigratedError"]
-
 DURABLE: dict[str, Callable[[], Any]] = {
     "Row": lambda: flink.Row(1, None, "x"),
     "Row, named": lambda: flink.Row(name="x", within=flink.Row(count=[1])),
@@ -134,7 +132,7 @@ DURABLE: dict[str, Callable[[], Any]] = {
     "UpsertValueAndSize": lambda: upsert.UpsertValueAndSize(upsert.Tombstone(), None),
     "ValueMetadata": lambda: upsert.ValueMetadata(3, True),
     "MergeValue": lambda: upsert.MergeValue(upsert.FinalizedValue(1), 1),
-    **{name: partial(getattr(errors, name), "what was wrong") for name in ERRORS},
+    **{name: partial(getattr(errors, name), "what was wrong") for name in errors.__all__},
 }
 
 SENT: dict[str, Callable[[], Any]] = {

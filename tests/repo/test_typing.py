@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,11 +50,8 @@ def run_mypy(cache: Path) -> Lines:
 
 def run_pyright(cache: Path) -> Lines:
     """What pyright reports of a program that it checks as strictly as mypy does."""
-    command = shutil.which("basedpyright", path=str(Path(sys.executable).parent)) or shutil.which(
-        "basedpyright"
-    )
-    if command is None:
-        pytest.skip("basedpyright is not installed")
+    pytest.importorskip("basedpyright")
+    command = [sys.executable, "-m", "basedpyright", "--outputjson"]
     settings = cache / "pyrightconfig.json"
     settings.write_text(
         json.dumps(
@@ -70,7 +66,7 @@ def run_pyright(cache: Path) -> Lines:
         encoding="utf-8",
     )
     run = subprocess.run(
-        [command, "--outputjson", "--project", str(settings), "--pythonpath", sys.executable],
+        [*command, "--project", str(settings), "--pythonpath", sys.executable],
         check=False,
         capture_output=True,
         text=True,

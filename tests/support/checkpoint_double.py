@@ -120,12 +120,12 @@ class Checkpoint:
     def _transaction(
         self, program: Program, data: dict[int, list[Any]], initial: dict[int, list[Any]], time: int
     ) -> list[Any]:
-        handle = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
+        handle: Any = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
         processor = _PROCESSORS[program.pandas](program.plan())
         handed = _frames if program.pandas else list
         processor.init(handle)
         times = _Times(time)
-        results = []
+        results: list[Any] = []
         for key in sorted(data.keys() | initial.keys()):
             handle.key = key
             for row in handed(initial.get(key, [])):

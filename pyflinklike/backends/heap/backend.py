@@ -10,10 +10,11 @@ from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.ordered import HeapTable, new_table
 from pyflinklike.backends.heap.warm import WARM_GROUPS
 from pyflinklike.backends.heap.weight import charge
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.shown import shown
-from pyflinklike.state.table import Scope, TableChanges, TableSpec
+from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
 
 __all__ = ["HashMapStateBackend", "HeapKeyedStateBackend"]
 
@@ -39,16 +40,16 @@ class HashMapStateBackend(StateBackend):
 
     @max_warm_bytes.validator
     def _check_max_warm_bytes(self, attribute: attrs.Attribute[int], value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_int(value):
             msg = f"max_warm_bytes must be an int of bytes, got {shown(value)}; for example 256 * 1024**2"
             raise DeclarationTypeError(msg)
         if value < 0:
             msg = f"max_warm_bytes must be at least 0, got {shown(value)}; 0 keeps nothing warm"
             raise DeclarationValueError(msg)
 
-    def create_keyed_state_backend(self, scope: Scope, owner: str) -> HeapKeyedStateBackend:
+    def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> HeapKeyedStateBackend:
         """A backend for one operator instance."""
-        return HeapKeyedStateBackend(scope, owner, self.max_warm_bytes)
+        return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
 
     def __str__(self) -> str:
         return "HashMapStateBackend"
@@ -58,18 +59,18 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
     """Tables over dicts, pointed at the dicts of one key group at a time.
 
     Args:
-        scope: Tells its tables the current key.
+        current: Tells its tables the current key.
         owner: Whose working state it keeps.
         max_warm_bytes: As of `HashMapStateBackend`.
     """
 
-    def __init__(self, scope: Scope, owner: str, max_warm_bytes: int) -> None:
-        super().__init__(scope, owner)
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
+        super().__init__(current, owner)
         self._max_warm_bytes = max_warm_bytes
 
     def new_table(self, spec: TableSpec) -> HeapTable:
         """A table over dicts."""
-        return new_table(spec, self.scope)
+        return new_table(spec, self.current)
 
     def new_data(self, spec: TableSpec) -> HeapTableData:
         """Dicts without entries."""

@@ -37,7 +37,7 @@ class HeapListTable(ManyTable):
     # One entry
 
     def append(self, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = []
@@ -48,7 +48,7 @@ class HeapListTable(ManyTable):
         self._data.size += 1
 
     def get(self, user_key: Any) -> Entry:
-        return self._get(self._scope.key, user_key)
+        return self._get(self._current.key, user_key)
 
     def _get(self, key: Any, position: int) -> Entry:
         mine = self._entries.get(key, ())
@@ -56,7 +56,7 @@ class HeapListTable(ManyTable):
         return mine[index] if 0 <= index < len(mine) else MISSING
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         self._put(key, user_key, entry)
         self._dirty.setdefault(key, {})[user_key] = None
 
@@ -112,19 +112,19 @@ class HeapListTable(ManyTable):
     # All entries of a key
 
     def items(self) -> list[tuple[int, Entry]]:
-        return self._items(self._scope.key)
+        return self._items(self._current.key)
 
     def _items(self, key: Any) -> list[tuple[int, Entry]]:
         items = enumerate(self._entries.get(key, ()), self._starts.get(key, 0))
         return [item for item in items if item[1] is not MISSING]
 
     def elements(self) -> list[Entry]:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key, ())
         return [entry for entry in mine if entry is not MISSING] if key in self._gaps else [*mine]
 
     def clear(self) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is not None:
             self._wipe(key, mine)
@@ -136,7 +136,7 @@ class HeapListTable(ManyTable):
         self._forget(key)
 
     def multi_get(self, user_keys: Sequence[Any]) -> list[Entry]:
-        key = self._scope.key
+        key = self._current.key
         hash(key)
         return [self._get(key, position) for position in user_keys]
 

@@ -8,7 +8,7 @@ from itertools import chain, compress, islice, repeat
 from typing import Any
 
 from pyflinklike.backends.heap.data import HeapTableData, any_by, found
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["ManyTable"]
 
@@ -16,11 +16,11 @@ __all__ = ["ManyTable"]
 class ManyTable:
     """Entries under user keys, per key."""
 
-    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+    __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
-    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
+    def __init__(self, spec: TableSpec, current: TableKey) -> None:
         self.spec = spec
-        self._scope = scope
+        self._current = current
         self.point_at(HeapTableData(spec))
 
     def point_at(self, data: HeapTableData) -> None:
@@ -29,11 +29,11 @@ class ManyTable:
         self._dirty = data.dirty
 
     def get(self, user_key: Hashable) -> Entry:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return MISSING if mine is None else mine.get(user_key, MISSING)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = {}
@@ -49,7 +49,7 @@ class ManyTable:
         mine[user_key] = touched[user_key] = entry
 
     def delete(self, user_key: Hashable) -> None:
-        self._delete(self._scope.key, user_key)
+        self._delete(self._current.key, user_key)
 
     def _delete(self, key: Any, user_key: Any) -> None:
         mine = self._entries.get(key)
@@ -68,18 +68,18 @@ class ManyTable:
         raise NotImplementedError  # a list is a HeapListTable
 
     def items(self) -> list[tuple[Any, Entry]]:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return [] if mine is None else list(mine.items())
 
     def elements(self) -> list[Entry]:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return [] if mine is None else list(mine.values())
 
     def is_empty(self) -> bool:
-        return self._scope.key not in self._entries
+        return self._current.key not in self._entries
 
     def clear(self) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is not None:
             del self._entries[key]
@@ -89,7 +89,7 @@ class ManyTable:
             self._data.reborn.pop(key, None)
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
-        mine = self._entries.get(self._scope.key, {})
+        mine = self._entries.get(self._current.key, {})
         return [mine.get(user_key, MISSING) for user_key in user_keys]
 
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:

@@ -15,7 +15,7 @@ from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.list import HeapListTable
 from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.backends.heap.single import SingleTable
-from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableChanges, TableSpec
 
 __all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
 
@@ -33,7 +33,7 @@ class HeapOrderedTable(ManyTable):
         self._sorted = data.sorted
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        order = self._sorted.get(self._scope.key)
+        order = self._sorted.get(self._current.key)
         if order is not None and self.get(user_key) is MISSING:
             if order and order[-1] < user_key:
                 order.append(user_key)
@@ -53,7 +53,7 @@ class HeapOrderedTable(ManyTable):
 
     def clear(self) -> None:
         super().clear()
-        self._sorted.pop(self._scope.key, None)
+        self._sorted.pop(self._current.key, None)
 
     def apply(self, changes: TableChanges) -> None:
         self._sorted.clear()
@@ -67,7 +67,7 @@ class HeapOrderedTable(ManyTable):
         backwards: bool = False,
         limit: int | None = None,
     ) -> list[tuple[bytes, Entry]]:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             return []
@@ -86,9 +86,9 @@ class HeapOrderedTable(ManyTable):
         return [(user_key, mine[user_key]) for user_key in found]
 
 
-def new_table(spec: TableSpec, scope: Scope) -> HeapTable:
+def new_table(spec: TableSpec, current: CurrentKey) -> HeapTable:
     """The table for a spec."""
-    key = spec.key_in(scope)
+    key = spec.key_of(current)
     if spec.ordered:
         return HeapOrderedTable(spec, key)
     return _TABLES[spec.shape](spec, key)

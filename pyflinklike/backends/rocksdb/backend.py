@@ -26,7 +26,7 @@ from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
 from pyflinklike.backends.rocksdb.options import PredefinedOptions
 from pyflinklike.backends.rocksdb.package import require_rocksdict
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions"]
 
@@ -75,14 +75,16 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = ()
         self._predefined = PredefinedOptions.DEFAULT
 
-    def create_keyed_state_backend(self, scope: Scope, owner: str) -> RocksDBKeyedStateBackend:
+    def create_keyed_state_backend(
+        self, current: CurrentKey, owner: str
+    ) -> RocksDBKeyedStateBackend:
         """A backend for one operator instance, with the settings there are now.
 
         Raises:
             HostError: rocksdict is not installed.
         """
         require_rocksdict("EmbeddedRocksDBStateBackend")
-        return RocksDBKeyedStateBackend(scope, owner, self._paths, self._predefined)
+        return RocksDBKeyedStateBackend(current, owner, self._paths, self._predefined)
 
     def set_db_storage_paths(self, *paths: str) -> None:
         """Where RocksDB's files go on every worker; a task takes one of them.

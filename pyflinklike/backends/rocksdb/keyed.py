@@ -18,7 +18,7 @@ from pyflinklike.backends.rocksdb.ordered import RocksTableOfAnyShape, new_table
 from pyflinklike.backends.rocksdb.table import RocksTableData
 from pyflinklike.errors import LocalStateError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope, TableChanges, TableSpec
+from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
 
 __all__ = ["RocksDBKeyedStateBackend"]
 
@@ -29,7 +29,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     """Tables over one RocksDB, which is opened when it is first needed.
 
     Args:
-        scope: Tells its tables the current key.
+        current: Tells its tables the current key.
         owner: Whose working state it keeps.
         paths: Where its files may lie.
         predefined: How RocksDB is tuned.
@@ -38,9 +38,9 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     is_persistent = True
 
     def __init__(
-        self, scope: Scope, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
+        self, current: CurrentKey, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
     ) -> None:
-        super().__init__(scope, owner)
+        super().__init__(current, owner)
         self._paths = paths
         self._predefined = predefined
         self._forms: dict[str, str] = {}
@@ -58,7 +58,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     def new_table(self, spec: TableSpec) -> RocksTableOfAnyShape:
         """A table over rows."""
         self._forms[spec.name] = _form_of(spec)
-        return new_table(spec, self.scope, self._opened, self._rebuild)
+        return new_table(spec, self.current, self._opened, self._rebuild)
 
     def new_data(self, spec: TableSpec) -> RocksTableData:
         """Nothing in memory, and nothing on disk either."""

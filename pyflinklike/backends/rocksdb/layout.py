@@ -31,7 +31,7 @@ from pyflinklike.backends.rocksdb.table import (
     load,
 )
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableSpec
+from pyflinklike.state.table import MISSING, Entry, Shape, TableKey, TableSpec
 
 __all__ = ["POSITION", "RocksManyRows"]
 
@@ -51,13 +51,13 @@ class RocksManyRows(RocksTable):
     def __init__(
         self,
         spec: TableSpec,
-        scope: CurrentKey,
+        current: TableKey,
         opened: Callable[[], LocalDatabase],
         rebuild: Rebuild,
     ) -> None:
         self._is_list = spec.shape is Shape.LIST
         self._encode: Callable[[Any], bytes] = POSITION.pack if self._is_list else encode
-        super().__init__(spec, scope, opened, rebuild)
+        super().__init__(spec, current, opened, rebuild)
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
         super().point_at(data, prefix)
@@ -188,7 +188,7 @@ class RocksManyRows(RocksTable):
             entries = load(row) if row else {}
         # Entries changed in memory are swept by `_overlaid`.
         dead = [user_key for user_key, entry in entries.items() if is_dead(entry)]
-        return len(entries), sum([self._bury(key, user_key, is_dead) for user_key in dead])
+        return len(entries), sum([self._delete_dead(key, user_key, is_dead) for user_key in dead])
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
         data = self._data

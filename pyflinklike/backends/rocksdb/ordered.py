@@ -20,7 +20,7 @@ from pyflinklike.backends.rocksdb.many import RocksManyTable
 from pyflinklike.backends.rocksdb.single import RocksSingleTable
 from pyflinklike.backends.rocksdb.table import Rebuild, load
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
 
@@ -50,7 +50,7 @@ class RocksOrderedTable(RocksManyTable):
     def _range(
         self, begin: bytes | None, end: bytes | None, *, backwards: bool, limit: int | None
     ) -> list[tuple[bytes, Entry]]:
-        key = self._scope.key
+        key = self._current.key
         over = self._over(key, begin, end, backwards=backwards)
         found = over
         if key in self._partial:
@@ -99,10 +99,10 @@ class RocksOrderedTable(RocksManyTable):
 
 
 def new_table(
-    spec: TableSpec, scope: Scope, opened: Callable[[], LocalDatabase], rebuild: Rebuild
+    spec: TableSpec, current: CurrentKey, opened: Callable[[], LocalDatabase], rebuild: Rebuild
 ) -> RocksTableOfAnyShape:
     """The table for a spec."""
-    key = spec.key_in(scope)
+    key = spec.key_of(current)
     if spec.ordered:
         return RocksOrderedTable(spec, key, opened, rebuild)
     if spec.shape is Shape.SINGLE:

@@ -26,7 +26,7 @@ import attrs
 from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.keys import encode
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
 
@@ -107,12 +107,12 @@ class RocksTable:
     def __init__(
         self,
         spec: TableSpec,
-        scope: CurrentKey,
+        current: TableKey,
         opened: Callable[[], LocalDatabase],
         rebuild: Rebuild,
     ) -> None:
         self.spec = spec
-        self._scope = scope
+        self._current = current
         self._opened = opened
         self._rebuild = rebuild
         self.point_at(RocksTableData(), b"")
@@ -239,7 +239,7 @@ class RocksTable:
             data.rest = iter(self._overlaid())
         for key, user_key in islice(data.rest, max(count - seen, 0)):
             seen += 1
-            deleted += self._bury(key, user_key, is_dead)
+            deleted += self._delete_dead(key, user_key, is_dead)
         if seen < count:
             data.rest, data.cursor = None, b""
         return deleted
@@ -263,7 +263,7 @@ class RocksTable:
         """How many entries are in a row, and how many of them were deleted."""
         raise NotImplementedError
 
-    def _bury(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
+    def _delete_dead(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
         """Delete an entry if it is there and dead."""
         entry = self._lookup(key, user_key)
         if entry is MISSING or not is_dead(entry):
