@@ -35,15 +35,13 @@ from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
 from pyflinklike.log.segments import SEGMENT_BYTES, Declaration, Section, Segment, total
-from pyflinklike.log.storage import Head, HeadTimes, LogStorage
+from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog"]
-
-_NO_TIMES = HeadTimes()
 
 
 class KeyGroupLog:
@@ -156,7 +154,7 @@ class KeyGroupLog:
         storage: LogStorage,
         head: Head | None,
         state: WorkingState,
-        times: HeadTimes = _NO_TIMES,
+        times: HeadTimes = NO_TIMES,
     ) -> Head | None:
         """Make what changed in the current group durable.
 
@@ -164,7 +162,7 @@ class KeyGroupLog:
             storage: Of the group.
             head: As read by `load`.
             state: The working state that the backend has entered.
-            times: What the host wants noted with it.
+            times: To be noted in the head.
 
         Returns:
             The head now; None where there is none.
