@@ -39,7 +39,7 @@ class FunctionCalls:
         current: Gets the current key.
         clock: Gets the timestamp of the current element.
         context: What the function is given as `ctx`.
-        before: Called before every record and timer; they may become more.
+        before: Called before every record and timer; the list may grow.
         metrics: Count the timers.
         outputs: Gather what is yielded until it is taken.
     """

@@ -30,7 +30,7 @@ class CurrentGroup:
     Args:
         backend: Keeps the entries.
         log: Reads and writes the durable form.
-        assembled: The states by name; they may become more.
+        assembled: The states by name; there may be more of them later.
         queues: The timers of each domain.
         allow_pickle: Whether a table may be declared that has to be unpickled.
     """

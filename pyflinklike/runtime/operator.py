@@ -112,7 +112,7 @@ class KeyedProcessOperator:
             self.backend.close()
 
     def abandon(self) -> None:
-        """Close after a failure, which is what the caller is going to tell of.
+        """Close after a failure, without another error: the caller raises the failure itself.
 
         As in Flink, a function is closed whether its task succeeds or not.
         """
@@ -135,12 +135,12 @@ class KeyedProcessOperator:
             task: Which task this is now.
             owner: Whose working state it works on.
         """
-        self.runtime_context.serve(task)
+        self.runtime_context.resume(task)
         self.backend.owner = owner
         self._user_metrics.begin()
 
     def bound_to(self) -> int | None:
-        """The only subtask whose tasks the open function can serve, or None if it is any."""
+        """The only subtask whose tasks the open function can serve, or None if it can serve any."""
         return self.runtime_context.index_told
 
     def declared(self) -> dict[str, dict[str, Any]]:

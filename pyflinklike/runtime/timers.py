@@ -3,9 +3,9 @@
 
 A timer is the pair of a key and a timestamp in one time domain.  That pair is
 an entry of a table like any other (the user key is the timestamp), so timers
-are snapshotted, logged and restored by the machinery that states use.  Beside
-the table stands an `Agenda`, the same pairs by time, which answers "what is due
-first"; it is derived from the table and is made anew when a key group is loaded.
+are snapshotted, logged and restored by the machinery that states use.  An `Agenda`
+beside the table has the same pairs by time and answers "what is due first".  It is
+derived from the table, and made anew when a key group is loaded.
 
 The contract is Flink's `InternalTimerServiceImpl`:
 
@@ -18,8 +18,8 @@ The contract is Flink's `InternalTimerServiceImpl`:
 * but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
   Flink the clock goes on meanwhile, and ours stands still.
 
-In Flink a timer that registers itself for its own time again and again fires for ever; here that
-is refused after a hundred thousand rounds.
+In Flink a timer that keeps registering itself for its own time fires forever; here that is
+refused after a hundred thousand rounds.
 """
 
 from __future__ import annotations
@@ -121,21 +121,21 @@ class TimerQueue:
     def due(self, now: int) -> Generator[int, None, None]:
         """Remove the timers that are due, one by one, and make the key of each current.
 
-        Timers may be registered and deleted meanwhile.  To be closed: those that have not
-        fired are due again then.
+        Timers may be registered and deleted meanwhile.  Close the generator: timers that it
+        has not given yet stay due.
 
         Args:
             now: The time of the domain in ms.
 
         Yields:
-            The timestamps in ms, ascending but for what is registered meanwhile.
+            The timestamps in ms, ascending except for what is registered meanwhile.
 
         Raises:
-            UserFunctionError: Timers are registered without end.
+            UserFunctionError: The function registers timers without end.
         """
         times, keys_at, current, delete = self._times, self._keys_at, self._current, self._delete
         at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
-        # Where the clock goes on while timers fire, "now" is no time that has come.
+        # Flink's processing time goes on while timers fire: what is for "now" is not due yet.
         until = now if self.domain is TimeDomain.PROCESSING_TIME else None
         registered_for_now: set[Hashable] = set()
         keys: dict[Hashable, None] | None = None
