@@ -64,13 +64,11 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded, first, last = self._session(key, start, end)
-        frozen = None if agg is None else self._frozen(agg)
-        if not self._admit(last):
-            self._drop(key, agg, last)
-        elif agg is None:
-            self._delete_entry(self._at(encoded, last, first))
+        frozen = MISSING if agg is None else self._frozen(agg)
+        if self._admit(last):
+            self._replace(self._at(encoded, last, first), frozen)
         else:
-            self._put_entry(self._at(encoded, last, first), frozen, frozen)
+            self._drop(key, agg, last)
 
     def remove(self, key: K, start: TimeLike, end: TimeLike) -> None:
         """Remove a session; nothing happens where there is none."""
@@ -195,8 +193,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         merged = [self._sessioned(each) for each in near]
         start = min([at, *(each.start for each in merged)])
         end = max([at, *(each.end for each in merged)])
-        now = self._stream_time.observed()
-        if now is not None and (end < now - wait - silence or end <= now - self.retention):
+        if self._is_late(end, silence + wait):
             self._drop(key, value, at)
             return SessionUpdate([], None, None, late=True)
         agg = initializer()
@@ -204,17 +201,28 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             agg = merger(key, agg, each.value)
         agg = aggregator(key, value, agg)
         frozen = MISSING if agg is None else self._frozen(agg)
-        removed = []
-        if (start, end) != (at, at):
-            for each in merged:
-                self._delete_entry(self._at(encoded, each.end, each.start))
-                removed.append(AbsorbedSession.of(key, each.start, each.end, each.value))
-        user_key = self._at(encoded, end, start)
+        removed = [] if (start, end) == (at, at) else self._absorbed(key, encoded, merged)
+        self._replace(self._at(encoded, end, start), frozen)
+        return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
+
+    def _replace(self, user_key: bytes, frozen: Any) -> None:
         if frozen is MISSING:
             self._delete_entry(user_key)
         else:
             self._put_entry(user_key, frozen, frozen)
-        return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
+
+    def _is_late(self, end: int, wait: int) -> bool:
+        """Whether a session that ends then is closed or expired."""
+        now = self._stream_time.observed()
+        return now is not None and (end < now - wait or end <= now - self.retention)
+
+    def _absorbed(
+        self, key: K, encoded: bytes, merged: list[WindowedKeyValue]
+    ) -> list[AbsorbedSession]:
+        """Delete the sessions that become part of another one."""
+        for each in merged:
+            self._delete_entry(self._at(encoded, each.end, each.start))
+        return [AbsorbedSession.of(key, each.start, each.end, each.value) for each in merged]
 
     skipped_records = 0
     """Events without a value, of this instance."""

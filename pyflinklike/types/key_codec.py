@@ -102,8 +102,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         try:
             _terminated(_STR, key.encode(), out)
         except UnicodeEncodeError as error:
-            msg = f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
-            raise StateValueError(msg) from error
+            raise _lone_surrogates(key) from error
     elif isinstance(key, bool):
         out.append(_TRUE if key else _FALSE)
     elif isinstance(key, int):
@@ -112,8 +111,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         _terminated(_BYTES, key, out)
     elif isinstance(key, tuple):
         if depth == _MOST_DEPTH:
-            msg = f"a tuple key must be nested at most {_MOST_DEPTH} deep, got one that is deeper"
-            raise StateValueError(f"{msg}; select one of its fields")
+            raise _too_deep()
         out.append(_TUPLE)
         for element in key:
             _encode(element, out, depth=depth + 1)
@@ -122,11 +120,22 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         out.append(_FLOAT)
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
-        out.append(_NONE)
-        if depth:
-            out.append(0xFF)
+        out += b"\x00\xff" if depth else b"\x00"  # _NONE, told from a tuple's end
     else:
         _encode_temporal_or_decimal(key, out)
+
+
+def _lone_surrogates(key: str) -> StateValueError:
+    return StateValueError(
+        f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
+    )
+
+
+def _too_deep() -> StateValueError:
+    return StateValueError(
+        f"a tuple key must be nested at most {_MOST_DEPTH} deep, got one that is deeper; "
+        "select one of its fields"
+    )
 
 
 def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:

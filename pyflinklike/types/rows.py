@@ -18,7 +18,8 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Stat
 from pyflinklike.shown import shown
 from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
-from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
+from pyflinklike.types.nested import name_part, require_type
+from pyflinklike.types.nested_columns import null_mask, put_nulls
 from pyflinklike.types.row import Row, row_class
 
 _new_tuple = tuple.__new__
