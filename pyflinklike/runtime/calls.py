@@ -21,7 +21,7 @@ from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.outputs import Outputs, check_results
-from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation

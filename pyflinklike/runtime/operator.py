@@ -33,7 +33,8 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
-from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.table import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
