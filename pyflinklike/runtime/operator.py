@@ -24,7 +24,7 @@ from typing import Any
 from pyflinklike.api.metrics import Increment, MetricIncrements
 from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, StateValueError
-from pyflinklike.log.storage import Head, HeadTimes, LogStorage
+from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.cleanup import StateCleanup
@@ -37,8 +37,6 @@ from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
 from pyflinklike.state.table import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
-
-_NO_TIMES = HeadTimes()
 
 
 class KeyedProcessOperator:
@@ -170,7 +168,7 @@ class KeyedProcessOperator:
         self,
         storage: LogStorage,
         head: Head | None,
-        times: HeadTimes = _NO_TIMES,
+        times: HeadTimes = NO_TIMES,
     ) -> Head | None:
         """Log what changed in the current group; the head now, None where there is none.
 
