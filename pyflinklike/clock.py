@@ -92,8 +92,8 @@ class Clock:
     def watch(self, moved: Callable[[], None]) -> None:
         """Have `moved` called now and whenever either time is assigned.
 
-        For those who would else ask for the time at every record.  A timestamp, which
-        is assigned for every record, is not told.
+        For code that would otherwise ask for the time at every record.  An assigned timestamp is not
+        announced: there is one for every record.
         """
         self._watchers.append(moved)
         moved()

@@ -42,7 +42,7 @@ class Function:
 class ReduceFunction(Function, ABC, Generic[T]):
     """Folds two values into one of the same type, for `ReducingState`.
 
-    A `ReduceFunction[int]` tells a type checker what it folds; nobody has to.
+    The brackets of `ReduceFunction[int]` tell a type checker what it folds; they are optional.
     """
 
     @abstractmethod
@@ -90,8 +90,8 @@ def as_reduce_function(
 class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     """Folds values into an accumulator of another type, for `AggregatingState`.
 
-    An `AggregateFunction[int, Row, float]` tells a type checker the types of what is added, of
-    the accumulator and of the result; nobody has to.
+    The brackets of `AggregateFunction[int, Row, float]` tell a type checker what is added, the
+    accumulator and the result; they are optional.
     """
 
     @abstractmethod

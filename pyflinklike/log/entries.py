@@ -8,7 +8,8 @@ record-batch message with the columns
 
 The schema of the batch follows from the table's declaration, so the common small section
 repeats no schema.  A column that would say nothing is left out: user keys of single
-entries, keys where entries belong to the group, stamps without TTL, operations where all are puts.
+entries, keys where entries belong to the group, stamps where entries are not `paired`, operations
+where all are puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ PUT, DELETE, CLEAR = 0, 1, 2
 
 LONG = Types.LONG()
 MAX_ENTRY = MAX_BYTES - 1024 * 1024
-"""What else is in a segment is less than that."""
+"""The difference is more than all else that is in a segment."""
 _FEW = 1024
 _PROBED = 16
 _UNWRITABLE = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
@@ -92,7 +93,7 @@ def encode_entries(
 
 
 def _first_step(changes: TableChanges, key_type: TypeInformation, limit: int) -> int:
-    """How many rows to write at once: all, but where a few of them say that this is too much.
+    """How many rows to write at once: all, unless a few of them tell that this is too much.
 
     It is a guess, which saves the memory of trying; what is written is measured.
     """

@@ -35,7 +35,7 @@ from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
 from pyflinklike.log.segments import SEGMENT_BYTES, Declaration, Section, Segment, total
-from pyflinklike.log.storage import Head, LogStorage
+from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import TableChanges, TableSpec
@@ -154,9 +154,7 @@ class KeyGroupLog:
         storage: LogStorage,
         head: Head | None,
         state: WorkingState,
-        wake_at: int | None = None,
-        sweep_at: int | None = None,
-        served_at: int | None = None,
+        times: HeadTimes = NO_TIMES,
     ) -> Head | None:
         """Make what changed in the current group durable.
 
@@ -164,20 +162,17 @@ class KeyGroupLog:
             storage: Of the group.
             head: As read by `load`.
             state: The working state that the backend has entered.
-            wake_at: When the host must call even without data, in ms, or None.
-            sweep_at: When expired entries are looked for next, in ms, or None.
-            served_at: Time of the micro-batch in ms, if it has records for the group and the
-                host wants that noted.
+            times: To be noted in the head.
 
         Returns:
             The head now; None where there is none.
         """
-        noted = self._noted(head, wake_at, sweep_at, served_at)
+        noted = self._noted(head, times)
         changes = [each for each in self._backend.drain() if len(each)]
         if state.rewrite or self._is_compaction_due(head):
             return self._compact(storage, noted, state)
         if not changes:
-            if head is None and served_at is None:
+            if head is None and times.served_at is None:
                 return None
             if noted != head:
                 storage.write_head(noted)
@@ -193,16 +188,14 @@ class KeyGroupLog:
         storage.write_head(extended)
         return extended
 
-    def _noted(
-        self, head: Head | None, wake_at: int | None, sweep_at: int | None, served_at: int | None
-    ) -> Head:
+    def _noted(self, head: Head | None, times: HeadTimes) -> Head:
         """The head of the same log with what the host wants noted, and whose it is."""
         former = head or self._blank_head()
         return attrs.evolve(
             former,
-            wake_at=wake_at,
-            sweep_at=sweep_at,
-            served_at=former.served_at if served_at is None else served_at,
+            wake_at=times.wake_at,
+            sweep_at=times.sweep_at,
+            served_at=former.served_at if times.served_at is None else times.served_at,
             identity=self._identity_text,
         )
 

@@ -15,7 +15,7 @@ import attrs
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.segments import FORMAT_VERSION, check_version
 
-__all__ = ["Head", "HeadTimes", "LogStorage"]
+__all__ = ["NO_TIMES", "Head", "HeadTimes", "LogStorage"]
 
 _FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
@@ -141,6 +141,10 @@ class HeadTimes:
     wake_at: int | None = None
     sweep_at: int | None = None
     served_at: int | None = None
+
+
+NO_TIMES = HeadTimes()
+"""Of a host that calls no key group without records."""
 
 
 class LogStorage(Protocol):

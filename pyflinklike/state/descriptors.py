@@ -120,7 +120,7 @@ class StateDescriptor(Generic[T_co]):
         return self.type_info
 
     def spec(self) -> TableSpec:
-        """What the backend and the changelog need to know."""
+        """What the backend and the log need to know."""
         return TableSpec(
             self.name,
             self.shape,
@@ -180,7 +180,7 @@ class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
         super().__init__(name, Types.MAP(key_type_info, value_type_info))
 
     def spec(self) -> TableSpec:
-        """What the backend and the changelog need to know."""
+        """What the backend and the log need to know."""
         return attrs.evolve(
             super().spec(), value_type=self._value_type_info, user_key_type=self._key_type_info
         )

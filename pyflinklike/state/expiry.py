@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entries are expired, as what is handed to tables and to readers.
+"""Which entries are expired: the tests that tables and readers are given.
 
 An entry with a TTL is a pair of its stamp and its value, in ms.  It is expired if its stamp is
-not after the *horizon*: the time of now less the TTL.
+not after the *horizon*: the current time minus the TTL.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class ExpiredAt:
         self._horizon = horizon
 
     def __call__(self, entry: Entry) -> bool:
-        """Whether this one is."""
+        """Whether this entry is expired."""
         expired: bool = entry[0] <= self._horizon
         return expired
 
     def any_of(self, entries: Sequence[Entry]) -> bool:
-        """Whether any of these is, at a third of the time of asking for each."""
+        """Whether any of these is expired; three times as fast as asking for each."""
         horizon = self._horizon
         for stamp, _ in entries:  # noqa: SIM110 - a generator would take twice as long
             if stamp <= horizon:
@@ -40,11 +40,11 @@ class ExpiredAt:
 def expired_by_a_moving_clock(
     horizon_now: Callable[[], int], every: int
 ) -> Callable[[Entry], bool]:
-    """The same, asking for the horizon again after a number of entries.
+    """A test that asks for the horizon again after a number of entries.
 
     Args:
         horizon_now: Tells it.
-        every: For how many entries an answer is good.
+        every: For how many entries one answer is used.
     """
     horizon, left = 0, 0
 

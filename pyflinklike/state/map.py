@@ -70,7 +70,7 @@ class MapState(State, Generic[K, V]):
         self._table.delete(self._frozen_key(key))
 
     def contains(self, key: K) -> bool:
-        """Whether there is an entry under a user key, be its value None."""
+        """Whether there is an entry under a user key, even if its value is None."""
         return self._get(self._frozen_key(key)) is not MISSING
 
     def items(self) -> Iterable[tuple[K, V]]:

@@ -5,13 +5,10 @@ A `TtlTable` is a `Table` of plain values over another table, whose entries are 
 pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a
 TTL per key, map state per entry and list state per element, and none of them has code for it.
 
-The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`,
-`TtlListState`):
+The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
 
-* An entry stamped `ts` is expired at `now` when `ts + ttl <= now`: the boundary
-  is inclusive.  `ts + ttl` saturates at the largest timestamp.
-* Reading an expired entry removes it.  It is returned, that once, only under
-  `ReturnExpiredIfNotCleanedUp`.
+* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest timestamp.
+* Reading an expired entry removes it.  `ReturnExpiredIfNotCleanedUp` returns it that once.
 * Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
 * A list judges each element while it is iterated, and drops its expired ones
   only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
@@ -107,7 +104,7 @@ class TtlTable:
         stamp, timestamp = self._now, self._clock.timestamp
         if timestamp is not None and timestamp > stamp:
             stamp = timestamp
-        # Written before any time is known, so it cannot be said to grow old.
+        # No time is known yet, so its age cannot be told: it does not expire.
         return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
 
     @property
@@ -116,10 +113,7 @@ class TtlTable:
         return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
 
     def sweep_again_at(self) -> int:
-        """When all that is stamped with the time of now will have expired, in ms.
-
-        Before the first watermark that is in its past: there is no telling yet.
-        """
+        """When all that is stamped now will have expired, in ms; long ago before any watermark."""
         return min(self._now + self._ttl, MAX_WATERMARK)
 
     def dead_now(self) -> Callable[[Entry], bool]:
@@ -265,7 +259,7 @@ class TtlTable:
         self.expired += self._table.sweep(size, self._dead, self._dead.any_of)
         self._sweep_left = max(self._sweep_left - size, 0)
         if not self._sweep_left and stored > self._sweep_stored:
-            # What was added since has been looked at, too, in the place of older entries.
+            # The pass has also looked at entries added since, and so may have missed older ones.
             self._sweep_left = 2 * (stored - self._sweep_stored)
             self._sweep_stored = stored
 
@@ -282,12 +276,9 @@ class TtlTable:
         self,
         count: int,
         is_dead: Callable[[Any], bool],
-        any_dead: Callable[[Sequence[Any]], bool] | None = None,
+        any_dead: Callable[[Sequence[Any]], bool] | None = None,  # noqa: ARG002  need not be asked
     ) -> int:
-        of_entries = None
-        if any_dead is not None:
-            of_entries = lambda entries: any_dead([value for _, value in entries])  # noqa: E731
-        return self._table.sweep(count, lambda entry: is_dead(entry[1]), of_entries)
+        return self._table.sweep(count, lambda entry: is_dead(entry[1]))
 
     def sweep_all(self, is_dead: Callable[[Any], bool]) -> int:
         return self._table.sweep_all(lambda entry: is_dead(entry[1]))

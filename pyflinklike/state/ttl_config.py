@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long state lives: the declaration, not the doing.
+"""How long state lives: the declaration; `pyflinklike.state.ttl` carries it out.
 
 A `StateTtlConfig` answers four independent questions about one state:
 
@@ -16,11 +16,11 @@ that nobody reads.
 
 Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
 what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
-refused here, by the call that says it.  `DISABLED`, the copying builder and
+refused here, by the very call.  `DISABLED`, the copying builder and
 `in_rocksdb_compact_filter` are Java's.
 
 Everything here is frozen and compared by value.  The builder is the one exception:
-its methods change it and return it, so that they work chained and unchained.
+its methods change it and return it, so they can be chained, or not.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ for _each in (_Cleanup, *vars(_Cleanup).values()):
     if isinstance(_each, type):
         _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
 
-# Java's: a TTL has to be given, so it is the longest there is.
+# As in Java.  A TTL must be given, so it is the longest one.
 StateTtlConfig.DISABLED = StateTtlConfig(
     update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
 )

@@ -100,7 +100,7 @@ def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationTypeError(msg)
     if given < 1:
         msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
-        raise DeclarationValueError(f"{msg}; a store of none would forget all at once")
+        raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
 
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:

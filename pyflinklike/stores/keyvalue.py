@@ -107,7 +107,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     multi_put = put_all
 
     def multi_get(self, keys: Iterable[K]) -> dict[K, V]:
-        """The values of those of the keys that there are."""
+        """The values of the keys that are there."""
         self._ready()
         wanted = list(keys)
         user_keys = [self._codec.encode(key) for key in wanted]
@@ -186,7 +186,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     def __len__(self) -> int:
         self._ready()
         if self._descriptor.scope == "partition":
-            _ = self.is_empty  # refuses where no key is current
+            _ = self.is_empty  # raises where no key is current
             return self._table.count()
         return len(list(self._table.range()))
 

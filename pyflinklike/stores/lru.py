@@ -2,10 +2,9 @@
 """The LRU store: a key-value store of bounded size that forgets what was used least recently.
 
 The order of use is state: an entry carries the number of its last use, and a
-second table has the entries by that number.  A read does not write at once.  It
-is remembered, and written with the others at the end of the micro-batch, or when
-something must be evicted; so a store that is restored evicts as the one before
-it would have, where Kafka's has lost the order of its reads.
+second table has the entries by that number.  Reads are collected, and written at the end of the
+micro-batch or before something is evicted.  So a restored store evicts what the
+original would have evicted; Kafka's loses the order of its reads.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._settle()
         use, size, oldest = self._count()
         evicted = list(self._uses.range(encode_int(oldest), limit=count))
-        # What is deleted before is not looked at again: a queue leaves many such behind.
+        # Begin at the first use that is left: a queue leaves many deleted ones before it.
         self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
         for _, user_key in evicted:
             entry = self._table.get(user_key)

@@ -169,7 +169,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         Args:
             key: Of the event.
             timestamp: Its time.
-            value: What is aggregated; of None nothing is, and `skipped_records` counts it.
+            value: What is aggregated; None is not, and `skipped_records` counts it.
             gap: The longest silence within a session.
             initializer: Gives an aggregate of nothing.
             aggregator: Of key, value and aggregate makes the aggregate with the value in it.
@@ -212,7 +212,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self._put_entry(user_key, frozen, frozen)
 
     def _is_late(self, end: int, wait: int) -> bool:
-        """Whether a session that ends then is closed or expired."""
+        """Whether a session that ends then is closed or expired already."""
         now = self._stream_time.observed()
         return now is not None and (end < now - wait or end <= now - self.retention)
 

@@ -107,7 +107,7 @@ class VersionedStore(StateStore, Generic[K, V]):
             return NOT_PUT
         version = encoded + encode_int(at)
         if self._changes is not None:
-            # That there is no value is an entry, too, whatever was there before.
+            # "No value from here on" is an entry, too, whatever was there before.
             self._changes.log(version, MISSING if frozen is None else frozen, at)
         self._table.put(version, frozen)
         if now is not None:
@@ -217,7 +217,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def _forget(self, key: bytes, oldest: int) -> None:
         """Delete what cannot be asked for: all but the last version that begins by `oldest`.
 
-        That one goes as well where it says that there is no value.
+        The last one is deleted, too, if it says that there is no value.
         """
         versions = self._versions(key, oldest)
         keeps_first = bool(versions) and versions[0][1] is not None

@@ -48,7 +48,7 @@ def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
-    """The error of a part, told as one of the whole."""
+    """The error of a part as an error of the whole."""
     return StateValueError(f"{part} of {outer!r}: {error}")
 
 

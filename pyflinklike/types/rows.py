@@ -51,7 +51,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type, and how the fields are frozen."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
-        # A struct without children has no bytes, and whoever reads it no bound for its length.
+        # A struct without children has no bytes, so a reader could not check how long it is.
         object.__setattr__(self, "arrow_type", pa.struct(fields) if fields else pa.bool_())
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)

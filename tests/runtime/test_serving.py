@@ -25,6 +25,7 @@ from pyflinklike.runtime.serving import (
     enter_bounded,
     serve,
 )
+from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -55,11 +56,11 @@ def operator() -> KeyedProcessOperator:
     return opened()
 
 
-def opened() -> KeyedProcessOperator:
+def opened(function: KeyedProcessFunction | None = None) -> KeyedProcessOperator:
     """Another one, as of another worker."""
     task = TaskInfo("sum", max_parallelism=8)
     made = keyed_process_operator(
-        Sum(), HashMapStateBackend(), Types.STRING(), task, f"serving-{uuid.uuid4()}"
+        function or Sum(), HashMapStateBackend(), Types.STRING(), task, f"serving-{uuid.uuid4()}"
     )
     made.open()
     return made
@@ -189,6 +190,26 @@ def test_each_group_of_a_bounded_input_begins_before_any_event(operator):
 
     assert [("total", 1), ("total", 1)] == outputs(operator)
     assert (MIN_WATERMARK, 60) == (operator.clock.watermark, operator.clock.processing_time)
+
+
+def test_at_the_end_of_a_bounded_input_stores_flush():
+    """What their caches hold goes to the changelog."""
+    descriptor = KeyValueStoreDescriptor("kept", Types.STRING(), Types.LONG(), caching=True)
+
+    class Keeps(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.store = runtime_context.get_store(descriptor)
+
+        def process_element(self, value, ctx):
+            self.store.put("a", value)
+
+    operator = opened(Keeps())
+    enter_bounded(operator, 0, processing_time=50)
+    operator.process(*records(1, 2))
+    end_bounded(operator)
+    _, sent = operator.outputs.take().side[descriptor.changelog_tag.tag_id]
+
+    assert [(("k", "a"), 2)] == [(each.key, each.value) for each in sent]
 
 
 def test_a_commit_by_itself_logs_what_changed(operator):

@@ -9,6 +9,7 @@ import attrs
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.log.storage import HeadTimes
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.state.table import CurrentKey, Shape, TableSpec
@@ -81,7 +82,7 @@ class Worker:
 
     def commit(self, store: InMemoryLogStorage, wake_at: int | None = None) -> Any:
         """Commit; the head now."""
-        return self.log.commit(store, store.head, self.group, wake_at)
+        return self.log.commit(store, store.head, self.group, HeadTimes(wake_at))
 
     def batch(self, store: InMemoryLogStorage, **entries: int) -> None:
         """Load what is warm, put, commit."""

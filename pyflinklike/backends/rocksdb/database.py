@@ -39,7 +39,7 @@ from pyflinklike.errors import HostError, LocalStateError
 
 __all__ = ["LocalDatabase"]
 
-LOG = logging.getLogger("pyflinklike.backends")
+_LOGGER = logging.getLogger("pyflinklike.backends")
 
 
 class LocalDatabase:
@@ -77,7 +77,7 @@ class LocalDatabase:
             elif _is_denied(error):
                 raise unusable(self.path, error) from error
             else:
-                LOG.warning("%s", message(self.path, error))
+                _LOGGER.warning("%s", message(self.path, error))
                 shutil.rmtree(self.path, ignore_errors=True)
         try:
             return self._open()
@@ -220,7 +220,7 @@ class LocalDatabase:
 
     def _damaged(self, error: Exception) -> LocalStateError:
         if self.is_open:
-            LOG.warning("%s", message(self.path, error))
+            _LOGGER.warning("%s", message(self.path, error))
         self.discard()
         return LocalStateError(message(self.path, error))
 

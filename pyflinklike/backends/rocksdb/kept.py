@@ -24,7 +24,7 @@ from pyflinklike.log.working_state import WorkingState
 
 __all__ = ["KeptTable", "entries_at", "from_row", "row_at", "to_row"]
 
-LOG = logging.getLogger("pyflinklike.backends")
+_LOGGER = logging.getLogger("pyflinklike.backends")
 
 _LAYOUT = 3
 """How rows are written, those of entries too; to be raised whenever that changes."""
@@ -90,14 +90,14 @@ def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]
         index: Of the group.
     """
     if row[: _HEADER.size] != _HEADER.pack(_MAGIC, _LAYOUT):
-        LOG.info("key group %d was kept by another version, and is rebuilt from its log", index)
+        _LOGGER.info("key group %d was kept by another version, and is rebuilt from its log", index)
         return None
     try:
         fields = _Unpickler(io.BytesIO(row[_HEADER.size :])).load()
         tables = {name: KeptTable(**each) for name, each in fields.pop("tables").items()}
         return _state(index, **fields), tables
     except Exception as error:  # unpickling raises what it likes
-        LOG.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
+        _LOGGER.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
         return None
 
 

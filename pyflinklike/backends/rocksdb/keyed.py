@@ -22,7 +22,7 @@ from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
 
 __all__ = ["RocksDBKeyedStateBackend"]
 
-LOG = logging.getLogger("pyflinklike.backends")
+_LOGGER = logging.getLogger("pyflinklike.backends")
 
 
 class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
@@ -80,7 +80,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
             self._database.discard()
         if self._logged is None:
             raise error
-        LOG.warning("key group %d is rebuilt from its log, for: %s", self._index, error)
+        _LOGGER.warning("key group %d is rebuilt from its log, for: %s", self._index, error)
         known = {name: table.data for name, table in self._tables.items()}
         for table in self._tables.values():
             table.point_at(RocksTableData(), b"")

@@ -26,6 +26,7 @@ import attrs
 from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.keys import encode
 from pyflinklike.errors import LocalStateError
+from pyflinklike.shown import shown_error
 from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
@@ -55,7 +56,7 @@ def load(row: bytes) -> Any:
     try:
         return pickle.loads(row)  # noqa: S301
     except Exception as error:
-        msg = f"an entry on the worker's local disk must be readable, got {error!r}"
+        msg = f"an entry on the worker's local disk must be readable, got {shown_error(error)}"
         raise LocalStateError(f"{msg}; it is rebuilt from the checkpoint") from error
 
 
