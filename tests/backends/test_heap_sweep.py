@@ -85,6 +85,32 @@ def test_a_sweep_looks_at_no_more_entries_of_a_key_than_it_was_told(shape: str) 
         assert len(looking.seen) <= 5
 
 
+@pytest.mark.parametrize("shape", ["single", *MANY])
+def test_a_sweep_of_many_keys_ends_where_it_was_told(shape: str) -> None:
+    """Not at the end of a pass: a key's entries are looked at together, so it may be some more."""
+    heap = Heap.of(shape)
+    for heap.backend.current.key in range(200):
+        heap.add(heap.table, new(0, 3))
+    heap.table.sweep(10, lambda _: False)  # begins the pass
+    for _ in range(10):
+        looking = Looking()
+        heap.table.sweep(10, looking)
+        assert 10 <= len(looking.seen) < 10 + 3
+
+
+def test_keys_deleted_since_a_pass_began_are_made_up_for() -> None:
+    """By just as many others."""
+    heap = Heap.of("single")
+    for heap.backend.current.key in range(100):
+        heap.add(heap.table, new(heap.number, 1))
+    heap.table.sweep(1, lambda _: False)  # begins the pass
+    for heap.backend.current.key in range(5):
+        heap.table.delete(None)
+    looking = Looking()
+    heap.table.sweep(10, looking)
+    assert new(5, 10) == looking.seen
+
+
 @pytest.mark.parametrize("shape", MANY)
 def test_a_pass_looks_at_each_entry_of_a_key_once(shape: str) -> None:
     """From step to step it goes on where it was."""

@@ -110,3 +110,16 @@ def test_an_erased_group_can_be_written_again(store):
     worker.batch(store, b=2)
 
     assert {"b": 2} == read_cold(store)
+
+
+def test_an_erased_group_is_not_compacted_again(store):
+    """There is nothing to compact: an idle one costs no write, and the next entry is appended."""
+    worker = Worker()
+    worker.batch(store, a=1)
+    worker.delete("a")
+    worker.group.rewrite = True
+    worker.commit(store)
+    worker.commit(store)
+    worker.batch(store, b=2)
+
+    assert (1, 0) == (worker.metrics.compactions, store.head.snapshot_entries)
