@@ -29,8 +29,10 @@ from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
 from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import serve
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage
@@ -101,7 +103,7 @@ class Groups:
 
     def new_operator(self) -> KeyedProcessOperator:
         """Of the workload's function, opened, with nothing warm."""
-        operator = KeyedProcessOperator(
+        operator = keyed_process_operator(
             self.workload.function(),
             BACKENDS[self.backend](),
             Types.STRING(),
@@ -129,14 +131,8 @@ class Groups:
         kind = pa.float64() if self.workload.total == "double" else pa.int64()
         results = []
         for index, batch in parts:
-            store = self.stores[index]
-            head = store.read_head(operator.where(index))
-            operator.load(store, head, index)
             operator.clock.watermark = watermark
-            operator.fire_due_timers()
-            operator.process(*self.reader.read(batch))
-            operator.fire_due_timers()
-            operator.commit(store, head, None)
+            serve(operator, self.stores[index], index, self.reader.read(batch))
             outputs = operator.outputs.take().main
             users, totals = zip(*outputs) if outputs else ((), ())
             results.append(

@@ -46,8 +46,8 @@ from pyflinklike import (
 )
 from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.spark import key_by
 from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -212,7 +212,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
             store.head = Head.from_bytes(row["blob"], "bench")
         else:
             store.segments[row["sequence"]] = row["blob"]
-    operator = KeyedProcessOperator(
+    operator = keyed_process_operator(
         RunningCount(),
         HashMapStateBackend(),
         Types.STRING(),
@@ -222,7 +222,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     operator.open()
     durable = live = entries = 0
     for index, store in stores.items():
-        operator.load_group(store, store.head, WorkingState(index))
+        operator.load(store, store.head, WorkingState(index))
         durable += store.size
         live += len(operator.snapshot())
         entries += operator.backend.count()

@@ -65,9 +65,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the `spark` fixture, directly or through another one; leave out the faults."""
+    """Mark what uses the `spark` fixture, directly or through another one; leave out what takes long."""
     without_faults = pytest.mark.skip(reason="breaks things for minutes: give --faults")
+    without_thorough = pytest.mark.skip(reason="takes long: give HYPOTHESIS_PROFILE=thorough")
+    thorough = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
     for item in items:
+        if item.get_closest_marker("thorough") is not None and not thorough:
+            item.add_marker(without_thorough)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.path.name.startswith("test_spark_faults_") and not config.getoption("--faults"):
@@ -105,6 +109,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.sql.warehouse.dir", str(directory))
             .getOrCreate()
         )
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", _file_manager(session))
         yield session
         session.stop()
     time.tzset()
+
+
+def _file_manager(session: SparkSession) -> str:
+    """The checkpoint file manager that starts no processes.
+
+    Without Hadoop's native library, Spark's default one runs `readlink` and `chmod` for every file
+    of a local checkpoint: a third of the time that the streams here take.
+    """
+    package = "org.apache.spark.sql.execution.streaming"
+    name = "FileSystemBasedCheckpointFileManager"
+    newer = f"{package}.checkpointing.{name}"  # since Spark 4.1
+    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    found = loader.getResource(newer.replace(".", "/") + ".class")
+    return newer if found is not None else f"{package}.{name}"

@@ -15,7 +15,7 @@ import attrs
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.segments import FORMAT_VERSION, check_version
 
-__all__ = ["Head", "LogStorage"]
+__all__ = ["Head", "HeadTimes", "LogStorage"]
 
 _FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
@@ -120,6 +120,22 @@ class Head:
             or (self.first_sequence < self.next_sequence) != bool(self.nonce)
         ):
             raise ValueError(self)
+
+
+@attrs.frozen
+class HeadTimes:
+    """The times that a host wants noted in a head, in ms.
+
+    Args:
+        wake_at: When the host must call even without data, or None.
+        sweep_at: When expired entries are looked for next, or None.
+        served_at: Of the micro-batch, if it has records for the key group; None to leave what
+            was noted before.
+    """
+
+    wake_at: int | None = None
+    sweep_at: int | None = None
+    served_at: int | None = None
 
 
 class LogStorage(Protocol):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
 from typing import Any
 
+import attrs
+
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -27,6 +29,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["FunctionCalls"]
 
 
+@attrs.frozen
 class FunctionCalls:
     """Calls one function.
 
@@ -38,27 +41,17 @@ class FunctionCalls:
         context: What the function is given as `ctx`.
         before: Called before every record and timer; they may become more.
         metrics: Count the timers.
+        outputs: Gather what is yielded until it is taken.
     """
 
-    def __init__(
-        self,
-        function: KeyedProcessFunction,
-        key_type: TypeInformation,
-        scope: Scope,
-        clock: Clock,
-        context: CallContext,
-        before: Sequence[Callable[[], None]],
-        metrics: OperatorMetrics,
-    ) -> None:
-        self._function = function
-        self._key_type = key_type
-        self._scope = scope
-        self._clock = clock
-        self._context = context
-        self._before = before
-        self._metrics = metrics
-        self.outputs = Outputs()
-        """What was yielded since it was taken."""
+    function: KeyedProcessFunction
+    key_type: TypeInformation
+    _scope: Scope
+    _clock: Clock
+    _context: CallContext
+    _before: Sequence[Callable[[], None]]
+    _metrics: OperatorMetrics
+    outputs: Outputs
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Have the function declare its states.
@@ -67,7 +60,7 @@ class FunctionCalls:
             UserFunctionError: The function raised.
         """
         try:
-            self._function.open(runtime_context)
+            self.function.open(runtime_context)
         except PyflinklikeError:
             raise
         except Exception as error:
@@ -81,7 +74,7 @@ class FunctionCalls:
             UserFunctionError: The function raised.
         """
         try:
-            self._function.close()
+            self.function.close()
         except PyflinklikeError:
             raise
         except Exception as error:
@@ -103,7 +96,7 @@ class FunctionCalls:
                 the working state, which the host must then not commit.
         """
         scope, clock, context = self._scope, self._clock, self._context
-        process_element = self._function.process_element
+        process_element = self.function.process_element
         emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
         emit_key = self.outputs.keys.append
         before = self._before
@@ -143,7 +136,7 @@ class FunctionCalls:
         try:
             for each in self._before:
                 each()
-            results = self._function.process_element(value, self._context)
+            results = self.function.process_element(value, self._context)
             if results is not None:
                 self.outputs.emit(results, key)
         except Exception as error:
@@ -168,7 +161,7 @@ class FunctionCalls:
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        due, on_timer, emit = queue.due(now), self._function.on_timer, self.outputs.emit
+        due, on_timer, emit = queue.due(now), self.function.on_timer, self.outputs.emit
         touch, before = self._metrics.touched.add, self._before
         try:
             for timestamp in due:
@@ -192,7 +185,7 @@ class FunctionCalls:
 
     def name(self) -> str:
         """The function's, for messages."""
-        return type(self._function).__qualname__
+        return type(self.function).__qualname__
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
         """Name the call that raised: in a note of our own error, in one of its own for others.
@@ -201,7 +194,7 @@ class FunctionCalls:
             UserFunctionError: It is not our own.
         """
         key = self._scope.key
-        whose = "none" if key is NO_KEY else shown(self._key_type.thaw_key(key))
+        whose = "none" if key is NO_KEY else shown(self.key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
         call = (
             f"{self.name()}.{method} failed for key {whose}, {what} {shown(subject)}, "

@@ -30,14 +30,17 @@ class StateCleanup:
 
     Args:
         assembled: The states, by name; they may become more.
-        stores: Drop what their retention has passed by themselves.
         clock: Tells the time.
     """
 
-    def __init__(self, assembled: Mapping[str, Assembled], stores: Extension, clock: Clock) -> None:
+    def __init__(self, assembled: Mapping[str, Assembled], clock: Clock) -> None:
         self._assembled = assembled
-        self._stores = stores
         self._clock = clock
+        self._extensions: list[Extension] = []
+
+    def join(self, extension: Extension) -> None:
+        """Have an extension drop what has expired, by its own rules, whenever states do."""
+        self._extensions.append(extension)
 
     def now(self) -> int:
         """The processing time in ms."""
@@ -52,7 +55,8 @@ class StateCleanup:
         """Delete expired entries wherever background cleanup may."""
         for ttl in self._in_background():
             ttl.drop_expired()
-        self._stores.drop_expired()
+        for extension in self._extensions:
+            extension.drop_expired()
 
     def sweep(self, domain: TimeDomain, due: int | None) -> int | None:
         """Delete what has expired if it is time to, and say when it is time again.

@@ -13,6 +13,7 @@ from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, StateAccessError
+from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.runtime.extension import Extension
 from pyflinklike.shown import shown
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
@@ -26,7 +27,6 @@ from pyflinklike.state.descriptors import (
     ValueStateDescriptor,
 )
 from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
-from pyflinklike.state.ttl import TtlTable
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
@@ -56,6 +56,16 @@ class TaskInfo:
     job_parameters: Mapping[str, str] = attrs.field(factory=dict)
     key_columns: tuple[tuple[str, str], ...] = ()
 
+    def identity(self, key_type: TypeInformation) -> OperatorIdentity:
+        """What ties the operator to its state.
+
+        Args:
+            key_type: Of its keys.
+        """
+        return OperatorIdentity(
+            self.name, self.max_parallelism, self.key_columns, key_type.signature
+        )
+
 
 class OperatorRuntimeContext(RuntimeContext):
     """Answers a function's questions, and makes each of its states once.
@@ -64,7 +74,9 @@ class OperatorRuntimeContext(RuntimeContext):
         task: Which task this is.
         backend: Keeps the states.
         clock: Tells TTL the time.
+        assembled: Gets the states, by name.
         on_table: Called for each new table, to fill it with what was restored.
+        stores: What `get_store` opens.
     """
 
     def __init__(
@@ -72,23 +84,22 @@ class OperatorRuntimeContext(RuntimeContext):
         task: TaskInfo,
         backend: Tables,
         clock: Clock,
+        assembled: dict[str, Assembled],
         on_table: Callable[[TableSpec], None],
+        stores: Extension,
     ) -> None:
         self._task = task
         self._backend = backend
         self._clock = clock
         self._on_table = on_table
+        self._stores = stores
         self._metrics = MetricGroup()
-        self.assembled: dict[str, Assembled] = {}
+        self.assembled = assembled
         """The states made so far, by name."""
-        self.ttl_tables: list[TtlTable] = []
-        """The TTL layers among them."""
         self.before_every_call: list[Callable[[], None]] = []
         """What TTL layers, and the stores if there are any, do before every record and timer."""
         self.index_told: int | None = None
         """The index of the subtask, once the function has asked for it."""
-        self.stores: Extension
-        """The stores made so far; the operator sets it."""
 
     def serve(self, task: TaskInfo) -> None:
         """Answer for another task of the same operator from now on."""
@@ -153,9 +164,9 @@ class OperatorRuntimeContext(RuntimeContext):
         if taken:
             msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
             raise DeclarationError(msg)
-        store = self.stores.open(store_descriptor)
-        if self.stores.begin_call not in self.before_every_call:
-            self.before_every_call.append(self.stores.begin_call)
+        store = self._stores.open(store_descriptor)
+        if self._stores.begin_call not in self.before_every_call:
+            self.before_every_call.append(self._stores.begin_call)
         return store
 
     def _get(self, descriptor: D, wanted: type[D]) -> Any:
@@ -165,7 +176,7 @@ class OperatorRuntimeContext(RuntimeContext):
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
             return assembled.checked(descriptor)
-        if descriptor.name in self.stores:
+        if descriptor.name in self._stores:
             msg = (
                 f"{descriptor.name!r} is already declared as a store, or part of one, "
                 "got a state of that name; rename one"
@@ -173,10 +184,8 @@ class OperatorRuntimeContext(RuntimeContext):
             raise DeclarationError(msg)
         assembled = assemble(descriptor, self._backend, self._clock)
         self.assembled[descriptor.name] = assembled
-        if assembled.ttl is not None:
-            self.ttl_tables.append(assembled.ttl)
-            if assembled.ttl.sweeps_every_record:
-                self.before_every_call.append(assembled.ttl.sweep_some)
+        if assembled.ttl is not None and assembled.ttl.sweeps_every_record:
+            self.before_every_call.append(assembled.ttl.sweep_some)
         self._on_table(descriptor.spec())
         return assembled.state
 

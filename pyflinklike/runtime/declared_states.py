@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
 
@@ -14,15 +15,19 @@ __all__ = ["declared_states"]
 
 def declared_states(
     specs: Iterable[TableSpec],
-    ttls: Mapping[str, StateTtlConfig | None],
+    assembled: Mapping[str, Assembled],
 ) -> dict[str, dict[str, Any]]:
     """Each state by name: kind, signatures of its types, TTL.
 
     Args:
         specs: Of all tables; those of stores and of the runtime are left out.
-        ttls: By name of the state; those that are there are states.
+        assembled: The states, by name.
     """
-    return {spec.name: _state(spec, ttls[spec.name]) for spec in specs if spec.name in ttls}
+    return {
+        spec.name: _state(spec, assembled[spec.name].ttl_config)
+        for spec in specs
+        if spec.name in assembled
+    }
 
 
 def _state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:

@@ -238,6 +238,7 @@ class KeyedTimerService(TimerService):
         refused: Mapping[TimeDomain, PyflinklikeError],
     ) -> None:
         self._clock = clock
+        self.queues = event_timers, processing_timers
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registering(event_timers, refused)

@@ -16,7 +16,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["StoreContext"]
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class StoreContext:
     """The surroundings of the stores of one operator.
 

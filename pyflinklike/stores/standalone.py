@@ -39,15 +39,15 @@ def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> A
 
 def _context(clock: Clock) -> StoreContext:
     return StoreContext(
-        HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
-        clock,
-        Types.STRING(),
-        "alone",
-        lambda _: None,
-        lambda *_: None,
-        lambda _: False,
-        lambda: clock.timestamp,
-        lambda: {0: 0},
+        backend=HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
+        clock=clock,
+        key_type=Types.STRING(),
+        application="alone",
+        on_table=lambda _: None,
+        emit=lambda *_: None,
+        wants=lambda _: False,
+        timestamp=lambda: clock.timestamp,
+        position=lambda: {0: 0},
     )
 
 

@@ -25,31 +25,22 @@ from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import (
-    DeclarationTypeError,
-    DeclarationValueError,
-    StateAccessError,
-    StateValueError,
-    UserFunctionError,
-)
+from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.errors import StateAccessError, UserFunctionError
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.regrouping import with_keys_of
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import GROUP_KEY, TableChanges
+from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
+from pyflinklike.testing.batches import Batches
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedProcessHarness"]
-
-_BATCH = 1_000
-"""How many elements may be processed one by one before a batch ends by itself."""
 
 
 class KeyedProcessHarness:
@@ -85,46 +76,29 @@ class KeyedProcessHarness:
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
-        _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
-        _check_kind(key_selector, Callable, "key_selector should be a callable function")
-        _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
-        _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
-        _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
-        _check_kind(max_parallelism, int, "max_parallelism is an int")
-        if max_parallelism < 1:
-            msg = (
-                f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
-            )
-            raise DeclarationValueError(msg)
-        self._key_selector = key_selector
-        task = TaskInfo(
-            type(function).__name__,
+        check_arguments(
+            function=function,
+            key_selector=key_selector,
+            state_backend=state_backend,
+            restore=restore,
+            key_type=key_type,
             max_parallelism=max_parallelism,
-            job_parameters=dict(job_parameters or {}),
         )
         key_type = key_type or AnyKeyTypeInfo()
-        self._operator = KeyedProcessOperator(
+        self._key_selector, self._freeze_key = key_selector, key_type.freeze_key
+        name, parameters = type(function).__name__, dict(job_parameters or {})
+        self._operator = keyed_process_operator(
             function,
             state_backend or HashMapStateBackend(),
             key_type,
-            task,
+            TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
             f"harness-{uuid.uuid4()}",
             allow_pickle=pickle_allowed(allow_pickle),
         )
-        self._freeze_key = key_type.freeze_key
-        self._group = WorkingState(0)
-        if restore is not None:
-            snapshot = with_keys_of(read_segment(restore, "snapshot"), key_type, "snapshot")
-            self._group.read(snapshot, "snapshot")
-        self._operator.enter(self._group)
+        self._operator.enter(restored_state(restore, key_type))
         self._operator.open()
         self._closed = False
-        self._is_on_disk = self._operator.backend.is_persistent
-        # No cost for an element where there is no disk.
-        self._process_one = (
-            self._process_counted if self._is_on_disk else self._operator.process_one
-        )
-        self._in_batch = 0
+        self._batches = Batches(self._operator)
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
@@ -164,29 +138,16 @@ class KeyedProcessHarness:
         """
         operator = self._running()
         if timestamp is not None:
-            timestamp = _checked_time(timestamp, "the timestamp of an element")
+            timestamp = checked_time(timestamp, "the timestamp of an element")
         key = self._key_of(value)
         try:
-            self._process_one(key, value, timestamp)
+            self._batches.process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
             if operator.runtime_context.before_every_call:
                 operator.stores.flush()
         finally:
             main = operator.outputs.move_to(self.output, self._side_output)
         return main
-
-    def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
-        self._operator.process_one(key, value, timestamp)
-        self._in_batch += 1
-        if self._in_batch >= _BATCH:
-            self._operator.stores.flush()
-            self._settle()
-
-    def _settle(self) -> None:
-        """What a stream does with working state once a batch is committed."""
-        self._in_batch = 0
-        if self._is_on_disk:
-            self._operator.settle()
 
     def end_batch(self) -> None:
         """End a batch of elements that were processed one by one.
@@ -205,20 +166,20 @@ class KeyedProcessHarness:
         values, timestamps = [], []
         for value, timestamp in elements:
             values.append(value)
-            timestamps.append(_checked_time(timestamp, "the timestamp of an element"))
+            timestamps.append(checked_time(timestamp, "the timestamp of an element"))
         keys = [self._key_of(value) for value in values]
         return self._collected(operator.process, keys, values, timestamps)
 
     def process_watermark(self, watermark: int) -> list[Any]:
         """Set the watermark in ms and fire the event timers that are due; their main outputs."""
         operator = self._running()
-        watermark = _checked_time(watermark, "a watermark", required=True)
+        watermark = checked_time(watermark, "a watermark", required=True)
         return self._collected(operator.advance_watermark, watermark)
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
         """Set the processing time in ms and fire its due timers; their main outputs."""
         operator = self._running()
-        processing_time = _checked_time(processing_time, "a processing time", required=True)
+        processing_time = checked_time(processing_time, "a processing time", required=True)
         return self._collected(operator.advance_processing_time, processing_time)
 
     def end_of_input(self) -> list[Any]:
@@ -309,9 +270,8 @@ class KeyedProcessHarness:
 
     def snapshot(self) -> bytes:
         """All state and timers, for `restore`; nothing changes here."""
-        operator = self._running()
-        self._collected(operator.stores.flush)
-        return operator.snapshot()
+        self.end_batch()
+        return self._operator.snapshot()
 
     def _running(self) -> KeyedProcessOperator:
         if self._closed:
@@ -330,27 +290,8 @@ class KeyedProcessHarness:
     def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
             drive(*arguments)
-            self._operator.stores.flush()
-            self._settle()
+            self._batches.end()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
-
-
-def _check_kind(given: Any, kind: Any, rule: str) -> None:
-    if not isinstance(given, kind) or isinstance(given, bool):
-        msg = f"{rule}, got {shown(given)}; give an instance"
-        raise DeclarationTypeError(msg)
-
-
-def _checked_time(time: Any, what: str, *, required: bool = False) -> Any:
-    if time is None and not required:
-        return None
-    if type(time) is not int:
-        msg = f"{what} must be an int of ms, got {shown(time)}; convert it"
-        raise StateValueError(msg)
-    if not MIN_WATERMARK <= time <= MAX_WATERMARK:
-        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
-        raise StateValueError(msg)
-    return time

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import attrs
 
+from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import Head
 
 __all__ = ["InMemoryLogStorage"]
@@ -25,6 +26,29 @@ class InMemoryLogStorage:
 
     head: Head | None = None
     segments: dict[int, bytes] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_snapshot(cls, snapshot: bytes, max_parallelism: int) -> InMemoryLogStorage:
+        """The log of a key group that begins with a snapshot.
+
+        Args:
+            snapshot: One segment that needs no other, such as a harness gives.
+            max_parallelism: The number of key groups.
+
+        Raises:
+            CorruptStateError: It is damaged.
+        """
+        head = Head(
+            read_segment(snapshot, "snapshot").nonce,
+            next_sequence=1,
+            first_sequence=0,
+            log_bytes=len(snapshot),
+            log_entries=1,
+            snapshot_bytes=len(snapshot),
+            snapshot_entries=1,
+            max_parallelism=max_parallelism,
+        )
+        return cls(head, {0: snapshot})
 
     def read_head(self, where: str) -> Head | None:  # noqa: ARG002
         """The head, or None where the group has no state."""

@@ -18,8 +18,8 @@ from pyflinklike.demo.__main__ import main
 from pyflinklike.testing import KeyedProcessHarness
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "late_flights.py"
-DAYS = 24
-DAYS_PER_BATCH = 8
+DAYS = 14
+DAYS_PER_BATCH = 7
 LAST = "THE LAST"
 
 
@@ -79,6 +79,7 @@ def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
     assert expected == counted(stream.alerts, stream.silences)
 
 
+@pytest.mark.thorough
 def test_harness_and_batch_find_the_same_in_the_whole_year(spark, year, tmp_path):
     """All 336,776 flights, over both changes of the clocks."""
     from pyflinklike.demo.runs import find_on_batch

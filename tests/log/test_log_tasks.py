@@ -2,13 +2,14 @@
 """The logs of operators: timers and warm state of other tasks, and heads without entries."""
 
 from group_log_support import Worker
+from tasks import Task
 
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WARM_GROUPS
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.state.descriptors import ValueStateDescriptor
 from pyflinklike.types import Types
 
@@ -25,7 +26,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
             fired.append(timestamp)
 
     def operator():
-        made = KeyedProcessOperator(
+        made = keyed_process_operator(
             Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
         )
         made.open()
@@ -34,10 +35,10 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
     away, here = operator(), operator()
     groups = {away: WorkingState(0), here: WorkingState(0)}
     for worker, timer in [(away, 1), (here, 2)]:
-        groups[worker] = worker.load_group(store, store.head, groups[worker])
+        groups[worker] = worker.load(store, store.head, groups[worker])
         worker.process(["k"], [timer], [None])
-        worker.commit(store, store.head, None)
-    away.load_group(store, store.head, groups[away])
+        worker.commit(store, store.head)
+    away.load(store, store.head, groups[away])
     away.advance_watermark(5)
 
     assert [1, 2] == fired
@@ -87,25 +88,14 @@ class SometimesDeclares(KeyedProcessFunction):
             often.update("x" * 3_000)
 
 
-def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction(store):
+def test_a_warm_state_that_a_task_does_not_declare_outlives_a_compaction():
     """A task that never declared a state must not write a snapshot without it."""
-
-    def task(*values):
-        operator = KeyedProcessOperator(
-            SometimesDeclares(), HashMapStateBackend(), Types.STRING(), TaskInfo("rare"), "rare"
-        )
-        operator.open()
-        operator.load(store, store.head, 0)
-        operator.process(["k"] * len(values), values, [None] * len(values))
-        operator.commit(store, store.head, None)
-        operator.keep_warm()
-        return operator.outputs.take().main
-
-    task(5)
+    task = Task(SometimesDeclares(), HashMapStateBackend())
+    task.serve([("k", 5, None)])
     for _ in range(9):
-        task(None)
+        task.serve([("k", None, None)])
 
     WARM_GROUPS.clear()
 
-    assert store.head.first_sequence > 0
-    assert [7] == task(2)
+    assert task.store.head.first_sequence > 0
+    assert [7] == task.serve([("k", 2, None)])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from probe import Probe, Record, drive
 from stream_support import BACKENDS, READ, Harness, Stream, act, five_states
+from tasks import Task
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -19,9 +20,6 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 BOTH = [
     pytest.mark.parametrize("source", BACKENDS),
@@ -196,21 +194,11 @@ def test_warm_state_is_not_read_under_another_ttl(backend, before, after, tmp_pa
     if isinstance(backend, EmbeddedRocksDBStateBackend):
         backend = EmbeddedRocksDBStateBackend()
         backend.set_db_storage_paths(str(tmp_path))
-    store = InMemoryLogStorage()
+    task = Task(Probe(), backend)
 
     def run(ttl, now, script):
-        task = TaskInfo("restarted", max_parallelism=1)
-        operator = KeyedProcessOperator(
-            Probe(*five_states(ttl_of(ttl))), backend, Types.STRING(), task, f"{tmp_path}"
-        )
-        operator.open()
-        operator.clock.processing_time = now
-        operator.load(store, store.head, 0)
-        operator.process(["k"], [Record("k", script)], [None])
-        operator.commit(store, store.head, None)
-        operator.keep_warm()
-        (found,) = operator.outputs.take().main
-        operator.close()
+        task.function = Probe(*five_states(ttl_of(ttl)))
+        (found,) = task.serve([("k", Record("k", script), None)], processing_time=now)
         return found[-1]
 
     run(before, 1_000, FILL)

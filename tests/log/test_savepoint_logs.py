@@ -12,6 +12,7 @@ from pyflinklike import HashMapStateBackend, Types, ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.log.savepoint import merge, read_log
 from pyflinklike.log.segments import read_segment
+from pyflinklike.runtime.serving import serve
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 
@@ -37,8 +38,7 @@ def test_a_log_is_read_from_its_last_snapshot(store):
 def test_the_log_of_an_empty_group_is_empty():
     """A head without a nonce has no segments."""
     stream = Stream(Probe(), HashMapStateBackend(), 1)
-    stream.operator.load(stream.stores[0], None, 0)
-    stream.operator.commit(stream.stores[0], None, served_at=1)
+    serve(stream.operator, stream.stores[0], 0, served_at=1)
     assert [] == read_log(stream.stores[0].head, {}, "group 0")
     assert (
         None is drive(ValueStateDescriptor("s", Types.LONG()), restore=stream.savepoint()).value()

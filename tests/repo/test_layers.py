@@ -56,6 +56,14 @@ ONLY_IN = {
     "rich": ["demo"],
 }
 
+# Rooms that only some modules of another room may import: whoever composes, and nobody else.
+ONLY_FROM = {
+    ("runtime", "stores"): ["runtime.assembly"],
+    ("runtime", "backends.heap"): [],
+    ("spark", "backends.heap"): ["spark.keyed_stream"],
+    ("stores", "backends.heap"): ["stores.standalone"],
+}
+
 
 def is_within(module: str, name: str) -> bool:
     """Whether this is the module of that name, or one inside the package of that name."""
@@ -132,6 +140,10 @@ def _inside(module: str, layer: int, imported: str) -> list[str]:
         for one, other in (pair, pair[::-1]):
             if is_within(module, one) and is_within(imported, other):
                 return [f"{module!r} imports {imported!r}: {one!r} and {other!r} are strangers"]
+    for (room, other), allowed in ONLY_FROM.items():
+        if is_within(module, room) and is_within(imported, other) and module not in allowed:
+            who = " and ".join(allowed) or "no module there"
+            return [f"{module!r} imports {imported!r}, which of {room!r} only {who} may"]
     return []
 
 
@@ -188,6 +200,12 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param("upsert.function", "import pyflinklike.stores", id="programs to each other"),
         pytest.param("", "from pyflinklike.spark import key_by", id="façade to a host"),
+        pytest.param(
+            "runtime.contexts", "import pyflinklike.stores.registry", id="the runtime to stores"
+        ),
+        pytest.param(
+            "runtime.assembly", "import pyflinklike.backends.heap.backend", id="to one backend"
+        ),
         pytest.param("runtime.operator", "import pyspark.sql", id="pyspark below spark/"),
         pytest.param("cdc.decode", "import pyspark.sql", id="pyspark in cdc/"),
         pytest.param("testing.harness", "from pandas import DataFrame", id="pandas in testing/"),
@@ -217,6 +235,7 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
         ("state.ttl", "import json\nimport attrs\nfrom pyflinklike.clock import Clock"),
         ("state.ttl", "from pyflinklike.state import ValueState"),
         ("", "from pyflinklike.runtime.operator import X"),
+        ("runtime.assembly", "from pyflinklike.stores.registry import X"),
         (
             "spark.keyed_stream",
             "import pyspark\nimport pandas\nfrom pyflinklike import Row, runtime",

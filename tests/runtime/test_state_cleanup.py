@@ -13,8 +13,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, serve
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.testing.log_storage import InMemoryLogStorage
@@ -250,21 +251,21 @@ def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
     config = StateTtlConfig.new_builder(100).cleanup_incrementally(1, False).build()
     stores = [InMemoryLogStorage(), InMemoryLogStorage()]
 
+    def every_one(keys):
+        return Records(keys, [1] * len(keys), [None] * len(keys))
+
     def batch(time, records):
-        operator = KeyedProcessOperator(
+        operator = keyed_process_operator(
             Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
         )
         operator.open()
         operator.clock.processing_time = time
         left = []
         for index, store in enumerate(stores):
-            operator.load(store, store.head, index)
-            operator.process(["new"] * records, [1] * records, [None] * records)
-            operator.commit(store, store.head)
+            serve(operator, store, index, every_one(["new"] * records))
             left.append(operator.backend.count())
             keys = [f"old {number}" for number in range(20)] if not time else []
-            operator.process(keys, [1] * len(keys), [None] * len(keys))
-            operator.commit(store, store.head)
+            serve(operator, store, index, every_one(keys))
         operator.close()
         return left
 

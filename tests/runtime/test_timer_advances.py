@@ -147,10 +147,10 @@ def serve(task: Task, time: int, records: list[Any]) -> list[int]:
 
 
 def test_on_a_stream_a_timer_for_now_goes_on_with_the_next_arrival_of_the_time() -> None:
-    """A micro-batch's times arrive before its records and after them."""
+    """A micro-batch's times arrive before its records, and after them if it has any."""
     task = Task(again_now(PROCESSING), HashMapStateBackend())
     fired = [serve(task, 100, [10]), serve(task, 200, []), serve(task, 300, [250])]
-    assert [[10], [100, 200], [200, 250, 300]] == fired
+    assert [[10], [100], [200, 250, 300]] == fired
 
 
 def test_on_a_stream_timers_of_both_domains_that_register_one_another_come_to_an_end() -> None:
@@ -163,7 +163,7 @@ def test_on_a_stream_timers_of_both_domains_that_register_one_another_come_to_an
 
     task = Task(Timers(other, EVENT), HashMapStateBackend())
     fired = [serve(task, 100, [10]), serve(task, 200, []), serve(task, 200, [])]
-    assert [[10, 100], [100, 200, 200, 200], [200, 200, 200, 200]] == fired
+    assert [[10, 100], [100, 200], [200, 200]] == fired
 
 
 def test_at_the_end_of_the_input_a_chain_of_timers_fires_to_its_end() -> None:

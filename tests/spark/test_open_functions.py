@@ -13,9 +13,10 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.log.storage import Head
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, serve
 
 open_functions = pytest.importorskip("pyflinklike.spark.hosts.open_functions")
 QueryRun = open_functions.QueryRun
@@ -69,7 +70,7 @@ class MemoryStore:
 
 
 def _operator(backend=None, owner="owner/0", index=0):
-    operator = KeyedProcessOperator(
+    operator = keyed_process_operator(
         Count(),
         backend or HashMapStateBackend(),
         Types.LONG(),
@@ -81,10 +82,7 @@ def _operator(backend=None, owner="owner/0", index=0):
 
 
 def _serve(operator, store, group, keys):
-    head = store.read_head("test")
-    operator.load(store, head, group)
-    operator.process(keys, keys, [None] * len(keys))
-    operator.commit(store, head)
+    serve(operator, store, group, Records(keys, keys, [None] * len(keys)))
     results = operator.outputs.take().main
     numbers, increments = operator.take_metrics()
     operator.keep_warm()

@@ -72,7 +72,6 @@ def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
     ("kind", "key", "columns", "cast"),
     [
         ("string", "a", ("other", "key"), "string"),
-        ("int", 1, ("key",), "bigint"),
         ("date", dt.date(2024, 2, 29), ("key",), "timestamp"),
     ],
 )

@@ -26,8 +26,9 @@ from pyflinklike import (
 from pyflinklike.backends.heap.warm import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.storage import Head
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, Waking, serve
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -63,18 +64,17 @@ class Job:
     def __init__(self, store: InMemoryLogStorage) -> None:
         WARM_GROUPS.clear()
         self.store = store
-        self.operator = KeyedProcessOperator(
+        self.operator = keyed_process_operator(
             Visits(), HashMapStateBackend(), Types.STRING(), TaskInfo("visits"), "damaged"
         )
         self.operator.open()
 
     def batch(self, *numbers: int, wake_at: int | None = None) -> None:
         """A micro-batch, of a worker that has nothing warm at first."""
-        head = self.store.read_head("visits")
-        self.operator.load(self.store, head, 3)
         keys = [f"user-{number % 4}" for number in numbers]
-        self.operator.process(keys, list(numbers), [None] * len(numbers))
-        self.operator.commit(self.store, head, wake_at)
+        records = Records(keys, numbers, [None] * len(numbers))
+        waking = Waking(wake_at=lambda *_: wake_at)
+        serve(self.operator, self.store, 3, records, waking=waking)
         self.operator.keep_warm()
 
     def contents(self) -> Any:

@@ -28,6 +28,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.stores import KeyValueStoreDescriptor
@@ -134,7 +135,7 @@ def run_task(
     `before` is called before each use of a state, before the commit, and after it.
     """
     function = Everything(lambda: before(operator))
-    operator = KeyedProcessOperator(
+    operator = keyed_process_operator(
         function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
     )
     operator.open()
@@ -145,7 +146,7 @@ def run_task(
         operator.process(keys, [number] * len(keys), [None] * len(keys))
         operator.advance_watermark(number * 1_000)
         if number == BATCHES - 1:
-            operator._group.rewrite = True
+            operator.group.rewrite()
         before(operator)
         operator.commit(store, head)
         before(operator)
@@ -158,7 +159,7 @@ def run_task(
 
 def contents(store: InMemoryLogStorage) -> dict[str, list[Any]]:
     """All that a key group's log says, by table."""
-    operator = KeyedProcessOperator(
+    operator = keyed_process_operator(
         Everything(),
         HashMapStateBackend(max_warm_bytes=0),
         Types.STRING(),

@@ -26,11 +26,10 @@ from pyflinklike import (
     StateBackend,
     Types,
 )
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
 from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.testing.log_storage import InMemoryLogStorage
@@ -96,7 +95,7 @@ class Player:
 
     def _open(self) -> None:
         self._doer = _Doer(self.descriptor)
-        self.operator = KeyedProcessOperator(
+        self.operator = keyed_process_operator(
             self._doer,
             BACKENDS[self._backend],
             Types.STRING(),
@@ -119,7 +118,7 @@ class Player:
 
     def commit(self) -> None:
         """End the micro-batch."""
-        self.operator.commit(self.durable, self.durable.head, None)
+        commit(self.operator, self.durable, self.durable.head)
         outputs = self.operator.outputs.take()
         _, records = outputs.side.get(self.descriptor.changelog_tag.tag_id, ([], []))
         self.records += records
@@ -129,7 +128,7 @@ class Player:
         self.commit()
         operator, durable = self.operator, self.durable
         if verb == "lose":
-            operator.load_group(durable, durable.head, WorkingState(_GROUP))
+            operator.load(durable, durable.head, WorkingState(_GROUP))
         elif verb == "warm":
             operator.keep_warm()
             operator.load(durable, durable.head, _GROUP)
@@ -141,10 +140,7 @@ class Player:
                 self._owner = f"player-{uuid.uuid4()}"
             self._open()
             if verb == "move":
-                head = Head(
-                    read_segment(blob, "savepoint").nonce, 1, 0, len(blob), 1, len(blob), 1, _GROUPS
-                )
-                self.durable = InMemoryLogStorage(head, {0: blob})
+                self.durable = InMemoryLogStorage.of_snapshot(blob, _GROUPS)
             self.operator.load(self.durable, self.durable.head, _GROUP)
 
     def count(self, name: str | None = None) -> int:

@@ -25,8 +25,9 @@ from pyflinklike import (
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.savepoint import merge, read_log
 from pyflinklike.log.segments import Segment, read_segment
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, begin, serve
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -64,7 +65,7 @@ class Stream:
         now: int = 0,
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
-        self.operator = KeyedProcessOperator(
+        self.operator = keyed_process_operator(
             function, backend, key_type, task, f"tested-{id(self)}"
         )
         self.operator.open()
@@ -74,10 +75,8 @@ class Stream:
             snapshot = read_segment(savepoint, "savepoint")
             groups = regrouped(snapshot, key_type, self.groups_of, len(self.stores), "savepoint")
             for index, segments in groups.items():
-                store = self.stores[index]
                 for segment in segments:
-                    self.operator.begin(store, store.head, segment, index)
-                    self.operator.commit(store, store.head, None)
+                    begin(self.operator, self.stores[index], index, segment)
                     self.operator.keep_warm()
 
     def groups_of(self, some: Iterable[Any]) -> list[int]:
@@ -87,20 +86,12 @@ class Stream:
     def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:
         """Process a micro-batch; what it gives."""
         operator = self.operator
+        operator.clock.processing_time, operator.clock.watermark = now, watermark
         results = []
-
-        def advance():
-            operator.advance_processing_time(now)
-            operator.advance_watermark(watermark)
-
         for index, store in enumerate(self.stores):
             mine = [each for each in records if self.groups_of([each.key]) == [index]]
-            operator.load(store, store.head, index)
-            advance()
             keys_of_mine = [operator.frozen_key(each.key) for each in mine]
-            operator.process(keys_of_mine, mine, [None] * len(mine))
-            advance()
-            operator.commit(store, store.head, None)
+            serve(operator, store, index, Records(keys_of_mine, mine, [None] * len(mine)))
             operator.keep_warm()
             results += operator.outputs.take().main
         return results
@@ -133,9 +124,11 @@ class Harness:
     def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:
         """Process a micro-batch; what it gives."""
         harness = self._harness
-        results = harness.set_processing_time(now) + harness.process_watermark(watermark)
+        # On a stream both clocks have moved before any timer fires.
+        harness._operator.clock.processing_time = now
+        results = harness.process_watermark(watermark) + harness.set_processing_time(now)
         results += harness.process_elements((record, None) for record in records)
-        return results + harness.set_processing_time(now) + harness.process_watermark(watermark)
+        return results + harness.process_watermark(watermark) + harness.set_processing_time(now)
 
     def savepoint(self) -> bytes:
         """A snapshot."""

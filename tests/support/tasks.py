@@ -16,9 +16,11 @@ from typing import Any
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import TimeDomain
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import NO_RECORDS, Records, Waking, serve
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
@@ -29,7 +31,7 @@ class Task:
     """Serves one key group.
 
     Args:
-        function: Opened for every batch, as by Spark.
+        function: Opened for every batch; assign another one as if the program was changed.
         backend: Keeps the working state between them.
         domain: In which the host can call the group without records.
     """
@@ -40,7 +42,7 @@ class Task:
         backend: StateBackend,
         domain: TimeDomain = TimeDomain.PROCESSING_TIME,
     ) -> None:
-        self._function = function
+        self.function = function
         self._backend = backend
         self._domain = domain
         self.store = InMemoryLogStorage()
@@ -60,26 +62,12 @@ class Task:
         watermark: int | None = None,
     ) -> list[Any]:
         """One micro-batch; its main outputs."""
-        operator = KeyedProcessOperator(
-            self._function,
-            self._backend,
-            Types.STRING(),
-            TaskInfo("tested", max_parallelism=8),
-            self._owner,
-        )
-        operator.open()
+        operator = self._opened()
         operator.clock.processing_time = processing_time
         if watermark is not None:
             operator.clock.watermark = watermark
-        head = self.store.head
-        operator.load(self.store, head, _GROUP)
-        operator.fire_due_timers()
-        keys, values, timestamps = (list(each) for each in zip(*records)) if records else ([],) * 3
-        operator.metrics.add_records(keys, timestamps, operator.clock.watermark)
-        operator.process(keys, values, timestamps)
-        operator.fire_due_timers()
-        sweep_at = operator.cleanup.sweep(self._domain, head.sweep_at if head else None)
-        operator.commit(self.store, head, sweep_at=sweep_at)
+        batch = Records(*map(list, zip(*records))) if records else NO_RECORDS
+        serve(operator, self.store, _GROUP, batch, waking=Waking(self._domain))
         outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
         numbers, self.user_counts = operator.take_metrics()
@@ -87,6 +75,17 @@ class Task:
         operator.keep_warm()
         operator.close()
         return outputs.main
+
+    def _opened(self) -> KeyedProcessOperator:
+        operator = keyed_process_operator(
+            self.function,
+            self._backend,
+            Types.STRING(),
+            TaskInfo("tested", max_parallelism=8),
+            self._owner,
+        )
+        operator.open()
+        return operator
 
     @property
     def sweep_at(self) -> int | None:

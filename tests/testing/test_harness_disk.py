@@ -58,7 +58,7 @@ def unsaved(harness):
 
 
 def _spec(harness):
-    (spec,) = [each for each in harness._operator._specs if each.name == "count"]
+    (spec,) = [each for each in harness._operator.group.specs if each.name == "count"]
     return spec
 
 

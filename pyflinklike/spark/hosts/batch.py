@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.spark.hosts.gc_pause import without_collection
+from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.batch_time import BATCH_TIME
 from pyflinklike.spark.wire.packing import KEY_GROUP, refuse_null_keys
-from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["run_batch"]
 
@@ -38,32 +36,14 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = plan.task
-        context = TaskContext.get()
-        if context is not None:
-            task = attrs.evolve(task, index=context.partitionId(), attempt=context.attemptNumber())
-        runner = _BatchRunner(
-            plan,
-            KeyedProcessOperator(
-                plan.function,
-                plan.state_backend,
-                plan.key_type,
-                task,
-                plan.plan_id,
-                allow_pickle=pickle_allowed(plan.allow_pickle),
-            ),
-        )
-        runner.operator.side_outputs_read = plan.layout.sides
-        runner.operator.open()
+        task = task_of(plan, TaskContext.get())
+        operator = opened_operator(plan, task, plan.plan_id)
         try:
-            for batch in batches:
-                for index, part in _by_key_group(batch):
-                    yield from runner.process(index, part)
-            yield from runner.end_group()
+            yield from _BatchRunner(plan, operator).results(batches)
         except BaseException:
-            runner.operator.abandon()
+            operator.abandon()
             raise
-        runner.operator.close()
+        operator.close()
 
     return run
 
@@ -71,35 +51,37 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
 class _BatchRunner:
     def __init__(self, plan: Plan, operator: KeyedProcessOperator) -> None:
         self._plan = plan
-        self.operator = operator
+        self._operator = operator
         self._encode = plan.layout.encoder(plan.key_type.thaw_key)
         self._arrange = plan.layout.arranger()
         self._index: int | None = None
 
+    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index, records in _by_key_group(batch):
+                yield from self._process(index, records)
+        yield from self._end_group()
+
     @without_collection
-    def process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
         results = []
         if index != self._index:
-            results += self.end_group()
+            results += self._end_group()
             self._index = index
-            clock = self.operator.clock
-            clock.watermark = MIN_WATERMARK
-            clock.processing_time = records.column(BATCH_TIME)[0].as_py()
-            self.operator.enter(WorkingState(index))
+            enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
         refuse_null_keys(records, self._plan.reader.key_columns)
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
-        self.operator.process(*self._plan.reader.read(elements, in_order=True))
+        self._operator.process(*self._plan.reader.read(elements, in_order=True))
         return results + self._outputs()
 
-    def end_group(self) -> list[pa.RecordBatch]:
+    def _end_group(self) -> list[pa.RecordBatch]:
         if self._index is None:
             return []
-        self.operator.advance_watermark(MAX_WATERMARK)
-        self.operator.stores.flush()
+        end_bounded(self._operator)
         return self._outputs()
 
     def _outputs(self) -> list[pa.RecordBatch]:
-        outputs = self.operator.outputs.take()
+        outputs = self._operator.outputs.take()
         return [self._arrange(number, batch) for number, batch in self._encode(outputs)]
 
 

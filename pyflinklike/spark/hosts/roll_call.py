@@ -24,11 +24,11 @@ def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
     """
     function = type(plan.function)
     return OperatorRecord(
-        operator.identity,
+        plan.task.identity(plan.key_type),
         f"{function.__module__}.{function.__qualname__}",
         __version__,
         plan.reader.time_zone,
         plan.reader.event_time,
         plan.time_mode.value,
-        operator.declared_states(),
+        operator.declared(),
     )

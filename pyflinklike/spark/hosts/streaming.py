@@ -19,9 +19,9 @@ fire is decided by the operator's own queues.  What a time mode can wake:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
@@ -29,21 +29,21 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.log.operator_record import call_roll
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.log.storage import Head
-from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import NO_RECORDS, begin, serve
 from pyflinklike.spark.hosts.gc_pause import without_collection
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage
 from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
 from pyflinklike.spark.hosts.roll_call import record_of
+from pyflinklike.spark.hosts.task import opened_operator, task_of
+from pyflinklike.spark.hosts.waking import replace_timer, waking_of
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.batch_time import BATCH_TIME
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
-from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor"]
 
@@ -80,7 +80,7 @@ class KeyGroupProcessor(StatefulProcessor):
             return self._results([])
         records = pa.concat_batches([payload_to_batch(each) for each in payloads])
         self._set_time(timerValues, batch_time)
-        return self._results(self._serve(self._index_of(key), records, served_at=batch_time))
+        return self._results(self._serve(self._index_of(key), records, batch_time))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -90,9 +90,8 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Any]:
         """Serve a key group that has no data but timers that may be due."""
         self._set_time(timerValues, None)
-        return self._results(
-            self._serve(self._index_of(key), None, int(expiredTimerInfo.getExpiryTimeInMs()))
-        )
+        fired = int(expiredTimerInfo.getExpiryTimeInMs())
+        return self._results(self._serve(self._index_of(key), fired=fired))
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
@@ -101,9 +100,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 self._call_roll([payload], batch_time)
                 continue
             self._set_time(timerValues, batch_time)
-            index = self._index_of(key)
-            snapshot = read_segment(payload, f"savepoint, key group {index}")
-            self._serve(index, None, snapshot=snapshot, served_at=batch_time)
+            self._begin(self._index_of(key), payload, batch_time)
 
     def close(self) -> None:
         """The task is over: the function waits for the next one, or is closed where it cannot."""
@@ -133,50 +130,24 @@ class KeyGroupProcessor(StatefulProcessor):
         return iter([_RESULT(*result) for result in results])
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
-        operator = self._opened()
-        try:
+        with self._guarded() as operator:
             record = record_of(self._plan, operator)
             call_roll(self._store, record, groups_in(payloads), batch_time)
-        except BaseException:
-            self._operator = None
-            operator.abandon()
-            raise
 
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
-            plan = self._plan
-            context = TaskContext.get()
-            task = plan.task
-            if context is not None:
-                task = attrs.evolve(
-                    task, index=context.partitionId(), attempt=context.attemptNumber()
-                )
+            plan, context = self._plan, TaskContext.get()
+            task = task_of(plan, context)
+            owner = f"{plan.plan_id}/{task.index}"
             self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
             waiting = OPEN_FUNCTIONS.take(self._run, task.index) if self._run else None
-            self._operator = self._made(task) if waiting is None else waiting
             if waiting is not None:
-                waiting.resume(task, self._owner(task))
+                waiting.resume(task, owner)
+            refused = plan.time_mode.refused_timers()
+            self._operator = waiting or opened_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.key_type.thaw_key)
+            self._waking = waking_of(plan.time_mode)
         return self._operator
-
-    def _made(self, task: TaskInfo) -> KeyedProcessOperator:
-        plan = self._plan
-        operator = KeyedProcessOperator(
-            plan.function,
-            plan.state_backend,
-            plan.key_type,
-            task,
-            self._owner(task),
-            plan.time_mode.refused_timers(),
-            # A worker's environment may refuse what the driver's did not.
-            allow_pickle=pickle_allowed(plan.allow_pickle),
-        )
-        operator.side_outputs_read = plan.layout.sides
-        operator.open()
-        return operator
-
-    def _owner(self, task: TaskInfo) -> str:
-        return f"{self._plan.plan_id}/{task.index}"
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
         clock = self._opened().clock
@@ -187,20 +158,12 @@ class KeyGroupProcessor(StatefulProcessor):
         # Spark says 0 before the first event.
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
-    def _serve(
-        self,
-        index: int,
-        records: pa.RecordBatch | None,
-        expired_timer: int | None = None,
-        snapshot: Segment | None = None,
-        served_at: int | None = None,
-    ) -> list[_Result]:
+    @contextmanager
+    def _guarded(self) -> Iterator[KeyedProcessOperator]:
+        """The operator for one call, given up if the call fails."""
         operator = self._opened()
         try:
-            if snapshot is not None:
-                self._begin(operator, index, snapshot, served_at)
-                return []
-            return self._served(operator, index, records, expired_timer, served_at)
+            yield operator
         except BaseException:
             # Spark will not call close() of a task that failed.
             self._operator = None
@@ -208,58 +171,43 @@ class KeyGroupProcessor(StatefulProcessor):
             raise
 
     @without_collection
-    def _served(
+    def _serve(
         self,
-        operator: KeyedProcessOperator,
         index: int,
-        records: pa.RecordBatch | None,
-        expired_timer: int | None,
-        served_at: int | None,
+        records: pa.RecordBatch | None = None,
+        served_at: int | None = None,
+        fired: int | None = None,
     ) -> list[_Result]:
-        plan = self._plan
-        head = self._store.read_head(operator.where(index))
-        operator.load(self._store, head, index)
-        operator.fire_due_timers()
-        if records is not None:
-            keys, elements, times = plan.reader.read(records)
-            operator.metrics.add_records(keys, times, operator.clock.watermark)
-            operator.process(keys, elements, times)
-            operator.fire_due_timers()
-        self._commit(operator, head, expired_timer, served_at)
-        results = self._encoded(operator)
-        operator.keep_warm()
+        with self._guarded() as operator:
+            served = serve(
+                operator,
+                self._store,
+                index,
+                NO_RECORDS if records is None else self._plan.reader.read(records),
+                waking=self._waking,
+                served_at=served_at,
+            )
+            replace_timer(self._handle, served, fired)
+            results = self._encoded(operator)
+            operator.keep_warm()
         return results
 
     @without_collection
-    def _begin(
-        self,
-        operator: KeyedProcessOperator,
-        index: int,
-        snapshot: Segment,
-        served_at: int | None,
-    ) -> None:
-        head = self._store.read_head(operator.where(index))
-        if head is not None and head.served_at != served_at:
-            return  # what the checkpoint holds is newer than any savepoint
-        operator.begin(self._store, head, snapshot, index)
-        self._commit(operator, head, None, served_at)
-        operator.metrics.take()  # the first batch tells of its own work
-        operator.keep_warm()
-
-    def _commit(
-        self,
-        operator: KeyedProcessOperator,
-        head: Head | None,
-        expired_timer: int | None,
-        served_at: int | None,
-    ) -> None:
-        domain = self._plan.time_mode.domain()
-        sweep_at = wake_at = None
-        if domain is not None:
-            sweep_at = operator.cleanup.sweep(domain, head.sweep_at if head else None)
-            wake_at = self._wake_at(operator, sweep_at)
-        committed = operator.commit(self._store, head, wake_at, sweep_at, served_at)
-        self._wake(_wake_of(head), _wake_of(committed), expired_timer)
+    def _begin(self, index: int, payload: bytes, served_at: int) -> None:
+        with self._guarded() as operator:
+            snapshot = read_segment(payload, f"savepoint, key group {index}")
+            served = begin(
+                operator,
+                self._store,
+                index,
+                snapshot,
+                waking=self._waking,
+                served_at=served_at,
+            )
+            if served is not None:
+                replace_timer(self._handle, served, None)
+                operator.metrics.take()  # the first batch tells of its own work
+                operator.keep_warm()
 
     def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
         outputs = operator.outputs.take()
@@ -269,37 +217,6 @@ class KeyGroupProcessor(StatefulProcessor):
         ]
         head, *tail = results or [(0, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]
-
-    def _wake_at(self, operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
-        # What is still due was registered by on_timer, and waits until its clock moves on: Spark
-        # would wake us for it in this very batch.
-        event = operator.earliest_timer(operator.event_timers)
-        if self._plan.time_mode is TimeMode.EVENT_TIME:
-            # Before the first event Spark's watermark is 0, ours is far below it.
-            return _earlier(event, sweep_at, at_least=max(operator.clock.watermark + 1, 1))
-        # Spark wakes by the processing time alone here: ask for the next batch
-        # wherever the watermark may have to fire something.
-        next_batch = operator.clock.processing_time + 1
-        processing = operator.earliest_timer(operator.processing_timers)
-        return next_batch if event is not None else _earlier(processing, sweep_at, next_batch)
-
-    def _wake(self, former: int | None, wake_at: int | None, expired: int | None) -> None:
-        if wake_at == former:
-            return
-        # Spark itself deletes the timer whose expiry it is handling.
-        if former is not None and former != expired:
-            self._handle.deleteTimer(former)
-        if wake_at is not None:
-            self._handle.registerTimer(wake_at)
-
-
-def _wake_of(head: Head | None) -> int | None:
-    return None if head is None else head.wake_at
-
-
-def _earlier(one: int | None, other: int | None, at_least: int) -> int | None:
-    known = [each for each in (one, other) if each is not None]
-    return max(min(known), at_least) if known else None
 
 
 class PandasKeyGroupProcessor(KeyGroupProcessor):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.runtime.serving import Records
 from pyflinklike.spark.wire.columns import milliseconds
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
 from pyflinklike.types import TypeInformation
@@ -34,10 +35,8 @@ class RecordReader:
     key_type: TypeInformation
     time_zone: str
 
-    def read(
-        self, records: pa.RecordBatch, *, in_order: bool = False
-    ) -> tuple[list[Any], list[Any], list[int | None]]:
-        """Keys (frozen), elements and timestamps (ms), in the order to process them.
+    def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
+        """The records of a batch, in the order to process them.
 
         With an event time that is its order, and that of arrival among equals;
         records without a time come first.
@@ -62,7 +61,7 @@ class RecordReader:
             keys = self.key_type.frozen([records.column(name) for name in self.key_columns])
         else:
             keys = self._keys([columns[names.index(name)] for name in self.key_columns])
-        return keys, elements, times
+        return Records(keys, elements, times)
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))

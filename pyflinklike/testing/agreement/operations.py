@@ -186,7 +186,7 @@ class Operations(Comparison):
         self.model.timers.add((key, timestamp))
         for replica in self.replicas:
             replica.operator.scope.key = key
-            replica.operator.timer_service.register_event_time_timer(timestamp)
+            replica.operator.timers.register_event_time_timer(timestamp)
             replica.operator.scope.key = NO_KEY
             replica.step()
 
@@ -196,7 +196,7 @@ class Operations(Comparison):
         self.model.timers.discard((key, timestamp))
         for replica in self.replicas:
             replica.operator.scope.key = key
-            replica.operator.timer_service.delete_event_time_timer(timestamp)
+            replica.operator.timers.delete_event_time_timer(timestamp)
             replica.operator.scope.key = NO_KEY
             replica.step()
 

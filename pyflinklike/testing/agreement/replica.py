@@ -12,11 +12,11 @@ from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Waking, commit
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -33,6 +33,9 @@ __all__ = ["FiveStates", "Mode", "Replica"]
 
 _GROUP = 3
 _MAX_PARALLELISM = 8
+_AT_THE_FIRST_TIMER = Waking(
+    wake_at=lambda operator, _: operator.earliest_timer(operator.event_timers)
+)
 
 
 class _Sorted(AggregateFunction):
@@ -120,7 +123,7 @@ class Replica:
 
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
         states = FiveStates(self._ttl, self._fired)
-        operator = KeyedProcessOperator(
+        operator = keyed_process_operator(
             states,
             self._backend,
             Types.STRING(),
@@ -153,7 +156,7 @@ class Replica:
 
     def lose(self) -> None:
         """Go on without any working state."""
-        self.operator.load_group(self.store, self.store.head, WorkingState(_GROUP))
+        self.operator.load(self.store, self.store.head, WorkingState(_GROUP))
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
@@ -161,9 +164,7 @@ class Replica:
 
     def _written(self) -> InMemoryLogStorage:
         trial = self.store.copy()
-        operator = self.operator
-        wake_at = operator.earliest_timer(operator.event_timers)
-        operator.commit(trial, trial.head, wake_at)
+        commit(self.operator, trial, trial.head, waking=_AT_THE_FIRST_TIMER)
         return trial
 
     def step(self) -> None:
@@ -203,14 +204,12 @@ class Replica:
 
     def compact(self) -> None:
         """Commit as a snapshot."""
-        self.operator.rewrite()
+        self.operator.group.rewrite()
         self.end_batch()
 
     def restore(self, snapshot: bytes) -> None:
         """Begin anew from a snapshot, in a store of its own."""
-        nonce = read_segment(snapshot, "snapshot").nonce
-        head = Head(nonce, 1, 0, len(snapshot), 1, len(snapshot), 1, _MAX_PARALLELISM)
-        self.store = InMemoryLogStorage(head, {0: snapshot})
+        self.store = InMemoryLogStorage.of_snapshot(snapshot, _MAX_PARALLELISM)
         self.committed = self.store.copy()
         self.lose()
 

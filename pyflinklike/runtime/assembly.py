@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an operator is put together: the one place that knows all of its parts.
+
+Parts are made in the order in which they need each other: first what keeps state, then what
+extends it, then what calls the function.  Only here does the runtime know of stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.errors import DeclarationValueError, PyflinklikeError
+from pyflinklike.log.backend import KeyedStateBackend
+from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.runtime.calls import FunctionCalls
+from pyflinklike.runtime.cleanup import StateCleanup
+from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, TaskInfo
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.table import Scope
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.stores.registry import StoreRegistry
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.pickle_switch import ALLOW_PICKLE, check_pickled
+
+__all__ = ["keyed_process_operator"]
+
+
+def keyed_process_operator(
+    function: KeyedProcessFunction,
+    state_backend: StateBackend,
+    key_type: TypeInformation,
+    task: TaskInfo,
+    owner: str,
+    *,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+    side_outputs_read: Collection[str] | None = None,
+    allow_pickle: bool = True,
+) -> KeyedProcessOperator:
+    """An operator whose function may have states, timers and stores; it is not open yet.
+
+    Args:
+        function: The user's.
+        state_backend: Where working state is kept.
+        key_type: Freezes keys and writes them.
+        task: Which task this is.
+        owner: Names this operator of this query, whose working state is its own.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        side_outputs_read: Ids of the side outputs that the host reads; None for all.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationValueError: It may not, and keys or the backend's files would have to be.
+    """
+    if not allow_pickle:
+        check_pickled(f"operator {task.name!r}, keys", key_type)
+    clock, scope, metrics, outputs = Clock(), Scope(), OperatorMetrics(), Outputs()
+    backend = _backend(state_backend, scope, owner, task, allow_pickle=allow_pickle)
+    timers = _timers(clock, backend, refused_timers or {})
+    context = CallContext(clock, scope, key_type, timers)
+    assembled: dict[str, Assembled] = {}
+    cleanup = StateCleanup(assembled, clock)
+    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    stores = StoreRegistry(
+        StoreContext(
+            backend=backend,
+            clock=clock,
+            key_type=key_type,
+            application=task.name,
+            on_table=group.declare,
+            emit=lambda tag, value, key: outputs.emit_side((tag, value), key),
+            wants=lambda tag: side_outputs_read is None or tag in side_outputs_read,
+            timestamp=context.timestamp,
+            position=group.position,
+        )
+    )
+    cleanup.join(stores)
+    runtime = OperatorRuntimeContext(task, backend, clock, assembled, group.declare, stores)
+    before = runtime.before_every_call
+    calls = FunctionCalls(function, key_type, scope, clock, context, before, metrics, outputs)
+    return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+
+
+def _backend(
+    state_backend: StateBackend, scope: Scope, owner: str, task: TaskInfo, *, allow_pickle: bool
+) -> KeyedStateBackend:
+    """The operator's own backend.
+
+    Raises:
+        DeclarationValueError: Its files are pickles, which may not be read.
+    """
+    backend = state_backend.create_keyed_state_backend(scope, owner)
+    if not allow_pickle and backend.is_persistent:
+        backend.close()
+        msg = (
+            f"operator {task.name!r}: nothing is unpickled where allow_pickle is False or "
+            f"{ALLOW_PICKLE} is 0, got {state_backend!r}, whose local files hold pickles; use "
+            "HashMapStateBackend()"
+        )
+        raise DeclarationValueError(msg)
+    return backend
+
+
+def _timers(
+    clock: Clock, backend: KeyedStateBackend, refused: Mapping[TimeDomain, PyflinklikeError]
+) -> KeyedTimerService:
+    event_timers = TimerQueue(TimeDomain.EVENT_TIME, backend)
+    processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, backend)
+    return KeyedTimerService(clock, event_timers, processing_timers, refused)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key group that an operator works on: how it becomes current, and what happens to it then.
+
+There are two ways to make one current: `load` brings it up to the head of its log, and `enter`
+takes working state as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from pyflinklike.errors import LocalStateError
+from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend
+from pyflinklike.log.chain import joined
+from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.log.storage import Head, HeadTimes, LogStorage
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.table import TableChanges, TableSpec
+from pyflinklike.types.pickle_switch import check_pickled
+
+__all__ = ["CurrentGroup"]
+
+
+class CurrentGroup:
+    """Points the tables and timers of an operator at one key group at a time.
+
+    Args:
+        backend: Keeps the entries.
+        log: Reads and writes the durable form.
+        assembled: The states by name; they may become more.
+        queues: The timers of each domain.
+        allow_pickle: Whether a table may be declared that has to be unpickled.
+    """
+
+    def __init__(
+        self,
+        backend: KeyedStateBackend,
+        log: KeyGroupLog,
+        assembled: Mapping[str, Assembled],
+        queues: Iterable[TimerQueue],
+        *,
+        allow_pickle: bool = True,
+    ) -> None:
+        self.backend = backend
+        # Not asked of each key group: it looks at every method of the protocol.
+        self._local = backend if isinstance(backend, LocalStateBackend) else None
+        self._log = log
+        self._assembled = assembled
+        self._queues = tuple(queues)
+        self._allow_pickle = allow_pickle
+        self._state: WorkingState | None = None
+        self.specs = [queue.table.spec for queue in self._queues]
+        """Of every table, those of the timers first."""
+
+    @property
+    def state(self) -> WorkingState:
+        """The working state of the current key group; there must be one."""
+        assert self._state is not None
+        return self._state
+
+    def where(self, index: int) -> str:
+        """What messages call a key group."""
+        return self._log.where(index)
+
+    def position(self) -> dict[int, int]:
+        """How many commits the working state includes, by key group; empty where none is current."""
+        state = self._state
+        return {} if state is None else {state.index: state.next_sequence}
+
+    # The tables
+
+    def declare(self, spec: TableSpec) -> None:
+        """Fill a new table with what was restored of it, now and whenever a key group is entered.
+
+        Args:
+            spec: Of a table that the backend has made.
+
+        Raises:
+            DeclarationValueError: It has to be unpickled, which is refused.
+            IncompatibleStateError: What was restored was written under another declaration.
+        """
+        if not self._allow_pickle:
+            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
+        self.specs.append(spec)
+        if self._state is not None:
+            self._fill(self._state, spec)
+
+    def _fill(self, state: WorkingState, spec: TableSpec) -> None:
+        for changes in self._log.restored(state, spec, self._stamp_of(spec)):
+            self.backend.apply(changes)
+
+    def _stamp_of(self, spec: TableSpec) -> int:
+        """For entries that were written before TTL was switched on, in ms."""
+        assembled = self._assembled.get(spec.name)
+        return 0 if assembled is None or assembled.ttl is None else assembled.ttl.stamp()
+
+    # To make a key group current
+
+    def load(
+        self, storage: LogStorage, head: Head | None, state: WorkingState | int
+    ) -> WorkingState:
+        """Make a key group current, brought up to its head.
+
+        Args:
+            storage: The host's, of that group.
+            head: Read from the storage.
+            state: Working state that the caller has kept of the group, or the index of the
+                group for what the backend has kept of it.
+
+        Returns:
+            The working state in use now, which may be another one.
+
+        Raises:
+            CorruptStateError: The log is damaged.
+            IncompatibleStateError: It is another operator's, or a table was written under another
+                declaration.
+        """
+        index = state if isinstance(state, int) else state.index
+        try:
+            if isinstance(state, int):
+                state = self.backend.take_warm(index) or WorkingState(index)
+            state = self._log.load(storage, head, state)
+            self.enter(state)
+        except LocalStateError:
+            if head is None:
+                raise
+            state = self._log.rebuilt(storage, head, index)
+            self.enter(state)
+        self._rebuild_from(storage, head, index)
+        return state
+
+    def enter(self, state: WorkingState) -> None:
+        """Make a key group current, as its working state is."""
+        self._rebuild_no_more()
+        self._state = state
+        self.backend.enter(state.index, state.tables)
+        for spec in self.specs:
+            self._fill(state, spec)
+        for queue in self._queues:
+            queue.enter(state.timers)
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None:
+                assembled.ttl.entered()
+
+    def leave(self) -> None:
+        """Have no key group current, and no table that holds on to one."""
+        self.enter(WorkingState(0))
+        self._state = None
+
+    def _rebuild_from(self, storage: LogStorage, head: Head | None, index: int) -> None:
+        """Let the backend rebuild the current key group while it is worked on."""
+        if head is None or self._local is None:
+            return
+
+        def logged() -> Iterator[TableChanges]:
+            former = self._log.rebuilt(storage, head, index)
+            for spec in self.specs:
+                yield from self._log.restored(former, spec, self._stamp_of(spec))
+
+        self._local.rebuild_from(logged)
+
+    def _rebuild_no_more(self) -> None:
+        if self._local is not None:
+            self._local.rebuild_from(None)
+
+    # What happens to the current key group
+
+    def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
+        """Log what changed; the head now, None where there is none: `KeyGroupLog.commit`."""
+        noted = times.wake_at, times.sweep_at, times.served_at
+        head = self._log.commit(storage, head, self.state, *noted)
+        self._rebuild_no_more()  # the log is another one now
+        return head
+
+    def rewrite(self) -> None:
+        """Have the next commit write all of the key group, and drop what the log had before."""
+        self.state.rewrite = True
+
+    def keep_warm(self) -> None:
+        """Let the backend keep the working state, once nothing of its batch can fail here."""
+        # What is damaged is not kept: the log has it.
+        with contextlib.suppress(LocalStateError):
+            self.backend.keep_warm(self.state)
+
+    def settle(self) -> None:
+        """End a batch for a host without a log, and go on with what the backend keeps of it.
+
+        Raises:
+            HostError: The backend could not keep it.
+        """
+        state = self.state
+        changed = any(map(len, self.backend.drain()))
+        self.backend.keep_warm(state)
+        if changed and self._local is not None:
+            self._local.release()  # as the end of a task does
+        self.enter(self.backend.take_warm(state.index) or state)
+
+    def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
+        """The key group as one segment; the working state is left as it is.
+
+        Args:
+            contents: The entries of the declared tables.
+        """
+        copy = WorkingState(self.state.index, pending=self.state.pending)
+        segments = self._log.snapshot(copy, [each for each in contents if len(each)])
+        return joined(segments).to_bytes()

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a key group, written once for all hosts.
+
+On a stream it is served micro-batch by micro-batch: load, fire what is due, process the records,
+fire what they made due, sweep, commit (`serve`).  A bounded input has one life and no log: the
+group starts empty (`enter_bounded`), and at its end every event timer fires (`end_bounded`).
+
+The host sets the operator's clock before, and afterwards takes the outputs.  Once nothing of the
+batch can fail any more it lets the backend keep the working state: `operator.keep_warm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from pyflinklike.log.segments import Segment
+from pyflinklike.log.storage import Head, HeadTimes, LogStorage
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.operator import KeyedProcessOperator
+
+__all__ = [
+    "NO_RECORDS",
+    "Records",
+    "Served",
+    "Waking",
+    "begin",
+    "call",
+    "commit",
+    "end_bounded",
+    "enter_bounded",
+    "serve",
+]
+
+
+class Records(NamedTuple):
+    """The records of one key group, in the order to process them; the lists run in parallel.
+
+    Args:
+        keys: In their frozen form.
+        values: The elements.
+        timestamps: Event times in ms, ascending; those of None, where there is none, first.
+    """
+
+    keys: Sequence[Hashable]
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+
+NO_RECORDS = Records((), (), ())
+
+
+def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
+    """A host that calls a key group only when it has records."""
+
+
+@attrs.frozen
+class Waking:
+    """How a host calls a key group that has no records.
+
+    Args:
+        domain: By which time it can, or None where it cannot.
+        wake_at: When it must, in ms, or None: given the operator and when expired entries are
+            looked for next.
+    """
+
+    domain: TimeDomain | None = None
+    wake_at: Callable[[KeyedProcessOperator, int | None], int | None] = _never
+
+
+NEVER = Waking()
+
+
+class Served(NamedTuple):
+    """A micro-batch that was committed.
+
+    Args:
+        former: The head before, or None where there was none.
+        head: The head now.
+    """
+
+    former: Head | None
+    head: Head | None
+
+
+def serve(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    state: WorkingState | int,
+    records: Records = NO_RECORDS,
+    *,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served:
+    """Serve one key group with one micro-batch.
+
+    Args:
+        operator: It is open, and its clock is set.
+        storage: Of the key group.
+        state: Working state that the caller has kept, or the index of the key group for what
+            the backend has kept.
+        records: Of the micro-batch.
+        waking: How the host calls the key group without records.
+        served_at: Time of the micro-batch in ms, if the host wants that noted.
+
+    Raises:
+        UserFunctionError: The function raised; nothing is committed.
+        CorruptStateError, IncompatibleStateError: The log cannot be read as this operator's.
+    """
+    index = state if isinstance(state, int) else state.index
+    head = storage.read_head(operator.where(index))
+    operator.load(storage, head, state)
+    call(operator, records)
+    return commit(operator, storage, head, waking=waking, served_at=served_at)
+
+
+def begin(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    index: int,
+    snapshot: Segment,
+    *,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served | None:
+    """Add what a savepoint holds of a key group, in the first micro-batch of a stream.
+
+    A savepoint may hold a key group in several snapshots, of which no entry is in two; each is
+    added by a call of its own.  The commit writes the key group anew.
+
+    Args:
+        operator: It is open, and its clock is set.
+        storage: Of the key group.
+        index: Of the key group.
+        snapshot: One of them.
+        waking: How the host calls the key group without records.
+        served_at: Time of the micro-batch in ms, if the host wants that noted.
+
+    Returns:
+        None where nothing was done: the log is of another micro-batch, so it is newer than any
+        savepoint.
+
+    Raises:
+        IncompatibleStateError: A state was written under another declaration.
+    """
+    where = operator.where(index)
+    head = storage.read_head(where)
+    if head is not None and head.served_at != served_at:
+        return None
+    state = operator.load(storage, head, index)
+    state.read(snapshot, f"savepoint, key group {index}")
+    state.rewrite = True
+    operator.enter(state)
+    return commit(operator, storage, head, waking=waking, served_at=served_at)
+
+
+def call(operator: KeyedProcessOperator, records: Records) -> None:
+    """Fire what is due, process the records, and fire what they made due.
+
+    So the times of a micro-batch arrive before its records, and again after them if it has any.
+
+    Raises:
+        UserFunctionError: The function raised.
+    """
+    operator.fire_due_timers()
+    if records.keys:
+        operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
+        operator.process(*records)
+        operator.fire_due_timers()
+
+
+def commit(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    head: Head | None,
+    *,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served:
+    """Delete what has expired if it is time to, and log what changed in the current key group.
+
+    Args:
+        operator: Whose current key group.
+        storage: Of the key group.
+        head: Read from the storage.
+        waking: How the host calls the key group without records.
+        served_at: Time of the micro-batch in ms, if the host wants that noted.
+    """
+    sweep_at = None
+    if waking.domain is not None:
+        sweep_at = operator.cleanup.sweep(waking.domain, head.sweep_at if head else None)
+    wake_at = waking.wake_at(operator, sweep_at)
+    return Served(head, operator.commit(storage, head, HeadTimes(wake_at, sweep_at, served_at)))
+
+
+def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: int) -> None:
+    """Begin a key group of a bounded input: without state, before any event.
+
+    Args:
+        operator: It is open.
+        index: Of the key group.
+        processing_time: For all of the key group, in ms.
+    """
+    operator.clock.watermark = MIN_WATERMARK
+    operator.clock.processing_time = processing_time
+    operator.enter(WorkingState(index))
+
+
+def end_bounded(operator: KeyedProcessOperator) -> None:
+    """End it: every event timer fires and no processing timer, as at the end of input in Flink.
+
+    Raises:
+        UserFunctionError: The function raised.
+    """
+    operator.advance_watermark(MAX_WATERMARK)
+    operator.stores.flush()

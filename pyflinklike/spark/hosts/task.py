@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan becomes in one of Spark's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from pyspark import TaskContext
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.types.pickle_switch import pickle_allowed
+
+__all__ = ["opened_operator", "task_of"]
+
+
+def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
+    """The task of a plan that runs here.
+
+    Args:
+        plan: Of the query.
+        context: Spark's, or None where no task runs.
+    """
+    if context is None:
+        return plan.task
+    return attrs.evolve(plan.task, index=context.partitionId(), attempt=context.attemptNumber())
+
+
+def opened_operator(
+    plan: Plan,
+    task: TaskInfo,
+    owner: str,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+) -> KeyedProcessOperator:
+    """An operator of a plan, with the function open.
+
+    Args:
+        plan: Of the query.
+        task: Which task it serves first.
+        owner: Whose working state it works on.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+
+    Raises:
+        UserFunctionError: The function could not be opened.
+        DeclarationValueError: State would have to be unpickled, which is refused.
+    """
+    operator = keyed_process_operator(
+        plan.function,
+        plan.state_backend,
+        plan.key_type,
+        task,
+        owner,
+        refused_timers=refused_timers,
+        side_outputs_read=plan.layout.sides,
+        # A worker's environment may refuse what the driver's did not.
+        allow_pickle=pickle_allowed(plan.allow_pickle),
+    )
+    operator.open()
+    return operator

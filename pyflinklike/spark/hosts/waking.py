@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When Spark has to call a key group although it has no records, and the timer that sees to it.
+
+Spark holds one timer per key group.  By which time it fires depends on the time mode of the
+query; which of the function's timers fire then is decided by the operator's own queues.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming import StatefulProcessorHandle
+
+from pyflinklike.log.storage import Head
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Served, Waking
+from pyflinklike.spark.setup.plan import TimeMode
+
+__all__ = ["replace_timer", "waking_of"]
+
+
+def waking_of(mode: TimeMode) -> Waking:
+    """How Spark calls a key group without records in a time mode."""
+    policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
+    policy = policies.get(mode)
+    return Waking() if policy is None else Waking(mode.domain(), policy)
+
+
+def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | None) -> None:
+    """Have Spark call the current key group when its new head says.
+
+    Args:
+        handle: Of the current key group.
+        served: The heads before and after the micro-batch.
+        fired: Expiry of the Spark timer that is being handled, in ms, or None.
+    """
+    former, wake_at = _wake_of(served.former), _wake_of(served.head)
+    if wake_at == former:
+        return
+    # Spark itself deletes the timer whose expiry it is handling.
+    if former is not None and former != fired:
+        handle.deleteTimer(former)
+    if wake_at is not None:
+        handle.registerTimer(wake_at)
+
+
+def _by_watermark(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    # What is still due was registered by on_timer, and waits until its clock moves on: Spark
+    # would wake us for it in this very batch.
+    event = operator.earliest_timer(operator.event_timers)
+    # Before the first event Spark's watermark is 0, ours is far below it.
+    return _earlier(event, sweep_at, at_least=max(operator.clock.watermark + 1, 1))
+
+
+def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    # Spark wakes by the processing time alone here: ask for the next batch
+    # wherever the watermark may have to fire something.
+    next_batch = operator.clock.processing_time + 1
+    if operator.earliest_timer(operator.event_timers) is not None:
+        return next_batch
+    # As above: what is still due waits for the next batch.
+    processing = operator.earliest_timer(operator.processing_timers)
+    return _earlier(processing, sweep_at, at_least=next_batch)
+
+
+def _wake_of(head: Head | None) -> int | None:
+    return None if head is None else head.wake_at
+
+
+def _earlier(one: int | None, other: int | None, at_least: int) -> int | None:
+    known = [each for each in (one, other) if each is not None]
+    return max(min(known), at_least) if known else None

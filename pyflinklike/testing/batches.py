@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of a harness: what ends one, and what becomes of the working state then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.runtime.operator import KeyedProcessOperator
+
+__all__ = ["Batches"]
+
+_BATCH = 1_000
+"""How many elements may be processed one by one before a batch ends by itself."""
+
+
+class Batches:
+    """Ends batches for a backend that has to write and read the disk then, as on a stream.
+
+    Args:
+        operator: Of the harness.
+    """
+
+    def __init__(self, operator: KeyedProcessOperator) -> None:
+        self._operator = operator
+        self._is_on_disk = operator.backend.is_persistent
+        self._processed = 0
+        # No cost for an element where there is no disk.
+        self.process_one = self._process_counted if self._is_on_disk else operator.process_one
+        """Process one element: `FunctionCalls.process_one`."""
+
+    def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._operator.process_one(key, value, timestamp)
+        self._processed += 1
+        if self._processed >= _BATCH:
+            self.end()
+
+    def end(self) -> None:
+        """End the batch: stores flush, and working state goes where the backend keeps it.
+
+        Raises:
+            HostError: The backend cannot keep it.
+        """
+        self._processed = 0
+        self._operator.stores.flush()
+        if self._is_on_disk:
+            self._operator.group.settle()
