@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from store_functions import law_of_each_backend
+from store_functions import law_of_each_backend, times
 from store_support import LIFE, Player, sequences
 
 from pyflinklike import Types
@@ -15,7 +15,7 @@ from pyflinklike.stores import WindowStoreDescriptor
 
 SIZE, RETENTION = 10, 40
 KEYS = ["a", "a\x00", "aa", "b"]
-TIMES = st.integers(-60, 120)
+TIMES = times(-30, 80)
 BOUND = st.none() | TIMES
 
 

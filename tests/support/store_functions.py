@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 from store_support import BACKENDS
 
 from pyflinklike import KeyedProcessFunction, Types
@@ -38,6 +39,12 @@ of_each_backend = pytest.mark.parametrize("backend", range(len(BACKENDS)))
 def law_of_each_backend(test: Callable[..., Any]) -> Any:
     """A law tried over each backend, on half the examples: a history opens RocksDB again and again."""
     return of_each_backend(settings(max_examples=settings().max_examples // 2)(test))
+
+
+def times(first: int, last: int) -> st.SearchStrategy[int]:
+    """Tens and their neighbours: boundaries lie tens apart, and are met and not only passed."""
+    tens, beside = st.integers(first // 10, last // 10), st.sampled_from([0, 0, 0, -1, 1])
+    return st.builds(lambda ten, by: 10 * ten + by, tens, beside)
 
 
 class Doer(KeyedProcessFunction):
