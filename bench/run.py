@@ -145,9 +145,10 @@ class Suite:
         for side in sides:
             if side.name.startswith("ours"):
                 self.stop_spark()
-                measure = functools.partial(
-                    side.measure, side=side.name, workload=WORKLOADS["W1"], shape=_SMALL
-                )
+
+                def measure(spark: Any, side: Side = side) -> Result:
+                    return side.measure(spark, side.name, WORKLOADS["W1"], _SMALL)
+
                 self.attempt((side.name, "small"), functools.partial(self.warmed, measure))
 
 

@@ -31,8 +31,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types
 from pyflinklike.spark import key_by
@@ -117,7 +118,9 @@ class Pages(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         page = value.page
         self.totals[page] = total = self.totals.get(page, 0) + 1
-        hour = ctx.timestamp() // HOUR * HOUR
+        at = ctx.timestamp()
+        assert at is not None  # process(event_time=...) gives every record one
+        hour = at // HOUR * HOUR
         in_hour = self.hours.get(page, hour, 0) + 1
         self.hours.put(page, in_hour, hour)
         yield page, total, hour, in_hour
@@ -132,9 +135,11 @@ class Visits(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        at = ctx.timestamp()
+        assert at is not None
         update = self.visits.add(
             value.host,
-            ctx.timestamp(),
+            at,
             1,
             gap=PAUSE,
             grace=dt.timedelta(hours=1),
@@ -149,7 +154,7 @@ class Visits(KeyedProcessFunction):
 
 
 def page_views(log: DataFrame) -> DataFrame:
-    """What `Pages` makes of a log, batch or stream."""
+    """The counts that `Pages` yields for a log, batch or stream."""
     return key_by(log, "page").process(
         Pages(),
         "page string, total long, hour long, in_hour long",
@@ -159,7 +164,7 @@ def page_views(log: DataFrame) -> DataFrame:
 
 
 def visit_changes(log: DataFrame) -> DataFrame:
-    """What `Visits` makes of it: each visit that came to be (1) or was absorbed (-1)."""
+    """The changes that `Visits` yields: each visit that was made (1) or absorbed (-1)."""
     return key_by(log, "host").process(
         Visits(),
         "host string, start long, end long, change int, views long",
@@ -176,7 +181,7 @@ def top_five(views: DataFrame) -> list[tuple[int, str]]:
 
 
 def visits(changes: DataFrame) -> DataFrame:
-    """The visits there are in the end: those that were not absorbed since they last came to be."""
+    """The visits at the end: those that were not absorbed after they were last made."""
     ends = changes.groupBy("host", "start", "end").agg(
         F.max(F.when(F.col("change") > 0, F.col("views"))).alias("made"),
         F.max(F.when(F.col("change") < 0, F.col("views"))).alias("absorbed"),
@@ -185,7 +190,7 @@ def visits(changes: DataFrame) -> DataFrame:
 
 
 def pipeline(directory: Path) -> list[tuple[int, str]]:
-    """What the shell says."""
+    """The five most viewed pages, by the shell."""
     shell = subprocess.run(  # noqa: S603 - a constant
         ["sh", "-c", PIPELINE],  # noqa: S607
         cwd=directory,
@@ -218,7 +223,7 @@ def streamed(result: DataFrame, directory: Path) -> DataFrame:
 def main(arguments: Sequence[str]) -> None:
     directory, lines = Path(arguments[0]), int(arguments[1])
     write_log(directory, lines, files=4)
-    spark = session()
+    spark = local_session("access log")
     bounded = parsed(spark.read.text(str(directory / "access.log")))
     stream = parsed(spark.readStream.option("maxFilesPerTrigger", 1).text(str(directory / "parts")))
     in_batch = page_views(bounded).persist()
@@ -233,24 +238,9 @@ def main(arguments: Sequence[str]) -> None:
         print(name, *(f"{count:8} {page}" for count, page in found), sep="\n")
     hours = in_batch.groupBy("page", F.timestamp_millis("hour").alias("hour"))
     hours.agg(F.max("in_hour").alias("views")).orderBy(F.desc("views")).show(5, truncate=False)
-    found = visits(visit_changes(bounded))
-    found.orderBy(F.desc("made"), "host").show(5, truncate=False)
-    print(found.count(), "visits")
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("access log")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    visited = visits(visit_changes(bounded))
+    visited.orderBy(F.desc("made"), "host").show(5, truncate=False)
+    print(visited.count(), "visits")
 
 
 if __name__ == "__main__":

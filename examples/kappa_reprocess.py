@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kappa: correct a streaming job by running it anew over its log, and switch to the result.
+"""Kappa: correct a streaming job by running it again over its log, and switch to the result.
 
     python examples/kappa_reprocess.py /tmp/kappa
 
 1. A stream sums what customers spend into the view `spending-1`, which is served.  It has a
    fault: refunds are ignored.
-2. The corrected function, an argument is all that differs, runs over the whole log as a batch,
+2. The corrected function, which differs in one argument, runs over the whole log as a batch,
    into the view `spending-2`.  Both versions are compared.
-3. The new one is served from one moment to the next.
+3. A switch serves the new version instead of the old one.
 4. A stream with the corrected function and a checkpoint of its own begins at the first event of
    the log.  Until it has caught up, its rows are older than those of the batch, and the view
    drops them (`order_by`); from then on it keeps the view up to date.
 
-At any time `rollback` serves the old version again, as its stream left it.
+At any time `rollback` would serve the old version again, as its stream left it.
 
 It needs Java 17 and `pip install 'pyflinklike[spark]'`.
 """
@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from sessions import local_session
 
-from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+from pyflinklike import KeyedProcessFunction, Row, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
 from pyflinklike.views import MaterializedView, ServingView
 
@@ -54,7 +55,7 @@ class Spending(KeyedProcessFunction):
         before = self.state.value()
         events, spent = (0, 0) if before is None else (before.events, before.spent)
         counts = value.amount > 0 or self.with_refunds
-        after = (events + 1, spent + (value.amount if counts else 0))
+        after = Row(events=events + 1, spent=spent + (value.amount if counts else 0))
         self.state.update(after)
         yield (ctx.get_current_key(), *after)
 
@@ -95,7 +96,7 @@ def open_version(directory: Path, version: int) -> MaterializedView:
 
 
 def stream_into(view: MaterializedView, log: DataFrame, *, with_refunds: bool) -> None:
-    """Have a stream process what is new in the log; its checkpoint lies beside the view."""
+    """Have a stream process what is new in the log; its checkpoint is beside the view's file."""
     result = spending(log, with_refunds=with_refunds)
     writer = result.writeStream.foreachBatch(view.foreach_batch).trigger(availableNow=True)
     checkpoint = view.path.with_suffix(".checkpoint")
@@ -140,25 +141,10 @@ def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
 
 
 def main(arguments: Sequence[str]) -> None:
-    serving = run(session(), Path(arguments[0]), 1_000)
+    serving = run(local_session("kappa"), Path(arguments[0]), 1_000)
     serving.layers.batch.close()
     for layers in serving.forget():
         layers.batch.close()
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("kappa")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

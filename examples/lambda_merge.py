@@ -3,16 +3,16 @@
 
     python examples/lambda_merge.py /tmp/lambda
 
-Views of pages are counted.  The log is never changed, only added to.  A run of the batch layer
-at a cut-off T takes the events before T, the speed layer those from T on, one at T exactly
-included: each event is in one layer (`layers`), and what is served is the sum.
+Page views are counted.  The log is never changed, only appended to.  A run of the batch layer
+with a cut-off T takes the events before T, the speed layer those at or after T: each event is
+in one layer (`layers`), and the sum is served.
 
 1. The batch layer runs for the first day; the speed layer counts the second as it comes.
-2. Views of the first day come late.  No batch knows them, and the speed layer leaves them out:
-   they are not served yet.
-3. The batch layer runs anew with the cut-off a day later, and counts the late ones.  Its view and
-   a speed view from that cut-off on are served from one moment to the next; the former pair is
-   kept for `rollback`.
+2. Views of the first day come late.  The batch has missed them, and the speed layer leaves them
+   out: they are not served yet.
+3. The batch layer runs again with the cut-off a day later, and counts the late ones.  Its view
+   and a speed view from that cut-off on are served from then on; the former pair is kept for
+   `rollback`.
 
 It needs Java 17 and `pip install 'pyflinklike[spark]'`.
 """
@@ -28,6 +28,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
@@ -125,7 +126,7 @@ def day_of_views(first_id: int, day: int, count: int) -> list[tuple[int, str, dt
 
 
 def main(arguments: Sequence[str]) -> None:
-    spark, directory = session(), Path(arguments[0])
+    spark, directory = local_session("lambda"), Path(arguments[0])
     append(directory, day_of_views(0, 0, 1_000))
     append(directory, day_of_views(10_000, 1, 1_000))
     batch, speed = open_layers(spark, directory, BEGIN + DAY)
@@ -146,21 +147,6 @@ def main(arguments: Sequence[str]) -> None:
 def show(what: str, serving: ServingView) -> None:
     served = serving.get_many(f"/articles/{n}" for n in range(12))
     print(f"{what}: {sum(row.views for row in served.values())} views,", served["/articles/0"])
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("lambda")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ by then needs one late flight more.  The function is in
 It needs Java 17 and `pip install 'pyflinklike[demo]'`.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from sessions import local_session
 
 from pyflinklike.demo import (
     ALERT_TYPE,
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     directory, days = Path(arguments[0]), int(arguments[1])
     (directory / "flights").mkdir(parents=True, exist_ok=True)
     write_days(read_days(days), directory / "flights")
-    spark = session()
+    spark = local_session("late flights")
 
     flights = (
         spark.readStream.schema(FLIGHT_TYPE)
@@ -71,20 +71,6 @@ def main(arguments: Sequence[str]) -> None:
 
     spark.read.parquet(str(directory / "alerts")).orderBy("departure").show()
     spark.read.parquet(str(directory / "silences")).orderBy("last_departure").show()
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("late flights")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

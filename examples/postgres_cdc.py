@@ -12,14 +12,13 @@ for the stream, and compares the view with the table, row by row.  On the way:
 * The table has 40 rows before anything is captured, which a snapshot reads.
 * Transactions insert, update, delete and change primary keys; some roll back; two overlap,
   so that the log has their changes in another order than that of their commits.
-* `body` is too large for the row, and most updates leave it alone: then it is not in the log,
-  and the upsert takes it from the row it knows.
+* `body` is too large for the row, and most updates do not touch it: then it is not in the log,
+  and the upsert takes it from the row that it knows.
 * Records come twice, as from a connector that restarts.
 
 It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.
 """
 
-import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,7 @@ from postgres_items import fill, table, work
 from postgres_server import Server, binaries
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from sessions import local_session
 
 from pyflinklike import Types
 from pyflinklike.spark import decode_debezium, key_by
@@ -125,23 +125,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     directory, rounds = Path(arguments[0]), int(arguments[1])
     directory.mkdir(parents=True)
-    for line in run(session(), directory, rounds):
+    for line in run(local_session("PostgreSQL to a view"), directory, rounds):
         print(line)
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("PostgreSQL to a view")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 if __name__ == "__main__":

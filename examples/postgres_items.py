@@ -3,7 +3,7 @@
 
 `body` is stored out of line.  An update that leaves it alone does not log it, so one that
 changes the key as well leaves a reader with a new key and no row to take the body from.
-Hence `move` writes the body anew, unless the table logs whole rows (REPLICA IDENTITY FULL).
+Hence `move` writes the body again, unless the table logs whole rows (REPLICA IDENTITY FULL).
 """
 
 import datetime as dt

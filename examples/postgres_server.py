@@ -2,7 +2,7 @@
 """A PostgreSQL of one's own: made in a directory, on loopback, gone when it is closed.
 
 `Server` makes a cluster with Debian's binaries and starts it with `wal_level=logical` on a free
-port of 127.0.0.1, with a password that nobody else knows.  `initdb` refuses to be root, so
+port of 127.0.0.1, with a random password.  `initdb` refuses to be root, so
 root runs it as the user `postgres`.  `Session` is a `psql` that stays open, so that several
 transactions can be open at a time.
 """
@@ -76,7 +76,7 @@ class Server:
             "port": self._port,
             "unix_socket_directories": "",
             "wal_level": "logical",
-            "fsync": "off",  # nobody needs the data after a crash
+            "fsync": "off",  # the data is not needed after a crash
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in options.items())
         log = self._directory / "log"

@@ -4,7 +4,8 @@
 Nothing below a host reads a wall clock.  A host owns one `Clock`, assigns
 `processing_time` and `watermark` between calls, and leaves it alone during a
 call, so that every decision within one call is taken at one instant and a
-retried micro-batch decides as its first attempt did.
+retried micro-batch decides as its first attempt did.  Code that no host runs, such as a
+view, takes a function that tells the time; its default is `wall_clock`.
 
 All instants and durations are integers of milliseconds.  `to_milliseconds`
 is the border: it takes PyFlink's `Time` and `Duration` as well as Python's
@@ -13,6 +14,7 @@ is the border: it takes PyFlink's `Time` and `Duration` as well as Python's
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from enum import Enum
@@ -33,6 +35,7 @@ __all__ = [
     "Time",
     "TimeDomain",
     "to_milliseconds",
+    "wall_clock",
 ]
 
 MIN_WATERMARK = -(2**63)
@@ -89,8 +92,8 @@ class Clock:
     def watch(self, moved: Callable[[], None]) -> None:
         """Have `moved` called now and whenever either time is assigned.
 
-        For those who would else ask for the time at every record.  A timestamp, which
-        is assigned for every record, is not told.
+        For code that would otherwise ask for the time at every record.  An assigned timestamp is not
+        announced: there is one for every record.
         """
         self._watchers.append(moved)
         moved()
@@ -223,3 +226,8 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
         )
         raise DeclarationTypeError(msg)
     return milliseconds
+
+
+def wall_clock() -> int:
+    """The system's time in ms since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -7,7 +7,7 @@ finds a class by its module and name.  Modules may move behind a door, and what 
 before can still be read.
 
 Two things look into the module that `__module__` names.  `typing.get_type_hints` wants there
-what the annotations of a class speak of; hence these are resolved beforehand.
+the names that annotations of a class use; so `pin` resolves these first.
 `inspect.getsource` of a pinned class wants its text there, which no door has; it raises
 `OSError`, as for trio's classes.  That of any function or method is found.
 """

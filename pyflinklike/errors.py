@@ -11,7 +11,7 @@ name the culprit, because that decides who has to act:
 * `UserFunctionError`: the user's own code raised; the cause is chained.
 * `OutputError`: the user's code yielded something that does not fit the output type.
 * `IncompatibleStateError`, `CorruptStateError`: what was restored cannot be used.
-* `StateStoreError` and its children: a store of `pyflinklike.stores` was used as it cannot be.
+* `StateStoreError` and its children: a store of `pyflinklike.stores` was used wrongly.
 * `HostError`: Spark refused, or is not set up for what is asked of it.
 
 A message is one sentence of rule, what was got, and the remedy.
@@ -39,7 +39,6 @@ __all__ = [
     "StateStoreError",
     "StateValueError",
     "StoreClosedError",
-    "StoreMigratedError",
     "StoreNotInitializedError",
     "StoreValueError",
     "UnknownBatchError",
@@ -92,11 +91,11 @@ class CorruptStateError(PyflinklikeError):
 
 
 class HostError(PyflinklikeError):
-    """Spark refuses what is asked of it; the message names the setting that mends it."""
+    """Spark refuses what is asked of it; the message names the setting to change."""
 
 
 class LocalStateError(HostError):
-    """The working state on a worker's disk cannot be read; what is durable is not touched by it.
+    """The working state on a worker's disk cannot be read; durable state is not affected.
 
     A backend raises it once it has let go of that state; the runtime reads the log instead.
     """
@@ -111,15 +110,11 @@ class StoreNotInitializedError(StateStoreError):
 
 
 class StoreClosedError(StateStoreError):
-    """A store was used after it was closed; its name and what it is can still be asked."""
+    """A store was used after it was closed; only its properties can still be read."""
 
 
 class CursorClosedError(StateStoreError, RuntimeError):
     """A cursor was read after it was closed, or after the call in which it was opened."""
-
-
-class StoreMigratedError(StateStoreError):
-    """A store is served by another instance now, as Kafka Streams' InvalidStateStoreException."""
 
 
 class StoreValueError(StateStoreError, ValueError):
@@ -137,7 +132,7 @@ class ScanDisabledError(StateStoreError):
 
 
 class QueueOverflowError(StateStoreError):
-    """A subscriber to a view fell behind, and had asked to be told of it by an error."""
+    """A subscriber to a view fell behind and had asked for an error in that case."""
 
 
 class UnknownBatchError(StateStoreError, KeyError):

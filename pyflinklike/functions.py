@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import ACC, IN, OUT, T
 
 __all__ = [
     "AggregateFunction",
@@ -38,32 +39,35 @@ class Function:
         """
 
 
-class ReduceFunction(Function, ABC):
-    """Folds two values into one of the same type, for `ReducingState`."""
+class ReduceFunction(Function, ABC, Generic[T]):
+    """Folds two values into one of the same type, for `ReducingState`.
+
+    The brackets of `ReduceFunction[int]` tell a type checker what it folds; they are optional.
+    """
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """The fold of what was there and what is added; must be associative."""
 
 
 @attrs.frozen
-class ReduceFunctionWrapper(ReduceFunction):
+class ReduceFunctionWrapper(ReduceFunction[T]):
     """A callable as a `ReduceFunction`; equal if it wraps an equal callable.
 
     Args:
         func: Called with what was there and what is added.
     """
 
-    _func: Callable[[Any, Any], Any]
+    _func: Callable[[T, T], T]
 
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """What the callable makes of the two."""
         return self._func(value1, value2)
 
 
 def as_reduce_function(
-    function: ReduceFunction | Callable[[Any, Any], Any],
-) -> ReduceFunction:
+    function: ReduceFunction[T] | Callable[[T, T], T],
+) -> ReduceFunction[T]:
     """A `ReduceFunction` as it is; another callable wrapped into one.
 
     Raises:
@@ -83,21 +87,25 @@ def as_reduce_function(
     raise DeclarationTypeError(msg)
 
 
-class AggregateFunction(Function, ABC):
-    """Folds values into an accumulator of another type, for `AggregatingState`."""
+class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
+    """Folds values into an accumulator of another type, for `AggregatingState`.
+
+    The brackets of `AggregateFunction[int, Row, float]` tell a type checker what is added, the
+    accumulator and the result; they are optional.
+    """
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> ACC:
         """A new accumulator that has seen no value."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: IN, accumulator: ACC) -> ACC:
         """The accumulator with `value` added: the same object, changed, or another."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: ACC) -> OUT:
         """What the state's reader sees; must leave the accumulator unchanged."""
 
     @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """One accumulator that has seen what both have; may reuse either."""

@@ -16,7 +16,7 @@ __all__ = ["shown", "shown_error", "shown_message"]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
-# Classes whose __repr__ is known to be the names and values of all fields.
+# Modules of __repr__ methods that show the names and values of all fields.
 _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
 
 _ANY_ERROR: Final[Any] = BaseException.__str__
@@ -47,7 +47,7 @@ def shown_message(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """`str(error)`, shortened before it is made where it is the `repr` of what was raised."""
+    """`str(error)`; where that is the `repr` of an argument, it is made short from the start."""
     says, args = type(error).__str__, error.args
     if says is _KEY_ERROR and len(args) == 1:
         return shown(args[0])
@@ -90,7 +90,7 @@ class _ShortRepr(reprlib.Repr):
         return super().repr_int(x, level)
 
     def repr_bytes(self, x: bytes | bytearray, _: int) -> str:
-        # Of what is long, only the ends are escaped: the whole could take four times its memory.
+        # Escape only the ends of long bytes: escaping them all could take four times their memory.
         end = self.maxbytes // 2
         return _cut(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxbytes)
 

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import griffe
 
-_KINDS = {
+_KINDS: dict[Any, Any] = {
     inspect.Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
     inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
     inspect.Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
@@ -73,8 +73,9 @@ def _annotation(cls: griffe.Class, name: str) -> Any:
         return new.parameters[name].annotation
     for each in (cls, *cls.mro()):
         for field in (name, f"_{name}"):
-            if field in each.members:
-                return each.members[field].annotation
+            declared = each.members.get(field)
+            if isinstance(declared, griffe.Attribute):
+                return declared.annotation
     return None
 
 

@@ -62,7 +62,9 @@ def _tracked() -> list[str]:
 
 
 def _run(command: list[str], cwd: Path) -> None:
-    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, cwd=cwd, text=True, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}{command} failed")
 
 
 def _refuse(what: str, names: Iterable[str]) -> None:

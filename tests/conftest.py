@@ -42,6 +42,8 @@ SPARK_SETTINGS = {
 
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 settings.register_profile("default", deadline=None, max_examples=50)
+# For what is looked at beside the results, such as coverage: `scripts/coverage`.
+settings.register_profile("quick", deadline=None, max_examples=5, stateful_step_count=20)
 settings.register_profile("ci", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile(
     "thorough",

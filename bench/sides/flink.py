@@ -148,7 +148,7 @@ def _result(side: str, workload: Workload, shape: Shape, folder: Path) -> Result
 def _shares(events: list[tuple[int, int]], count: int) -> tuple[float, ...]:
     """Seconds from each n-th part of the outputs to the next, the first part left out."""
     every = sum(outputs for _, outputs in events)
-    ends = []
+    ends: list[int] = []
     seen = 0
     for nanos, outputs in events:
         seen += outputs

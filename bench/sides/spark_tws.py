@@ -7,7 +7,7 @@ read and written once per call where the workload allows it, as its users would.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -136,7 +136,11 @@ class TimerPerRecord(Count):
 
 
 class InPandas:
-    """Reads frames, yields frames."""
+    """Reads frames, yields frames; the logic comes from the class that is mixed in."""
+
+    column: str
+    totals: Callable[[Iterable[Any]], list[Any]]
+    fired: Callable[[Any, Any], tuple[Any, Any]]
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         for frame in rows:
@@ -150,7 +154,11 @@ class InPandas:
 
 
 class InRows:
-    """Reads rows, yields rows."""
+    """Reads rows, yields rows; the logic comes from the class that is mixed in."""
+
+    column: str
+    totals: Callable[[Iterable[Any]], list[Any]]
+    fired: Callable[[Any, Any], tuple[Any, Any]]
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         user, column = key[0], self.column

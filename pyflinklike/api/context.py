@@ -8,7 +8,7 @@ handed to.  Names and signatures are those of `pyflink.datastream`; all times ar
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Protocol, TypeVar
 
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.errors import DeclarationError
@@ -22,7 +22,27 @@ from pyflinklike.state.descriptors import (
     ValueStateDescriptor,
 )
 
-__all__ = ["KeyedStateStore", "RuntimeContext", "TimerService"]
+__all__ = ["KeyedStateStore", "RuntimeContext", "StoreDeclaration", "TimerService"]
+
+ACC = TypeVar("ACC")
+IN = TypeVar("IN")
+K = TypeVar("K")
+OUT = TypeVar("OUT")
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class StoreDeclaration(Protocol[S_co]):
+    """What this layer knows of a descriptor of a store: which store it declares."""
+
+    @property
+    def name(self) -> str:
+        """Unique within the function."""
+
+    def new_store(self) -> S_co:
+        """The store, not yet opened."""
 
 
 class KeyedStateStore(ABC):
@@ -36,25 +56,25 @@ class KeyedStateStore(ABC):
     """
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """The state that holds one value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """The state that holds a list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """The state that holds a map per key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """The state that folds what is added with a `ReduceFunction`."""
 
     @abstractmethod
     def get_aggregating_state(
-        self, state_descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState[Any, Any]:
+        self, state_descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
+    ) -> AggregatingState[IN, OUT]:
         """The state that folds what is added with an `AggregateFunction`."""
 
 
@@ -95,8 +115,8 @@ class RuntimeContext(KeyedStateStore):
     def get_metrics_group(self) -> MetricGroup:
         """Where this function registers its metrics."""
 
-    # Any: the stores are a layer above this one.  Not abstract: PyFlink's contexts have none.
-    def get_store(self, store_descriptor: Any) -> Any:
+    # Not abstract: PyFlink's contexts have none.
+    def get_store(self, store_descriptor: StoreDeclaration[S]) -> S:
         """The store of `pyflinklike.stores` that is declared so.
 
         Like a state it is obtained once in `open` and follows the current key by itself;

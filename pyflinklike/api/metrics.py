@@ -10,8 +10,8 @@ dots.  So a group is only a prefix, and `group.add_group("a").counter("b")` is t
 counter `group.counter("a.b")`.  Naming a metric again gives the one that is there;
 naming it again as another kind is an error.
 
-Nothing here reads a clock: a meter counts its events, and whoever reads snapshots
-at known times can tell the rate.  Kinds and signatures are those of
+Nothing here reads a clock: a meter only counts its events, and the rate follows from two
+snapshots and the time between them.  Kinds and signatures are those of
 `pyflink.metrics`.
 """
 
@@ -147,8 +147,8 @@ class MetricGroup:
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
         """Let the host call `obj` when it wants the number; the last `obj` wins.
 
-        It wins because a function that is opened anew must not be read through the
-        closure of the one before.
+        The last one wins because a function that is opened again must not be read through the
+        closure of its former self.
 
         Raises:
             DeclarationTypeError: `obj` is not callable.

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, overload
 
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.row import Row
 
 __all__ = ["OutputTag"]
 
@@ -30,8 +32,8 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
     return given
 
 
-@attrs.frozen
-class OutputTag:
+@attrs.frozen(init=False)
+class OutputTag(Generic[T]):
     """The name and type of a side output, as `pyflink.datastream.OutputTag`.
 
     Two tags of one id are the same tag, whatever their types, as in PyFlink, which
@@ -48,7 +50,17 @@ class OutputTag:
     """
 
     tag_id: str = attrs.field()
-    type_info: TypeInformation = attrs.field(default=None, converter=_to_type_info, eq=False)
+    type_info: TypeInformation[T] = attrs.field(default=None, converter=_to_type_info, eq=False)
+
+    @overload
+    def __init__(self, tag_id: str, type_info: TypeInformation[T]) -> None: ...
+    @overload
+    def __init__(self: OutputTag[Row], tag_id: str, type_info: list[TypeInformation]) -> None: ...
+    @overload
+    def __init__(self: OutputTag[Any], tag_id: str, type_info: None = None) -> None: ...
+    def __init__(self, tag_id: str, type_info: Any = None) -> None:
+        # Written out, as no converter can tell a type checker what `T` becomes.
+        self.__attrs_init__(tag_id, type_info)
 
     @tag_id.validator
     def _check_tag_id(self, _: attrs.Attribute[str], tag_id: Any) -> None:

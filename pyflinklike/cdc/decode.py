@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`decode_debezium`: the records of a change stream as events that an upsert applies.
 
-What is done with each operation, as Debezium's `Envelope` defines them:
+The operations of Debezium's `Envelope`, and what becomes of them:
 
     c u r   the row is now `after`
     d       the row is gone, `after` is None
-    t       the table was emptied: as `truncate` says
+    t       the table was emptied: handled as `truncate` says
     m       a message in PostgreSQL's log: nothing to apply
-    (null)  a tombstone, which lets Kafka's compaction forget the key: a delete once more
+    (null)  a tombstone, by which Kafka's compaction drops the key: another delete
 
 `pyflinklike.spark.decode_debezium` takes the records of a DataFrame through the same decoder.
 """
@@ -40,7 +40,7 @@ def decode_debezium(
 
     Args:
         record: With `key` and `value` (JSON text or bytes, None where there is none),
-            `partition` and `offset`, which may be missing but for `order="offset"`.
+            `partition` and `offset`, which only `order="offset"` needs.
         key: The key's column, or columns.  None takes those of the record's own key.
         order: What orders the events of a key: the position in the database's log
             ("source", see `pyflinklike.cdc.source_order`), Kafka's partition and offset
@@ -48,8 +48,8 @@ def decode_debezium(
             fields of the envelope beside them.
         truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
             op `t` and no key ("apply"), which the caller takes out before keying by it.
-        unavailable: What becomes of a column that neither `after` nor `before` tells: it is
-            named in the event's `unavailable` ("keep"), None ("null"), or an "error".
+        unavailable: What becomes of a column whose value neither `after` nor `before` has: it
+            is named in the event's `unavailable` ("keep"), None ("null"), or an "error".
         on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
         placeholder: The connector's `unavailable.value.placeholder`.
 
@@ -57,8 +57,8 @@ def decode_debezium(
         The event, or None where nothing is to apply.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
-        KeyDecodeError, NullKeyError, ValueDecodeError: The record does not, with
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        KeyDecodeError, NullKeyError, ValueDecodeError: The record cannot be decoded, with
             `on_error="raise"`.
     """
     decoder = DebeziumDecoder.of(

@@ -3,15 +3,15 @@
 
 Rules:
 
-1. A record is never lost silently.  What cannot be decoded is raised, or becomes an event
-   with an `error`, or is dropped because that was asked for.
+1. A record is never lost silently.  If it cannot be decoded, an error is raised, or it becomes
+   an event with an `error`, or it is dropped because that was asked for.
 2. An update without the row after it is an error, not a delete.
 3. A changed primary key comes as a delete of the old key and a create of the new one, each
-   under its key.  An update of one record whose row has another key before and after cannot
-   be one event, and is an error.
+   under its key.  An update whose row has one key before and another after cannot be one
+   event, and is an error.
 4. A column that the database did not log (`pyflinklike.cdc.unavailable`) is taken from
-   `before`; where that does not have it either it is missing from `after` and named in
-   `unavailable`, and the row that the upsert knows has it.
+   `before`; if that does not have it either, it is missing from `after` and named in
+   `unavailable`, and the upsert takes it from the row that it knows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.cdc import event as codes
 from pyflinklike.cdc.envelope import Envelope, parse_envelope, parse_fields, parse_key, parse_row
-from pyflinklike.cdc.event import CdcEvent
+from pyflinklike.cdc.event import CREATE, MESSAGE, READ, REMOVE, TRUNCATE, UPDATE, CdcEvent
 from pyflinklike.cdc.keys import key_of
 from pyflinklike.cdc.source_order import (
     LOWEST,
@@ -34,6 +33,7 @@ from pyflinklike.cdc.source_order import (
     source_order,
 )
 from pyflinklike.cdc.unavailable import Placeholder, placeholder_of
+from pyflinklike.checks import is_int
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -45,15 +45,8 @@ from pyflinklike.shown import shown, shown_error
 __all__ = ["DebeziumDecoder"]
 
 _ON_ERROR: Final = ("raise", "inline", "drop")
-_ROWS: Final = frozenset({codes.CREATE, codes.UPDATE, codes.READ})
-_OPERATIONS: Final = (
-    codes.CREATE,
-    codes.UPDATE,
-    codes.REMOVE,
-    codes.READ,
-    codes.TRUNCATE,
-    codes.MESSAGE,
-)
+_ROWS: Final = frozenset({CREATE, UPDATE, READ})
+_OPERATIONS: Final = (CREATE, UPDATE, REMOVE, READ, TRUNCATE, MESSAGE)
 
 
 @attrs.frozen
@@ -66,7 +59,7 @@ class DebeziumDecoder:
     unavailable: str
     on_error: str
     placeholder: Placeholder
-    own_key: tuple[str, ...] | None = None  # what the keys of records must have, if key is None
+    own_key: tuple[str, ...] | None = None  # the columns of the records' keys, if key is None
 
     @classmethod
     def of(
@@ -82,7 +75,7 @@ class DebeziumDecoder:
         """Check the arguments.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One does not do.
+            DeclarationTypeError, DeclarationValueError: One is wrong.
         """
         if not callable(order):
             _check_choice("order", order, ("source", "offset"), " or a function of the record")
@@ -109,9 +102,9 @@ class DebeziumDecoder:
     def failed(self, record: Mapping[str, Any], error: UpsertError) -> CdcEvent | None:
         """What becomes of a record that cannot be decoded: raised, None, or an event.
 
-        The event has what could be read, above all its key and its place in the order, so
-        that the error takes the place of the row it is about.  A place that could not be
-        read is None, for an offset would be below every position.
+        The event has what could be read, above all its key and its order key, so that the
+        error replaces the row that it is about.  An order key that could not be read is None:
+        one made of the offset would be below every position.
         """
         where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
         text = f"{error} (record at {where})"
@@ -133,7 +126,7 @@ class DebeziumDecoder:
         """The event of a record, None where nothing is to apply.
 
         Raises:
-            KeyDecodeError, NullKeyError, ValueDecodeError: The record does not do.
+            KeyDecodeError, NullKeyError, ValueDecodeError: It cannot be decoded.
         """
         envelope = parse_envelope(record.get("value"))
         event = self._about(record, envelope)
@@ -145,9 +138,9 @@ class DebeziumDecoder:
                 "rows that ExtractNewRecordState has flattened are no envelopes"
             )
             raise ValueDecodeError(msg)
-        if event.op == codes.MESSAGE:
+        if event.op == MESSAGE:
             return None
-        if event.op == codes.TRUNCATE:
+        if event.op == TRUNCATE:
             return self._truncation(event)
         before = parse_row(envelope.before, "before")
         after = parse_row(envelope.after, "after") if event.op in _ROWS else None
@@ -165,13 +158,13 @@ class DebeziumDecoder:
         """An event without key and rows."""
         if envelope is None:
             order = None if callable(self.order) else self._order(record, {}, snapshot=False)
-            return CdcEvent(codes.REMOVE, None, None, None, order or LOWEST)
+            return CdcEvent(REMOVE, None, None, None, order or LOWEST)
         op = envelope.op and envelope.op.lower()
         source = envelope.source or {}
         snapshot = is_snapshot(source, op)
         order = self._order(record, source, snapshot=snapshot)
         committed = source.get("ts_ms")  # some connectors have 0 here for a snapshot
-        time = committed if isinstance(committed, int) and committed else envelope.ts_ms
+        time = committed if is_int(committed) and committed else envelope.ts_ms
         return CdcEvent(op, None, None, None, order, time, snapshot, envelope.source)
 
     def _truncation(self, event: CdcEvent) -> CdcEvent | None:
@@ -186,9 +179,9 @@ class DebeziumDecoder:
     def _tombstone(self, record: Mapping[str, Any], event: CdcEvent) -> CdcEvent | None:
         columns = parse_key(record.get("key"))
         if isinstance(columns, dict) and self.key and not columns.keys() >= set(self.key):
-            return None  # the delete before it had the row, and so the key that is asked for
+            return None  # the delete before it had the row, and so the columns of the key
         if callable(self.order):
-            return None  # there is no envelope whose order it could tell
+            return None  # it has no envelope, from which the function could tell the order
         return event._replace(key=self._key(columns, None, None))
 
     def _order(
@@ -227,10 +220,10 @@ class DebeziumDecoder:
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
-        """Put what `before` knows in place of placeholders; the columns that remain unknown.
+        """Replace placeholders by values of `before`; returns the columns that remain unknown.
 
-        A null in `before` is no knowledge: what the database keeps out of line is not null,
-        and PostgreSQL logs the row before with nulls for all that is not its identity.
+        A null in `before` does not count: a value that the database keeps out of line is not
+        null, and PostgreSQL logs the row before with nulls in all columns but its identity.
         """
         before = before or {}
         for column in self.placeholder.columns_of(before):

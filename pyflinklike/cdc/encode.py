@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`to_debezium`: changes of a table as Debezium records, for others to read.
 
-The inverse of `decode_debezium`: what it decoded, this encodes, so that decoding gives the
-same event again.  Values keep their JSON type; what JSON does not have (dates, decimals,
-bytes) is written as msgspec writes it, as text, and comes back as text.
+The inverse of `decode_debezium`: an event that is encoded and decoded is the same event again.
+Values keep their JSON type; types that JSON does not have (dates, decimals, bytes) are written
+as text, as msgspec does, and come back as text.
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike.cdc import event as codes
+from pyflinklike.cdc.event import CREATE, READ, REMOVE, TRUNCATE, UPDATE
 from pyflinklike.cdc.source_order import coordinates
 from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown, shown_message
 from pyflinklike.types import row_kind
+from pyflinklike.types.fields import field_of, names_of
 
 __all__ = ["to_debezium"]
 
 _CODES = {
-    row_kind.INSERT: codes.CREATE,
-    row_kind.UPDATE_AFTER: codes.UPDATE,
-    "update": codes.UPDATE,
-    row_kind.DELETE: codes.REMOVE,
-    **{
-        code: code
-        for code in (codes.CREATE, codes.UPDATE, codes.REMOVE, codes.READ, codes.TRUNCATE)
-    },
+    row_kind.INSERT: CREATE,
+    row_kind.UPDATE_AFTER: UPDATE,
+    "update": UPDATE,
+    row_kind.DELETE: REMOVE,
+    **{code: code for code in (CREATE, UPDATE, REMOVE, READ, TRUNCATE)},
 }
 
 
@@ -47,19 +45,18 @@ def to_debezium(
     Args:
         change: A `CdcEvent`; a `Change` of a materialized view; or a change row of
             `UpsertFunction`, with `key`, `op` and `value`.  Mappings and rows alike.
-        tombstone: Let a record without a value follow a delete, as Kafka's compaction
-            needs it.
-        key: The names of the key's columns, which make the record's key an object as
-            Debezium's are; without them it is the key's value, or the list of its values.
-        placeholder: What stands for the columns that are `unavailable`.
+        tombstone: Whether a record without a value follows a delete, for Kafka's compaction.
+        key: The names of the key's columns: the record's key is then an object, as Debezium's
+            are.  Without them it is the key's value, or the list of its values.
+        placeholder: The value of the columns that are `unavailable`.
 
     Returns:
-        The records, with `key` and `value` as JSON text, `partition` and `offset` where the
-        event's order key tells them.  None at all of an `update_before`, whose
-        `update_after` says the same.
+        The records, with `key` and `value` as JSON text, and `partition` and `offset` if the
+        event's order key has them.  No record for an `update_before`: its `update_after` says
+        the same.
 
     Raises:
-        DeclarationTypeError: It is no change, or has a value that JSON cannot hold.
+        DeclarationTypeError: It is not a change, or has a value that JSON cannot hold.
         DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit.
     """
     op = _field(change, "op")
@@ -72,12 +69,12 @@ def to_debezium(
     if code is None:
         msg = f"the op of a change must be one of {list(_CODES)}, got {op!r}"
         raise DeclarationValueError(msg)
-    own_key = None if code == codes.TRUNCATE else _json(_named(_field(change, "key"), key))
+    own_key = None if code == TRUNCATE else _json(_named(_field(change, "key"), key))
     record = {"key": own_key, **_coordinates(change)}
     if _is_tombstone(change, code):
         return [{**record, "value": None}]
     records = [{**record, "value": _json(_envelope(change, code, placeholder))}]
-    if tombstone and code == codes.REMOVE:
+    if tombstone and code == REMOVE:
         # It comes right after the delete, at an offset that only Kafka knows.
         records.append({"key": own_key, "value": None, "partition": None, "offset": None})
     return records
@@ -85,7 +82,7 @@ def to_debezium(
 
 def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
     value = _field(change, "value", None)
-    gone = code in (codes.REMOVE, codes.TRUNCATE)
+    gone = code in (REMOVE, TRUNCATE)
     before = _field(change, "before", value if gone else None)
     after = _field(change, "after", None if gone else value)
     if after is not None:
@@ -103,14 +100,14 @@ def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
 
 
 def _is_tombstone(change: Any, code: str) -> bool:
-    """Whether an event was decoded from a tombstone, which alone has nothing but a key."""
+    """Whether an event was decoded from a tombstone: only such an event has nothing but a key."""
     names = ("before", "event_time", "source")
     decoded = all(_field(change, name, _ABSENT) is None for name in names)
-    return code == codes.REMOVE and decoded
+    return code == REMOVE and decoded
 
 
 def _coordinates(change: Any) -> dict[str, Any]:
-    """Partition and offset, as far as the order is by them."""
+    """Partition and offset, if they are in the order key."""
     order_key, source = _field(change, "order_key", None), _field(change, "source", None)
     place = tuple(order_key) if isinstance(order_key, (tuple, list)) else ()
     partition, offset = coordinates(place, source if isinstance(source, Mapping) else {})
@@ -133,10 +130,7 @@ _ABSENT, _REQUIRED = object(), object()
 
 def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
     """A field of a mapping, a row or an object."""
-    if isinstance(change, Mapping):
-        found = change.get(name, default)
-    else:
-        found = getattr(change, name, default)
+    found = field_of(change, name, default)
     if found is _REQUIRED:
         msg = f"a change must have an op, a key and rows, got {change!r} without {name!r}"
         raise DeclarationTypeError(msg)
@@ -147,12 +141,8 @@ def _columns(row: Any) -> dict[str, Any]:
     """A row's columns by name; a value that is no row is a column `value`."""
     if isinstance(row, Mapping):
         return dict(row)
-    for method in ("as_dict", "asDict", "_asdict"):
-        named = getattr(row, method, None)
-        if named is not None:
-            columns: dict[str, Any] = named()
-            return columns
-    return {"value": row}
+    names = names_of(row)
+    return {"value": row} if names is None else dict(zip(names, row))
 
 
 def _json(value: Any) -> str:
@@ -164,15 +154,12 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Rows inside as objects; a float that is no number refused, for msgspec makes it null."""
+    """The value with rows as objects; refuses NaN and infinities, which msgspec makes null."""
     if isinstance(value, float) and not math.isfinite(value):
         msg = f"{value} is no JSON"
         raise ValueError(msg)
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "__fields__")):
-        columns = _columns(value)
-        return {name: _plain(each) for name, each in columns.items()} if columns else []
+    if names_of(value) is not None:
+        return {name: _plain(each) for name, each in _columns(value).items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value

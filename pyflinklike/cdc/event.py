@@ -28,11 +28,11 @@ class CdcEvent(NamedTuple):
     """`c` create, `u` update, `d` delete (also of a tombstone), `r` read by a snapshot,
     `t` truncate; None where the record could not be read."""
     key: Any
-    """The plain value of a key of one column, the tuple of a key of several, None of a truncation."""
+    """The value of a key of one column, a tuple for several; None for a truncation."""
     before: Mapping[str, Any] | None
     """The row before, as far as the database logs it."""
     after: Mapping[str, Any] | None
-    """The row after; None of a delete, a tombstone and a truncation."""
+    """The row after; None for a delete, a tombstone and a truncation."""
     order_key: Any = None
     """Sorts the events of a key; see `pyflinklike.cdc.source_order`."""
     event_time: int | None = None
@@ -42,7 +42,7 @@ class CdcEvent(NamedTuple):
     source: Mapping[str, Any] | None = None
     """The `source` block of the envelope."""
     error: str | None = None
-    """Why the record could not be read, with `on_error="inline"`; None of all others."""
+    """Why the record could not be read, with `on_error="inline"`; else None."""
     unavailable: tuple[str, ...] = ()
-    """Columns that the change left as they were and whose value the record does not tell.
+    """Columns that the change did not touch and whose value the record does not have.
     They are not in `after`."""

@@ -20,17 +20,17 @@ def key_of(
     columns: tuple[str, ...] | None,
     own_columns: tuple[str, ...] | None = None,
 ) -> Any:
-    """The plain value of a key of one column, the tuple of a key of several.
+    """The value of a key of one column, a tuple for several.
 
     Args:
-        own: The record's own, parsed: an object of columns, or another JSON value.
+        own: The record's own key, parsed: an object of columns, or another JSON value.
         before: The row before, if there is one.
         after: The row after, if there is one.
-        columns: What the key is made of; None for the columns of the record's own.
-        own_columns: What those have to be, if that is known.
+        columns: The columns of the key; None for those of the record's own key.
+        own_columns: Which columns the record's own key must have; None for any.
 
     Raises:
-        KeyDecodeError: A column is not there, or the row has another key before and after.
+        KeyDecodeError: A column is missing, or the key differs before and after the change.
         NullKeyError: There is no key.
     """
     if columns is None:

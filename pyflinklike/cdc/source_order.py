@@ -16,9 +16,9 @@ Rules:
 2. `streamed` is 0 for a row that a snapshot read and 1 for a change from the log: at the same
    position the snapshot is the older one.
 3. A record without a position (a tombstone has no envelope) is below every record that has
-   one, so the tombstone after a delete never wins over the row's next life.
-4. The same change delivered twice has the same key, whatever its offset, except where the
-   connector's position does not tell changes apart (MongoDB, rule in `_mongodb`).
+   one, so the tombstone after a delete never wins over a row that is inserted later.
+4. The same change delivered twice has the same key, whatever its offset, unless the
+   connector's position does not distinguish changes (MongoDB, see `_mongodb`).
 
 PostgreSQL has no commit position of its own in the envelope, but `sequence` has that of the
 transaction before: `max(last commit, lsn)` is never decreasing over the stream, and a change
@@ -70,14 +70,14 @@ def is_position(order_key: OrderKey) -> bool:
 
 
 def offset_order(partition: int | None, offset: int | None) -> OrderKey | None:
-    """The order of a record without a position; None if it has no offset either."""
+    """The order of a record without a position; None if it has no offset."""
     return None if offset is None else (_OFFSET, partition or 0, offset)
 
 
 def coordinates(
     order_key: tuple[Any, ...], source: Mapping[str, Any]
 ) -> tuple[int | None, int | None]:
-    """The partition and offset in an order key, None for what it does not have.
+    """The partition and offset in an order key; None for one that it does not have.
 
     Args:
         order_key: Of `source_order` or `offset_order`, or just partition and offset.
@@ -99,13 +99,13 @@ def source_order(
         source: Of PostgreSQL, MySQL and MariaDB, SQL Server, Db2, Informix, Oracle or
             MongoDB; which one is told by the fields it has.
         snapshot: Whether a snapshot read the row.
-        offset: The record's, where the position does not tell all changes apart.
+        offset: The record's; used if the position does not distinguish all changes.
 
     Returns:
         None if the block has no position that can be compared.
 
     Raises:
-        ValueError: A position is there but not of the connector's form.
+        ValueError: The position does not have the connector's form.
     """
     streamed = 0 if snapshot else 1
     if source.get("lsn") is not None:
@@ -147,7 +147,7 @@ def _lsn_parts(lsn: Any) -> OrderKey:
 
 
 def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
-    """By commit SCN, SCN, and what tells the changes of one SCN apart.
+    """By commit SCN, SCN, and what distinguishes the changes of one SCN.
 
     LogMiner gives the redo record (`rs_id`, three hexadecimal groups) and the row in it
     (`ssn`), XStream the position of the logical change record.
@@ -176,7 +176,7 @@ def _hex_parts(text: str) -> list[int]:
 def _mysql(source: Mapping[str, Any], streamed: int) -> OrderKey | None:
     """By binlog file, position, and row of the event.
 
-    The number of the file is compared, for mysql-bin.1000000 follows mysql-bin.999999.
+    The number of the file is compared: mysql-bin.1000000 follows mysql-bin.999999.
     A GTID does not help: its number counts the transactions of one server only, and which
     server came first is not in the envelope.
     """

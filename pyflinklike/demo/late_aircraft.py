@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which aircraft are late three flights running, and which have gone silent?
 
-The function below gives the same results in the harness, on a batch and on a
-stream, although each of them lets time pass in its own way: the watermark, which
-is all that TTL and timers go by, follows every record or lags a week behind (a
-stream, by the size of its micro-batches), or rests at its minimum until all
-records are processed (a batch).  Three rules make the results independent of
-that; they serve any function that must not depend on how it is run:
+The function below gives the same results in the harness, on a batch and on a stream, although
+time passes differently in each.  TTL and event timers follow the watermark.  On a stream it lags
+behind the records, by as much as a micro-batch is long; in a batch it stays at its minimum until
+all records are processed.  Three rules make the results independent of that, for any function:
 
-1. **Decide by the timestamps of the elements.**  They are in the data.  Where the
-   watermark stands is an accident of the run.
-2. **Let TTL bound the state, not define the result.**  TTL removes the history of an
-   aircraft *at some time after* seven days of silence.  The function looks at the
-   gap itself, so that a history that is still there counts as little as one
-   that is gone.
-3. **Let a timer be its own message.**  What `on_timer` reports follows from the
-   timer's time alone.  A flight within seven days deletes the timer of the flight
-   before; a later one leaves it alone, whether it has fired already (a stream) or
-   will at the end (a batch).  So each gap is reported once, in the same words.
+1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends
+   on the run.
+2. **Let TTL bound the state, not define the result.**  TTL removes the history of an aircraft
+   *some time after* seven days of silence.  The function checks the gap itself, so it does not
+   matter whether an expired history is still there.
+3. **Let a timer's time say everything.**  `on_timer` reports only what follows from the timer's
+   time.  A flight within seven days deletes the timer of the flight before; a later flight
+   leaves it alone, whether it has fired (a stream) or will fire at the end (a batch).  So each
+   gap is reported once, and always in the same way.
 
-This holds for records that are on time, that is, not behind the watermark.  For
-them a history that is needed is never gone: the watermark has not passed the
-timestamp of the next flight, and so not the end of the seven days either.
+This holds for records that are not behind the watermark.  Their history is never removed while
+it is needed: the watermark has not passed the timestamp of the next flight, and so has not
+passed the end of the seven days either.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class Input:
 def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
     """The silences that are known when the watermark is at `end`.
 
-    A batch knows that nothing follows its last record, and reports all aircraft
-    silent that have no flight after it.  A stream waits.
+    A batch knows that nothing follows its last record, so all aircraft are silent at its
+    end.  A stream waits.
     """
     return [row for row in silences if end - row[1] >= _SILENCE]
 
@@ -131,6 +131,12 @@ def print_findings(
     source: Input, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
 ) -> None:
     """What the stream found."""
+    _print_input(source)
+    _print_alerts(alerts)
+    _print_silences(silences)
+
+
+def _print_input(source: Input) -> None:
     print()
     print(f"Flights from New York City, {source.start:%d %b %Y} to {source.end:%d %b %Y} (UTC)")
     _print_pairs(
@@ -141,6 +147,9 @@ def print_findings(
             ("processed", f"{source.processed:,}"),
         ]
     )
+
+
+def _print_alerts(alerts: list[tuple[Any, ...]]) -> None:
     print()
     print(
         f"{len(alerts):,} alerts: {FLIGHTS_RUNNING} flights running "
@@ -156,6 +165,9 @@ def print_findings(
             for tailnum, count in most
         ],
     )
+
+
+def _print_silences(silences: list[tuple[Any, ...]]) -> None:
     print()
     aircraft = {row[0] for row in silences}
     print(

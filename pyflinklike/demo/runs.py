@@ -38,6 +38,31 @@ class Findings:
     seconds: float = 0.0
 
 
+class _Collected:
+    """What the micro-batches of a stream have found; one that is retried replaces its first try."""
+
+    def __init__(self) -> None:
+        self._alerts: dict[int, list[tuple[Any, ...]]] = {}
+        self._silences: dict[int, list[tuple[Any, ...]]] = {}
+        self._start = time.monotonic()
+
+    def add_alerts(self, batch: DataFrame, number: int) -> None:
+        """Take the main output of a micro-batch."""
+        self._alerts[number] = _rows(batch)
+
+    def add_silences(self, batch: DataFrame, number: int) -> None:
+        """Take the side output of a micro-batch."""
+        self._silences[number] = _rows(batch)
+
+    def found(self) -> Findings:
+        """All so far."""
+        return Findings(
+            [row for rows in list(self._alerts.values()) for row in rows],
+            [row for rows in list(self._silences.values()) for row in rows],
+            time.monotonic() - self._start,
+        )
+
+
 def find(flights: DataFrame) -> DataFrame:
     """Apply `LateAircraft` to flights, of a stream or of a batch."""
     return key_by(flown(flights), "tailnum").process(
@@ -69,27 +94,13 @@ def find_on_stream(
     Raises:
         StreamingQueryException: The query failed.
     """
-    # A micro-batch that is retried replaces what its first try has found.
-    alerts: dict[int, list[tuple[Any, ...]]] = {}
-    silences: dict[int, list[tuple[Any, ...]]] = {}
     flights = (
         spark.readStream.schema(FLIGHT_TYPE)
         .option("maxFilesPerTrigger", days_per_batch)
         .parquet(str(days))
     )
-    write = foreach_output(
-        main=lambda batch, number: alerts.update({number: _rows(batch)}),
-        side_outputs={SILENT: lambda batch, number: silences.update({number: _rows(batch)})},
-    )
-
-    def found() -> Findings:
-        return Findings(
-            [row for rows in list(alerts.values()) for row in rows],
-            [row for rows in list(silences.values()) for row in rows],
-            time.monotonic() - start,
-        )
-
-    start = time.monotonic()
+    collected = _Collected()
+    write = foreach_output(collected.add_alerts, {SILENT: collected.add_silences})
     query = (
         find(flights)
         .writeStream.queryName("late-aircraft")
@@ -101,10 +112,10 @@ def find_on_stream(
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
             if query.lastProgress is not None:
-                on_progress(query.lastProgress, found())
+                on_progress(query.lastProgress, collected.found())
     finally:
         query.stop()
-    return found()
+    return collected.found()
 
 
 def find_on_batch(spark: SparkSession, days: Path) -> Findings:

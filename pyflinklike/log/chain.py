@@ -2,7 +2,7 @@
 """The chain of segments: each names the state it was made from, and is read only after it.
 
 Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads
-it here, so that nothing is taken for the log that is missing, doubled, or another group's.
+it here, where a segment that is missing, doubled, or another group's is found out.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["chained", "divided", "joined", "place_of", "read_one", "snapshots"]
 
 
 def divided(
-    sections: Iterable[Section], group: WorkingState, parent: bytes, limit: int
+    sections: Iterable[Section], state: WorkingState, parent: bytes, limit: int
 ) -> Iterator[Segment]:
     """Segments that hold these sections in order, each made from the one before.
 
     Args:
         sections: What to write.
-        group: Knows which tables the log has declared.
+        state: Knows which tables the log has declared.
         parent: Nonce of the state that the first is made from; empty for a snapshot.
         limit: How many bytes of sections a segment may have; a single section may have more.
     """
     for some in _portions(sections, limit):
         segment = Segment(os.urandom(16), parent)
         for section in some:
-            table_id = _declare(group, segment, section.declaration)
+            table_id = _declare(state, segment, section.declaration)
             segment.sections.append((table_id, section.payload))
         yield segment
         parent = segment.nonce
@@ -63,11 +63,11 @@ def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]
     yield portion
 
 
-def _declare(group: WorkingState, segment: Segment, declaration: Declaration) -> int:
-    table_id = group.declared.get(declaration.name)
+def _declare(state: WorkingState, segment: Segment, declaration: Declaration) -> int:
+    table_id = state.declared.get(declaration.name)
     if table_id is None:
-        table_id = group.declared[declaration.name] = len(group.declared)
-        group.declarations[table_id] = segment.declarations[table_id] = declaration
+        table_id = state.declared[declaration.name] = len(state.declared)
+        state.declarations[table_id] = segment.declarations[table_id] = declaration
     return table_id
 
 

@@ -8,7 +8,8 @@ record-batch message with the columns
 
 The schema of the batch follows from the table's declaration, so the common small section
 repeats no schema.  A column that would say nothing is left out: user keys of single
-entries, keys where entries belong to the group, stamps without TTL, operations where all are puts.
+entries, keys where entries belong to the group, stamps where entries are not `paired`, operations
+where all are puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ PUT, DELETE, CLEAR = 0, 1, 2
 
 LONG = Types.LONG()
 MAX_ENTRY = MAX_BYTES - 1024 * 1024
-"""What else is in a segment is less than that."""
+"""The difference is more than all else that is in a segment."""
 _FEW = 1024
 _PROBED = 16
 _UNWRITABLE = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
@@ -92,7 +93,7 @@ def encode_entries(
 
 
 def _first_step(changes: TableChanges, key_type: TypeInformation, limit: int) -> int:
-    """How many rows to write at once: all, but where a few of them say that this is too much.
+    """How many rows to write at once: all, unless a few of them tell that this is too much.
 
     It is a guess, which saves the memory of trying; what is written is measured.
     """
@@ -130,53 +131,58 @@ def _encoded(
     changes: TableChanges, key_type: TypeInformation, limit: int, largest: int
 ) -> bytes | None:
     """The payload of a section; None where several changes are too much for one."""
-    spec, several = changes.spec, len(changes) > 1
+    several = len(changes) > 1
+    most = limit if several else largest
     try:
-        columns, flags = _columns(changes, key_type)
-        size = 0
-        if len(changes) > _FEW or any(isinstance(column, pa.ChunkedArray) for column in columns):
-            size = sum(column.nbytes for column in columns)  # some us each: not for few rows
-        if size <= (limit if several else largest):
-            schema = schema_of(spec, key_type, flags)
-            payload = encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-            size = len(payload)
-            if size <= (limit if several else largest):
-                return payload
-        if several:
-            return None
+        payload, size = _payload(changes, key_type, most)
     except _UNWRITABLE as error:
         if several:
             return None
-        msg = (
-            f"state {spec.name!r}: its keys and values must be writable as "
-            f"{key_type.signature} and {Declaration.of(spec, key_type).value}, got {shown_message(error)}"
-        )
-        raise IncompatibleStateError(msg) from error
+        raise _unwritable(changes.spec, key_type, error) from error
+    if size <= most:
+        return payload
+    if several:
+        return None
     msg = (
-        f"state {spec.name!r}: one entry may take {largest:,} bytes at most, got {size:,}; "
+        f"state {changes.spec.name!r}: one entry may take {largest:,} bytes at most, got {size:,}; "
         "divide it into several, for example the elements of a list or the entries of a map"
     )
     raise StateValueError(msg)
+
+
+def _payload(changes: TableChanges, key_type: TypeInformation, most: int) -> tuple[bytes, int]:
+    """The payload and its size; where the columns have more than `most` bytes, only their size."""
+    columns, flags = _columns(changes, key_type)
+    if len(changes) > _FEW or any(isinstance(column, pa.ChunkedArray) for column in columns):
+        size = sum(column.nbytes for column in columns)  # some us each: not for few rows
+        if size > most:
+            return b"", size
+    schema = schema_of(changes.spec, key_type, flags)
+    payload = encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    return payload, len(payload)
+
+
+def _unwritable(
+    spec: TableSpec, key_type: TypeInformation, error: Exception
+) -> IncompatibleStateError:
+    return IncompatibleStateError(
+        f"state {spec.name!r}: its keys and values must be writable as {key_type.signature} and "
+        f"{Declaration.of(spec, key_type).value}, got {shown_message(error)}"
+    )
 
 
 def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any], int]:
     """The columns of changes, and the flags that say which ones they are."""
     spec = changes.spec
     flags = HAS_STAMPS if spec.paired else 0
-    keys, user_keys, entries = changes.keys, changes.user_keys, changes.entries
     operations = None
-    if changes.cleared or MISSING in entries:
-        cleared = len(changes.cleared)
-        operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
-        keys = changes.cleared + keys
-        user_keys = [None] * cleared + user_keys
-        if spec.value_type is not None or spec.paired:
-            blank = (None, None) if spec.paired else None
-            entries = [blank] * cleared
-            entries += [blank if entry is MISSING else entry for entry in changes.entries]
-    columns = [] if spec.per_group else [key_type.to_arrow(keys)]
+    if changes.cleared or MISSING in changes.entries:
+        changes, operations = _with_operations(changes)
+        flags |= HAS_OPERATIONS
+    entries = changes.entries
+    columns = [] if spec.per_group else [key_type.to_arrow(changes.keys)]
     if spec.shape is not Shape.SINGLE:
-        columns.append((spec.user_key_type or LONG).to_arrow(user_keys))
+        columns.append((spec.user_key_type or LONG).to_arrow(changes.user_keys))
     if spec.value_type is not None:
         values = [entry[1] for entry in entries] if spec.paired else entries
         columns.append(spec.value_type.to_arrow(values))
@@ -185,8 +191,26 @@ def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any
     if operations is not None:
         buffers = [None, pa.py_buffer(operations)]
         columns.append(pa.Array.from_buffers(pa.int8(), len(operations), buffers))
-        flags |= HAS_OPERATIONS
     return columns, flags
+
+
+def _with_operations(changes: TableChanges) -> tuple[TableChanges, bytes]:
+    """Changes in which each cleared key has a row too, and what was done with each row.
+
+    A row that was not put has an entry without a value.
+    """
+    spec, cleared, entries = changes.spec, len(changes.cleared), changes.entries
+    operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
+    if spec.value_type is not None or spec.paired:
+        blank = (None, None) if spec.paired else None
+        entries = [blank] * cleared + [blank if each is MISSING else each for each in entries]
+    rows = TableChanges(
+        spec,
+        keys=changes.cleared + changes.keys,
+        user_keys=[None] * cleared + changes.user_keys,
+        entries=entries,
+    )
+    return rows, operations
 
 
 def encode_batch(batch: pa.RecordBatch) -> bytes:

@@ -20,7 +20,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.roll import Roll
 
-__all__ = ["RECORD_AT", "ROLL_AT", "OperatorRecord", "RecordStore", "call_roll"]
+__all__ = ["RECORD_AT", "ROLL_AT", "OperatorRecord", "RecordStorage", "call_roll"]
 
 RECORD_AT = -2
 """Where the record is among the sequence numbers of its place."""
@@ -115,7 +115,7 @@ class OperatorRecord:
         return attrs.evolve(self, states={**former.states, **self.states})
 
 
-class RecordStore(Protocol):
+class RecordStorage(Protocol):
     """Where a host keeps the record and the roll of an operator."""
 
     def read_segment(self, sequence: int) -> bytes | None:
@@ -125,11 +125,13 @@ class RecordStore(Protocol):
         """Store under a number."""
 
 
-def call_roll(store: RecordStore, record: OperatorRecord, groups: Iterable[int], time: int) -> None:
+def call_roll(
+    storage: RecordStorage, record: OperatorRecord, groups: Iterable[int], time: int
+) -> None:
     """See that a checkpoint is this program's, and note which key groups have records.
 
     Args:
-        store: Of the operator's record.
+        storage: Of the operator's record.
         record: Of the program.
         groups: Key groups that have records in this micro-batch.
         time: Of the micro-batch, in ms.
@@ -139,17 +141,19 @@ def call_roll(store: RecordStore, record: OperatorRecord, groups: Iterable[int],
         CorruptStateError: The record or the roll is damaged.
     """
     where = f"operator {record.identity.name!r}"
-    blob = store.read_segment(ROLL_AT)
+    blob = storage.read_segment(ROLL_AT)
     former = Roll(b"", {}) if blob is None else Roll.from_bytes(blob, where)
     if former.record != record.digest:
-        _write_record(store, record, where, is_new=blob is None)
+        _write_record(storage, record, where, is_new=blob is None)
     roll = former.called(record.digest, groups, time)
     if roll != former:
-        store.write_segment(ROLL_AT, roll.to_bytes())
+        storage.write_segment(ROLL_AT, roll.to_bytes())
 
 
-def _write_record(store: RecordStore, record: OperatorRecord, where: str, *, is_new: bool) -> None:
-    stored = store.read_segment(RECORD_AT)
+def _write_record(
+    storage: RecordStorage, record: OperatorRecord, where: str, *, is_new: bool
+) -> None:
+    stored = storage.read_segment(RECORD_AT)
     if (stored is None) is not is_new:
         msg = f"{where}: its record and the roll of its key groups are written together, got one"
         raise CorruptStateError(f"{msg} without the other; go back to a checkpoint")
@@ -157,7 +161,7 @@ def _write_record(store: RecordStore, record: OperatorRecord, where: str, *, is_
         record = record.after(OperatorRecord.from_bytes(stored, where))
     blob = record.to_bytes()
     if blob != stored:
-        store.write_segment(RECORD_AT, blob)
+        storage.write_segment(RECORD_AT, blob)
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

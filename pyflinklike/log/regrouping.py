@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots taken apart by key: into key groups, or to write their keys otherwise.
+"""Snapshots taken apart by key: into key groups, or to write their keys in another way.
 
-The sections are replayed, so that what comes out holds each entry once.  It needs
-no program: the columns of a section follow from the signatures in its declaration,
-so states that nobody declares any more come along.  Values and stamps are copied
+The sections are replayed, so the result holds each entry once.  No program is needed:
+the columns of a section follow from the signatures in its declaration, so states that
+nobody declares any more come along.  Values and stamps are copied
 as columns; only keys and user keys become Python objects.
 
-Keys of an undeclared type (those of a harness that was given no `key_type`) and
-of a declared one are each other's, if they fit; two declared types are not.
+Keys of an undeclared type (those of a harness that was given no `key_type`) are read as
+keys of a declared one, and the other way round, if they fit.  Keys of two different
+declared types are not.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Se
     """A snapshot whose keys are written as a program writes them, where they can be.
 
     Args:
-        snapshot: It is given back as it is if nothing need be changed, or nothing may:
-            that two declared key types differ is told when a state is restored.
+        snapshot: Given back as it is where its keys are written so already, and where both
+            key types are declared and differ: then restoring a state will say so.
         key_type: The program's.
         where: Which snapshot, for messages.
 

@@ -6,7 +6,7 @@ no other.  The logs of a stream's key groups become one by `merge`, which moves
 sections as they are: the groups hold disjoint keys, and the sections of each
 stay in order.
 
-`pyflinklike.log.regrouping` is the other way.
+`pyflinklike.log.regrouping` is the way back.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import attrs
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.segments import FORMAT_VERSION, check_version
 
-__all__ = ["Head", "HeadTimes", "LogStorage"]
+__all__ = ["NO_TIMES", "Head", "HeadTimes", "LogStorage"]
 
 _FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
@@ -63,6 +63,11 @@ class Head:
     sweep_at: int | None = None
     identity: str = ""
     served_at: int | None = None
+
+    @classmethod
+    def blank(cls, max_parallelism: int, identity: str = "") -> Head:
+        """Of a group without state: it says no more than what the checkpoint was made with."""
+        return cls(b"", 0, 0, 0, 0, 0, 0, max_parallelism, identity=identity)
 
     def to_bytes(self) -> bytes:
         """The head as it is stored: JSON whose last field is the checksum of what is before it."""
@@ -136,6 +141,10 @@ class HeadTimes:
     wake_at: int | None = None
     sweep_at: int | None = None
     served_at: int | None = None
+
+
+NO_TIMES = HeadTimes()
+"""Of a host that calls no key group without records."""
 
 
 class LogStorage(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries out of the payload of a section, which `pyflinklike.log.entries` wrote, or somebody else.
+"""Entries out of the payload of a section, as `pyflinklike.log.entries` writes it, whoever wrote it.
 
 Every entry is data: reading runs no code of its choosing.  What is read is checked before it
 is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked against what
@@ -8,7 +8,7 @@ is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ def read_batch(
 
     Args:
         section: As read from a segment.
-        spec: Of its table; whether it is stamped plays no part.
+        spec: Of its table; whether that is `paired` does not matter.
         key_type: Of the keys.
         where: Which group, for messages.
 
@@ -71,7 +71,7 @@ def _flags_of(section: Section) -> int:
 
 
 def has_stamps(section: Section) -> bool:
-    """Whether the entries of a section were written under a TTL."""
+    """Whether the entries of a section were written as pairs, such as under a TTL."""
     return bool(section.payload[0] & HAS_STAMPS)
 
 
@@ -102,7 +102,6 @@ def _decoded(
     key_type: TypeInformation,
     stamp: int,
 ) -> TableChanges:
-    stamped = has_stamps(section)
     columns = dict(zip(batch.schema.names, batch.columns))
     rows = batch.num_rows
     operations = _operations(columns.get("operation"))
@@ -114,43 +113,43 @@ def _decoded(
     if spec.shape is not Shape.SINGLE:
         column = _whole(columns["user_key"], cleared)
         user_keys = (spec.user_key_type or LONG).from_arrow(column)
-    entries: list[Any] = [None] * rows
-    if spec.value_type is not None:
-        column, optional = columns["value"], spec.nullable or spec.value_type.accepts_none
-        entries = spec.value_type.from_arrow(_put(column, operations, optional=optional))
-    stamps: Sequence[Any] = [stamp] * rows
-    if stamped:
+    entries = _values(columns.get("value"), spec, operations, rows)
+    stamps = [stamp] * rows
+    if has_stamps(section):
         stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
     if spec.paired:
         entries = list(zip(stamps, entries))
     if not operations:
         return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
-    return TableChanges(
-        spec,
-        cleared=keys[:cleared],
-        keys=keys[cleared:],
-        user_keys=user_keys[cleared:],
-        entries=[
-            MISSING if operation == DELETE else entry
-            for operation, entry in zip(operations[cleared:], entries[cleared:])
-        ],
-    )
+    entries = [
+        MISSING if operation == DELETE else entry
+        for operation, entry in zip(operations[cleared:], entries[cleared:])
+    ]
+    return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
+
+
+def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[Any]:
+    if spec.value_type is None:
+        return [None] * rows
+    optional = spec.nullable or spec.value_type.accepts_none
+    values: list[Any] = spec.value_type.from_arrow(_put(column, operations, optional=optional))
+    return values
 
 
 def _operations(column: Any) -> bytes:
-    """What was done with each row; empty where all were put."""
+    """What was done with each row; empty if all were put."""
     if column is None or not len(column):
         return b""
     _whole(column, 0)
     operations = bytes(column.buffers()[1])[: len(column)]
     if operations.lstrip(bytes((CLEAR,))).translate(None, bytes((PUT, DELETE))):
-        msg = "operations that are none, or clear a key behind the others"
+        msg = "operations of an unknown kind, or that clear a key after others"
         raise ValueError(msg)
     return operations
 
 
 def _whole(column: Any, start: int) -> Any:
-    """The column, of which no row from `start` on is null."""
+    """The column, after a check that no row from `start` on is null."""
     if column.null_count and column.slice(start).null_count:
         msg = "a key that is null"
         raise ValueError(msg)
@@ -158,7 +157,7 @@ def _whole(column: Any, start: int) -> Any:
 
 
 def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
-    """The column, which is null only where nothing was put, or where null is a value."""
+    """The column, after a check that it is null only where nothing was put, or null is a value."""
     if column.null_count and not optional:
         nulls = column.is_null().to_pylist()
         if any(map(nulls.__getitem__, _puts(operations, len(column)))):

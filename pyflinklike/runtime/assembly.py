@@ -24,7 +24,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation
@@ -61,10 +61,10 @@ def keyed_process_operator(
     """
     if not allow_pickle:
         check_pickled(f"operator {task.name!r}, keys", key_type)
-    clock, scope, metrics, outputs = Clock(), Scope(), OperatorMetrics(), Outputs()
-    backend = _backend(state_backend, scope, owner, task, allow_pickle=allow_pickle)
+    clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
+    backend = _backend(state_backend, current, owner, task, allow_pickle=allow_pickle)
     timers = _timers(clock, backend, refused_timers or {})
-    context = CallContext(clock, scope, key_type, timers)
+    context = CallContext(clock, current, key_type, timers)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
@@ -85,19 +85,24 @@ def keyed_process_operator(
     cleanup.join(stores)
     runtime = OperatorRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     before = runtime.before_every_call
-    calls = FunctionCalls(function, key_type, scope, clock, context, before, metrics, outputs)
+    calls = FunctionCalls(function, key_type, current, clock, context, before, metrics, outputs)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
 def _backend(
-    state_backend: StateBackend, scope: Scope, owner: str, task: TaskInfo, *, allow_pickle: bool
+    state_backend: StateBackend,
+    current: CurrentKey,
+    owner: str,
+    task: TaskInfo,
+    *,
+    allow_pickle: bool,
 ) -> KeyedStateBackend:
     """The operator's own backend.
 
     Raises:
         DeclarationValueError: Its files are pickles, which may not be read.
     """
-    backend = state_backend.create_keyed_state_backend(scope, owner)
+    backend = state_backend.create_keyed_state_backend(current, owner)
     if not allow_pickle and backend.is_persistent:
         backend.close()
         msg = (

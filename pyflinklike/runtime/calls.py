@@ -23,7 +23,7 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.outputs import Outputs, check_results
 from pyflinklike.runtime.timers import TimerQueue
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import NO_KEY, Scope
+from pyflinklike.state.table import NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation
 
 __all__ = ["FunctionCalls"]
@@ -36,7 +36,7 @@ class FunctionCalls:
     Args:
         function: The user's.
         key_type: Shows keys in messages.
-        scope: Gets the current key.
+        current: Gets the current key.
         clock: Gets the timestamp of the current element.
         context: What the function is given as `ctx`.
         before: Called before every record and timer; they may become more.
@@ -46,7 +46,7 @@ class FunctionCalls:
 
     function: KeyedProcessFunction
     key_type: TypeInformation
-    _scope: Scope
+    _current: CurrentKey
     _clock: Clock
     _context: CallContext
     _before: Sequence[Callable[[], None]]
@@ -95,14 +95,14 @@ class FunctionCalls:
             UserFunctionError: The function raised; what it wrote before stays in
                 the working state, which the host must then not commit.
         """
-        scope, clock, context = self._scope, self._clock, self._context
+        current, clock, context = self._current, self._clock, self._context
         process_element = self.function.process_element
         emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
         emit_key = self.outputs.keys.append
         before = self._before
         value: Any = None
         try:
-            for scope.key, value, clock.timestamp in zip(keys, values, timestamps):
+            for current.key, value, clock.timestamp in zip(keys, values, timestamps):
                 if before:
                     for each in before:
                         each()
@@ -114,15 +114,15 @@ class FunctionCalls:
                 # The same as Outputs.emit, without a call per record.
                 for result in results:
                     if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                        emit_side(result, scope.key)
+                        emit_side(result, current.key)
                     else:
                         emit_main(result)
-                        emit_key(scope.key)
+                        emit_key(current.key)
         except Exception as error:
             self._explain(error, "process_element", value)
             raise
         finally:
-            scope.key = NO_KEY
+            current.key = NO_KEY
             clock.timestamp = None
 
     def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
@@ -131,8 +131,8 @@ class FunctionCalls:
         Raises:
             UserFunctionError: The function raised.
         """
-        scope, clock = self._scope, self._clock
-        scope.key, clock.timestamp = key, timestamp
+        current, clock = self._current, self._clock
+        current.key, clock.timestamp = key, timestamp
         try:
             for each in self._before:
                 each()
@@ -143,7 +143,7 @@ class FunctionCalls:
             self._explain(error, "process_element", value)
             raise
         finally:
-            scope.key = NO_KEY
+            current.key = NO_KEY
             clock.timestamp = None
 
     def fire(self, queue: TimerQueue, now: int) -> int:
@@ -157,7 +157,7 @@ class FunctionCalls:
             UserFunctionError: The function raised.
         """
         # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
-        scope, context = self._scope, self._context
+        current, context = self._current, self._context
         context.domain = queue.domain
         timestamp = None
         fired = 0
@@ -167,18 +167,18 @@ class FunctionCalls:
             for timestamp in due:
                 context.fired_at = timestamp
                 fired += 1
-                touch(scope.key)
+                touch(current.key)
                 for each in before:
                     each()
                 results = on_timer(timestamp, context)
                 if results is not None:
-                    emit(results, scope.key)
+                    emit(results, current.key)
         except Exception as error:
             self._explain(error, "on_timer", timestamp)
             raise
         finally:
             due.close()
-            scope.key = NO_KEY
+            current.key = NO_KEY
             context.domain = context.fired_at = None
         self._metrics.timers_fired += fired
         return fired
@@ -193,7 +193,7 @@ class FunctionCalls:
         Raises:
             UserFunctionError: It is not our own.
         """
-        key = self._scope.key
+        key = self._current.key
         whose = "none" if key is NO_KEY else shown(self.key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
         call = (

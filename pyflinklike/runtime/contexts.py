@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.context import RuntimeContext, StoreDeclaration, TimerService
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import Clock, TimeDomain
@@ -26,12 +26,18 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, Scope, Tables, TableSpec
+from pyflinklike.state.table import NO_KEY, CurrentKey, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
 
-D = TypeVar("D", bound=StateDescriptor)
+ACC = TypeVar("ACC")
+IN = TypeVar("IN")
+K = TypeVar("K")
+OUT = TypeVar("OUT")
+S = TypeVar("S")
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 @attrs.frozen
@@ -134,29 +140,29 @@ class OperatorRuntimeContext(RuntimeContext):
         """Where the function registers its metrics."""
         return self._metrics
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """The value state declared so; the same one for the same declaration."""
-        return self._get(state_descriptor, ValueStateDescriptor)  # type: ignore[no-any-return]
+        return self._get(state_descriptor, ValueStateDescriptor)
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """The list state declared so; the same one for the same declaration."""
-        return self._get(state_descriptor, ListStateDescriptor)  # type: ignore[no-any-return]
+        return self._get(state_descriptor, ListStateDescriptor)
 
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """The map state declared so; the same one for the same declaration."""
-        return self._get(state_descriptor, MapStateDescriptor)  # type: ignore[no-any-return]
+        return self._get(state_descriptor, MapStateDescriptor)
 
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """The reducing state declared so; the same one for the same declaration."""
-        return self._get(state_descriptor, ReducingStateDescriptor)  # type: ignore[no-any-return]
+        return self._get(state_descriptor, ReducingStateDescriptor)
 
     def get_aggregating_state(
-        self, state_descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState[Any, Any]:
+        self, state_descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
+    ) -> AggregatingState[IN, OUT]:
         """The aggregating state declared so; the same one for the same declaration."""
-        return self._get(state_descriptor, AggregatingStateDescriptor)  # type: ignore[no-any-return]
+        return self._get(state_descriptor, AggregatingStateDescriptor)
 
-    def get_store(self, store_descriptor: Any) -> Any:
+    def get_store(self, store_descriptor: StoreDeclaration[S]) -> S:
         """The store declared so; the same one for the same declaration."""
         name = getattr(store_descriptor, "name", None)
         # A store's other tables are called `<name>/...`.
@@ -164,12 +170,12 @@ class OperatorRuntimeContext(RuntimeContext):
         if taken:
             msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
             raise DeclarationError(msg)
-        store = self._stores.open(store_descriptor)
+        store: S = self._stores.open(store_descriptor)
         if self._stores.begin_call not in self.before_every_call:
             self.before_every_call.append(self._stores.begin_call)
         return store
 
-    def _get(self, descriptor: D, wanted: type[D]) -> Any:
+    def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:
         if not isinstance(descriptor, wanted):
             msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; use its own getter"
             raise DeclarationTypeError(msg)
@@ -182,12 +188,12 @@ class OperatorRuntimeContext(RuntimeContext):
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
-        assembled = assemble(descriptor, self._backend, self._clock)
-        self.assembled[descriptor.name] = assembled
-        if assembled.ttl is not None and assembled.ttl.sweeps_every_record:
-            self.before_every_call.append(assembled.ttl.sweep_some)
+        made = assemble(descriptor, self._backend, self._clock)
+        self.assembled[descriptor.name] = made
+        if made.ttl is not None and made.ttl.sweeps_every_record:
+            self.before_every_call.append(made.ttl.sweep_some)
         self._on_table(descriptor.spec())
-        return assembled.state
+        return made.state
 
 
 class CallContext(KeyedProcessFunction.OnTimerContext):
@@ -195,16 +201,16 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
 
     Args:
         clock: Of the operator.
-        scope: Has the current key, frozen.
+        current: Has the current key, frozen.
         key_type: Thaws it.
         timers: Of the current key.
     """
 
     def __init__(
-        self, clock: Clock, scope: Scope, key_type: TypeInformation, timers: TimerService
+        self, clock: Clock, current: CurrentKey, key_type: TypeInformation, timers: TimerService
     ) -> None:
         self._clock = clock
-        self._scope = scope
+        self._current = current
         self._key_type = key_type
         self._timers = timers
         self.domain: TimeDomain | None = None
@@ -214,7 +220,7 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
 
     def get_current_key(self) -> Any:
         """The key of the element or timer."""
-        key = self._scope.key
+        key = self._current.key
         if key is NO_KEY:
             msg = "there is a current key only while process_element or on_timer runs, got none"
             raise StateAccessError(msg)

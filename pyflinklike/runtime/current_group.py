@@ -170,8 +170,7 @@ class CurrentGroup:
 
     def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
         """Log what changed; the head now, None where there is none: `KeyGroupLog.commit`."""
-        noted = times.wake_at, times.sweep_at, times.served_at
-        head = self._log.commit(storage, head, self.state, *noted)
+        head = self._log.commit(storage, head, self.state, times)
         self._rebuild_no_more()  # the log is another one now
         return head
 

@@ -24,7 +24,7 @@ from typing import Any
 from pyflinklike.api.metrics import Increment, MetricIncrements
 from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, StateValueError
-from pyflinklike.log.storage import Head, HeadTimes, LogStorage
+from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.cleanup import StateCleanup
@@ -37,8 +37,6 @@ from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
 from pyflinklike.state.table import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
-
-_NO_TIMES = HeadTimes()
 
 
 class KeyedProcessOperator:
@@ -76,7 +74,7 @@ class KeyedProcessOperator:
         self.metrics = metrics
         self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
         self.backend = group.backend
-        self.scope = group.backend.scope
+        self.current = group.backend.current
         self._calls = calls
         self.function = calls.function
         self.key_type = calls.key_type
@@ -170,7 +168,7 @@ class KeyedProcessOperator:
         self,
         storage: LogStorage,
         head: Head | None,
-        times: HeadTimes = _NO_TIMES,
+        times: HeadTimes = NO_TIMES,
     ) -> Head | None:
         """Log what changed in the current group; the head now, None where there is none.
 
@@ -228,7 +226,7 @@ class KeyedProcessOperator:
         try:
             return queue.earliest()
         finally:
-            self.scope.key = NO_KEY
+            self.current.key = NO_KEY
 
     def frozen_key(self, key: Any) -> Any:
         """A key in the form that tables keep.

@@ -35,7 +35,7 @@ from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.shown import shown
 from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import Scope, Shape, Tables, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, Tables, TableSpec
 from pyflinklike.types import Types
 
 __all__ = ["KeyedTimerService", "TimerQueue"]
@@ -64,7 +64,7 @@ class TimerQueue:
         self.table = backend.table(spec)
         self._put = self.table.put
         self._delete = self.table.delete
-        self._scope: Scope = backend.scope
+        self._current: CurrentKey = backend.current
         self._turn_to(Agenda())
 
     def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
@@ -91,7 +91,7 @@ class TimerQueue:
         """
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             timestamp = _checked(timestamp)
-        key = self._scope.key
+        key = self._current.key
         keys = self._keys_at.get(timestamp)
         if keys is None:
             self._keys_at[timestamp] = {key: None}
@@ -109,7 +109,7 @@ class TimerQueue:
             StateValueError: The timestamp is not an int of 64 bits.
         """
         timestamp = _checked(timestamp)
-        key = self._scope.key
+        key = self._current.key
         keys = self._keys_at.get(timestamp, {})
         if key in keys:
             self._delete(timestamp)
@@ -133,7 +133,7 @@ class TimerQueue:
         Raises:
             UserFunctionError: Timers are registered without end.
         """
-        times, keys_at, scope, delete = self._times, self._keys_at, self._scope, self._delete
+        times, keys_at, current, delete = self._times, self._keys_at, self._current, self._delete
         at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
         # Where the clock goes on while timers fire, "now" is no time that has come.
         until = now if self.domain is TimeDomain.PROCESSING_TIME else None
@@ -154,7 +154,7 @@ class TimerQueue:
                     keys = {key: None for key in keys if key not in registered_for_now}
                 while keys:
                     key, _ = keys.popitem()
-                    scope.key = key
+                    current.key = key
                     delete(timestamp)
                     if at_the_end is not None:
                         at_the_end(key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark says is in a checkpoint, read through its `statestore` data sources."""
+"""Reads a checkpoint through Spark's data sources for state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
-from pyflinklike.spark.wire.packing import KEY_GROUP
+from pyflinklike.spark.wire.names import KEY_GROUP
 
 __all__ = ["last_batch", "read_blobs"]
 
 _REFUSALS = (PySparkException, Py4JError)
-"""A Java exception that PySpark has no class for comes as py4j's own."""
+"""py4j's own is raised for a Java exception that PySpark has no class for."""
 _LONGEST = 1_000
 
 
@@ -32,7 +32,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
         where: Both, for messages.
 
     Raises:
-        HostError: There is none, or the operator is not ours.
+        HostError: No batch is committed, or `process` did not make the operator.
     """
     try:
         operators = spark.read.format("state-metadata").load(location)
@@ -76,7 +76,7 @@ def read_blobs(
         spark: Any session that reaches the checkpoint.
         location: Of the checkpoint.
         operator_id: Of an operator that `process` made.
-        batch_id: After which micro-batch.
+        batch_id: The micro-batch after which it is read.
         where: All these, for messages.
 
     Raises:
@@ -96,7 +96,7 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> HostError:
-    # Of Java's stack trace, what each exception says.
+    # Only the messages of Java's stack trace.
     lines = str(error).splitlines()
     said = [line for line in lines[1:] if line.startswith((": ", "Caused by: "))]
     reason = " ".join([lines[0] if lines else repr(error), *said])

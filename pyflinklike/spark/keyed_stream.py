@@ -18,7 +18,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from pyspark.sql import types as st
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -36,6 +35,7 @@ from pyflinklike.spark.hosts.streaming import (
 from pyflinklike.spark.savepoints import initial_state
 from pyflinklike.spark.setup.checks import (
     check_column,
+    check_function,
     check_max_parallelism,
     check_pickle,
     check_savepoint,
@@ -43,6 +43,7 @@ from pyflinklike.spark.setup.checks import (
     holds_accumulators,
 )
 from pyflinklike.spark.setup.event_time import event_time_mark, with_event_time
+from pyflinklike.spark.setup.outputs import DeclaredOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.settings import (
     default_max_parallelism,
@@ -52,19 +53,15 @@ from pyflinklike.spark.setup.settings import (
 )
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.batch_time import BATCH_TIME, with_batch_time
-from pyflinklike.spark.wire.key_hash import key_group, quoted
-from pyflinklike.spark.wire.output_layout import OUTPUT_TAG, OutputLayout
-from pyflinklike.spark.wire.packing import KEY_GROUP, PACKED_TYPE, pack
+from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, KEY_GROUP, quoted
+from pyflinklike.spark.wire.packing import PACKED_TYPE, pack
 from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.spark.wire.schema import changelog_schema, key_type_of, output_schema
-from pyflinklike.stores.tag import ChangelogTag
-from pyflinklike.types import Types
+from pyflinklike.spark.wire.schema import key_type_of
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedStream", "key_by"]
-
-_ARRIVAL = "__arrival"
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:
@@ -94,7 +91,7 @@ class KeyedStream:
             raise DeclarationValueError(msg)
         for column in columns:
             check_column(df, column, "key_by")
-        reserved = {KEY_GROUP, BATCH_TIME, _ARRIVAL} & set(df.columns)
+        reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL} & set(df.columns)
         if reserved:
             msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
             raise DeclarationValueError(f"{msg}; rename them")
@@ -136,94 +133,88 @@ class KeyedStream:
                 timers work.  On a stream without a watermark one is declared on it
                 with no delay, as Flink's `for_monotonous_timestamps`.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
-            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  Where
-                not given it follows the number of shuffle partitions, as Flink's follows
-                the parallelism: the smallest multiple of it that is at least 16.
-            uid: Names the operator: in messages, metrics and to `get_task_name`, and in its
-                checkpoint, which no operator of another name goes on from.  Where not given
-                that is the name of the function's class; where a query has the same class
-                twice, it must be given.
-            side_outputs: The tags whose outputs are wanted, with their types where
-                the tags have none; any other tag's outputs are dropped.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
+                default it follows the number of shuffle partitions, as Flink's follows the
+                parallelism: the smallest multiple of it that is at least 16.
+            uid: Names the operator: in messages, metrics and `get_task_name`, and in its
+                checkpoint, which no operator of another name can continue from.  By default
+                the name of the function's class; needed if a query has the same class twice.
+            side_outputs: The tags whose outputs are wanted, with their types if the tags
+                have none; outputs of other tags are dropped.
             job_parameters: For `RuntimeContext.get_job_parameter`.
             processing_time_timers: Whether the function registers processing-time
-                timers on a stream.  Read off its code where not given.  Such a
+                timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
-            from_savepoint: What a stream with a new checkpoint begins with: the bytes of
-                `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
-                and backend.  A query that goes on from its checkpoint ignores it.
+            from_savepoint: The state that a stream with a new checkpoint begins with: the bytes
+                of `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
+                and backend.  A query that continues from its checkpoint ignores it.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
-                stream.  Where not given, a timestamp that is called as `event_time` is.
+                stream.  By default a timestamp column with the name of `event_time`.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
-                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment does so for all programs.
+                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
 
         Returns:
-            The main output; with `side_outputs`, all outputs, to be taken apart
-            with `main_output`, `get_side_output` or `foreach_output`.
+            The main output; with `side_outputs`, all outputs, to be split by
+            `main_output`, `get_side_output` or `foreach_output`.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument does not do.
-            HostError: The session is set up in a way that rules out keyed state, or the
-                savepoint holds timers that the query could not fire.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule out keyed state, or the savepoint holds
+                timers that the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-                are not of the key columns' types.
+                do not have the key columns' types.
         """
-        if not isinstance(function, KeyedProcessFunction):
-            msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
-            raise DeclarationTypeError(msg)
-        df = self._df
-        if event_time is not None:
-            df = with_event_time(df, event_time)
-        spark = df.sparkSession
-        if max_parallelism is None:
-            max_parallelism = default_max_parallelism(spark)
-        check_max_parallelism(max_parallelism)
+        check_function(function)
+        df = self._df if event_time is None else with_event_time(self._df, event_time)
         name = uid or type(function).__name__
-        main = output_schema(df, output_type)
-        sides = _side_schemas(df, side_outputs, self._columns)
-        outputs = {"output_type": main, **{f"side output {each!r}": sides[each] for each in sides}}
         time_mode = _time_mode(function, event_time, processing_time_timers)
-        passes = time_mode is not TimeMode.PROCESSING_TIME
-        mark = event_time_mark(df, event_time, output_event_time, outputs, passes=passes)
-        layout = OutputLayout(
-            mark.on(main), {each: mark.on(sides[each]) for each in sides}, self._time_zone, name
-        )
-        _check_names(layout)
+        outputs = DeclaredOutputs.of(df, self._columns, output_type, side_outputs)
+        schemas, passes = outputs.described(), time_mode.passes_watermark
+        mark = event_time_mark(df, event_time, output_event_time, schemas, passes=passes)
+        layout = outputs.layout(mark, self._time_zone, name)
         check_pickle(function)
+        backend = HashMapStateBackend() if state_backend is None else state_backend
         plan = Plan(
-            function,
-            HashMapStateBackend() if state_backend is None else checked_backend(state_backend),
-            self._key_type,
-            TaskInfo(
-                name,
-                parallelism=partitions_of(spark),
-                max_parallelism=max_parallelism,
-                job_parameters=dict(job_parameters or {}),
-                key_columns=tuple(
-                    (each, df.schema[each].dataType.simpleString()) for each in self._columns
-                ),
-            ),
-            time_mode,
-            RecordReader(self._columns, event_time, self._key_type, self._time_zone),
-            layout,
-            f"{name}-{uuid.uuid4()}",
+            function=function,
+            state_backend=checked_backend(backend),
+            key_type=self._key_type,
+            task=self._task(name, max_parallelism, job_parameters),
+            time_mode=time_mode,
+            reader=RecordReader(self._columns, event_time, self._key_type, self._time_zone),
+            layout=layout,
+            plan_id=f"{name}-{uuid.uuid4()}",
             allow_pickle=pickle_allowed(allow_pickle),
             keeps_open=not holds_accumulators(function),
         )
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
-        if df.isStreaming:
-            prepare_session(spark)
-            return self._stream(df, plan, from_savepoint)
-        return self._batch(df, plan)
+        return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
+
+    def _task(
+        self, name: str, max_parallelism: int | None, job_parameters: Mapping[str, str] | None
+    ) -> TaskInfo:
+        spark, schema = self._df.sparkSession, self._df.schema
+        if max_parallelism is None:
+            max_parallelism = default_max_parallelism(spark)
+        check_max_parallelism(max_parallelism)
+        return TaskInfo(
+            name,
+            parallelism=partitions_of(spark),
+            max_parallelism=max_parallelism,
+            job_parameters=dict(job_parameters or {}),
+            key_columns=tuple(
+                (each, schema[each].dataType.simpleString()) for each in self._columns
+            ),
+        )
 
     def _keyed(self, df: DataFrame, plan: Plan) -> DataFrame:
         group = key_group(self._columns, plan.task.max_parallelism)
         return df.select(group.alias(KEY_GROUP), "*")
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
+        prepare_session(df.sparkSession)
         packed = self._keyed(df, plan).mapInArrow(
             pack(self._columns, group_ids(plan.task.max_parallelism)), PACKED_TYPE
         )
@@ -243,13 +234,13 @@ class KeyedStream:
 
     def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:
         keyed = with_batch_time(self._keyed(df, plan)).withColumn(
-            _ARRIVAL, F.monotonically_increasing_id()
+            ARRIVAL, F.monotonically_increasing_id()
         )
-        order: list[Any] = [KEY_GROUP, _ARRIVAL]
+        order: list[Any] = [KEY_GROUP, ARRIVAL]
         if plan.reader.event_time is not None:
-            # As `ctx.timestamp()` and a stream have it: within one ms what arrived first is first.
+            # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
             order.insert(1, F.unix_millis(quoted(plan.reader.event_time)))
-        sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(_ARRIVAL)
+        sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(ARRIVAL)
         return sorted_df.mapInArrow(run_batch(plan), plan.layout.result_type())
 
 
@@ -261,39 +252,3 @@ def _time_mode(
     if processing_time_timers:
         return TimeMode.PROCESSING_TIME
     return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
-
-
-def _side_schemas(
-    df: DataFrame,
-    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
-    key_columns: Sequence[str],
-) -> dict[str, st.StructType]:
-    typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
-    schemas = {}
-    for tag, declared in typed.items():
-        if not isinstance(tag, OutputTag):
-            msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
-            raise DeclarationTypeError(msg)
-        kind = tag.type_info if declared is None else declared
-        if declared is None and isinstance(tag, ChangelogTag):
-            kind = changelog_schema(df, key_columns, tag)
-            declared = kind
-        if declared is None and kind == Types.PICKLED_BYTE_ARRAY():
-            msg = (
-                f"a side output needs a type to become columns, got {tag!r} without one; write "
-                f'OutputTag({tag.tag_id!r}, Types.ROW_NAMED(...)) or side_outputs={{tag: "<DDL>"}}'
-            )
-            raise DeclarationValueError(msg)
-        schemas[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
-    return schemas
-
-
-def _check_names(layout: OutputLayout) -> None:
-    names = [field.name.lower() for field in layout.result_type().fields]
-    double = sorted({name for name in names if names.count(name) > 1})
-    if double:
-        msg = (
-            f"the columns of the result must differ in name, got {double} twice; rename them "
-            f"({OUTPUT_TAG!r} and the ids of side outputs are columns of the result, too)"
-        )
-        raise DeclarationValueError(msg)

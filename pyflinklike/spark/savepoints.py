@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Savepoints of streams: out of a checkpoint, and into a new one.
+"""Savepoints of streams: reads one from a checkpoint, and starts a new query with one.
 
-`read_savepoint` merges the logs of all key groups; `initial_state` takes a savepoint apart for the key groups
-of a new query, which Spark hands to `handleInitialState` in its first batch.
+`read_savepoint` merges the logs of all key groups.  `initial_state` splits a savepoint by the key
+groups of a new query; Spark passes the parts to `handleInitialState` in the first batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.log.checkpoint_logs import checked_logs, record_and_roll
 from pyflinklike.log.regrouping import regrouped, timer_domains
 from pyflinklike.log.savepoint import merge, refuse_pickles
-from pyflinklike.log.segments import read_segment
+from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
@@ -27,7 +27,7 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
-from pyflinklike.spark.wire.packing import KEY_GROUP
+from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.types.pickle_switch import pickle_allowed
 
@@ -49,24 +49,23 @@ def read_savepoint(
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint_location: Of the query.
-        batch_id: After which micro-batch, as long as Spark retains it
-            (`spark.sql.streaming.minBatchesToRetain`); the last committed by default.
+        batch_id: The micro-batch after which the state is read, as long as Spark retains it
+            (`spark.sql.streaming.minBatchesToRetain`); by default the last committed one.
         operator_id: Which stateful operator of the query, counted from its sources;
-            0 where there is one.
-        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but
-            whoever restores the savepoint, and declares such a state, will.
+            0 if there is only one.
+        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but a
+            program that restores the savepoint and declares such a state will do so.
 
     Returns:
         The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
         harness.
 
     Raises:
-        CorruptStateError: A key group's log is damaged, not whole, or not the one that the
-            operator's record tells of; or a key group is missing.
+        CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
+            operator's record names; or a key group is missing.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: Spark cannot read the checkpoint, it has no such batch or none that is
-            committed, or the operator is not pyflinklike's; or the savepoint would be larger
-            than 2 GiB.
+        HostError: Spark cannot read the checkpoint, it has no such batch or no committed one,
+            the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
     """
     allow_pickle = pickle_allowed(allow_pickle)
     location = os.fspath(checkpoint_location)
@@ -81,7 +80,7 @@ def read_savepoint(
 def savepoint_of(
     blobs: Mapping[int, Mapping[int, bytes]], where: str, *, allow_pickle: bool = True
 ) -> bytes:
-    """The savepoint of all that an operator has stored.
+    """The savepoint of everything that an operator has stored.
 
     Args:
         blobs: By grouping key, then by sequence number.
@@ -89,7 +88,7 @@ def savepoint_of(
         allow_pickle: Whether it may hold pickled state.
 
     Raises:
-        CorruptStateError: Something is damaged, missing, or not of the operator.
+        CorruptStateError: Something is damaged, missing, or does not belong to the operator.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
         HostError: The savepoint would be larger than 2 GiB.
     """
@@ -119,14 +118,28 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         savepoint: As `read_savepoint` gives it.
 
     Returns:
-        `GroupedData`, or None where the savepoint is empty.
+        `GroupedData`, or None if the savepoint is empty.
 
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-            are not of the key columns' types.
+            do not have the key columns' types.
         HostError: It holds timers that the query could not fire.
     """
-    spark = df.sparkSession
+    groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
+    refused = plan.time_mode.refused_timers()
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
+        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
+        raise HostError(msg) from refused[domain]
+    if not groups:
+        return None
+    table = _packed(groups, plan.task.max_parallelism)
+    frame = df.sparkSession.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
+    # As for records: without a time mode Spark gives the state operator no time.
+    return with_batch_time(frame).groupBy(KEY_GROUP)
+
+
+def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
+    """The savepoint's entries by the key groups that their keys are in now."""
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
@@ -135,27 +148,16 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
     )
 
     def group_of(keys: list[Any]) -> list[int]:
-        return key_groups.of(spark, keys)
+        return key_groups.of(df.sparkSession, keys)
 
-    snapshot = read_segment(savepoint, "savepoint")
-    max_parallelism = plan.task.max_parallelism
-    groups = regrouped(snapshot, plan.key_type, group_of, max_parallelism, "savepoint")
-    refused = plan.time_mode.refused_timers()
-    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
-        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-        raise HostError(msg) from refused[domain]
-    if not groups:
-        return None
-    ids = group_ids(plan.task.max_parallelism)
+    return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")
+
+
+def _packed(groups: Mapping[int, Sequence[Segment]], max_parallelism: int) -> pa.Table:
+    """The roll call, and a row for each segment."""
+    ids = group_ids(max_parallelism)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    table = pa.table(
-        {
-            KEY_GROUP: pa.array([ROLL_CALL, *(group_id for group_id, _ in rows)], pa.int32()),
-            "payload": pa.array(
-                [roll_payload(groups), *(payload for _, payload in rows)], pa.binary()
-            ),
-        }
+    numbers, payloads = zip((ROLL_CALL, roll_payload(groups)), *rows)
+    return pa.table(
+        {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
     )
-    frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
-    # As for records: without a time mode Spark tells the state operator no time.
-    return with_batch_time(frame).groupBy(KEY_GROUP)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking apart the result of a function with side outputs.
+"""Splits the result of a function with side outputs.
 
-One query computes the main and the side outputs from one state, so the result
-is one DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split
-with `main_output` and `get_side_output`; a stream is written with
-`foreach_output`, which splits each micro-batch and hands every part to the
-writer of its own.
+One query computes the main and the side outputs from one state, so the result is one
+DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split with
+`main_output` and `get_side_output`; a stream is written with `foreach_output`, which splits
+each micro-batch and passes every part to its own writer.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
-from pyflinklike.spark.wire.output_layout import OUTPUT_TAG
+from pyflinklike.spark.wire.names import OUTPUT_TAG, quoted
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 
@@ -35,22 +34,22 @@ def main_output(df: DataFrame) -> DataFrame:
     if OUTPUT_TAG not in df.columns:
         return df
     main = df.columns[: df.columns.index(OUTPUT_TAG)]
-    return df.where(F.col(OUTPUT_TAG).isNull()).select([_quoted(name) for name in main])
+    return df.where(F.col(OUTPUT_TAG).isNull()).select([quoted(name) for name in main])
 
 
 def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
     """One side output of a result, with the columns of its type.
 
     Both this and `main_output` compute the result when they are used: persist
-    a batch result that you split.  Of a streaming result, each would be a query
-    with a state of its own: use `foreach_output` there.
+    a batch result before you split it.  For a streaming result each would be a query
+    with its own state: use `foreach_output` there.
 
     Args:
         df: As `process` gave it, or a micro-batch of it.
-        output_tag: One that was given to `process` as a side output.
+        output_tag: One of `process(side_outputs=...)`.
 
     Raises:
-        DeclarationValueError: It was not.
+        DeclarationValueError: It is not one of them.
     """
     if OUTPUT_TAG not in df.columns or output_tag.tag_id not in df.columns:
         msg = (
@@ -59,17 +58,17 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
         )
         raise DeclarationValueError(msg)
     tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
-    return tagged.select(f"{_quoted(output_tag.tag_id)}.*")
+    return tagged.select(f"{quoted(output_tag.tag_id)}.*")
 
 
 def foreach_output(
     main: Writer | None = None, side_outputs: Mapping[OutputTag, Writer] | None = None
 ) -> Writer:
-    """A function for `writeStream.foreachBatch` that writes each output by itself.
+    """A function for `writeStream.foreachBatch` that writes each output separately.
 
     Each micro-batch is computed once and kept while its parts are written.
-    As with any `foreachBatch`, a batch may come again after a failure: write
-    idempotently, by `batch_id`, for exactly-once.
+    As with any `foreachBatch`, a batch may be repeated after a failure: write
+    idempotently, by `batch_id`, for exactly-once results.
 
     Args:
         main: Called with (DataFrame, batch id) for the main output.
@@ -95,7 +94,3 @@ def foreach_output(
             df.unpersist()
 
     return write
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

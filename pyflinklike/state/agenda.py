@@ -42,6 +42,6 @@ class Agenda:
         return cls(keys_at, sorted(keys_at))
 
     def drop_idle_times(self) -> None:
-        """Forget the times without timers where they are most: those far ahead would pile up."""
+        """Forget times without timers once these are the majority: those far ahead would pile up."""
         if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
             self.times[:] = sorted(self.keys_at)

@@ -6,23 +6,25 @@ This is the one place where TTL is put around a table.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
 from pyflinklike.clock import Clock
 from pyflinklike.errors import DeclarationError
-from pyflinklike.state import State
 from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.table import Table, Tables
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.type_vars import T_co
 
 __all__ = ["Assembled", "assemble"]
 
+S = TypeVar("S")
+
 
 @attrs.frozen
-class Assembled:
+class Assembled(Generic[T_co]):
     """A state with what it was made of.
 
     Args:
@@ -34,7 +36,7 @@ class Assembled:
 
     kind: type[StateDescriptor]
     declaration: tuple[Any, ...]
-    state: State
+    state: T_co
     ttl: TtlTable | None
 
     @property
@@ -43,7 +45,7 @@ class Assembled:
         ttl_config: StateTtlConfig | None = self.declaration[3]
         return ttl_config
 
-    def checked(self, descriptor: StateDescriptor) -> State:
+    def checked(self, descriptor: StateDescriptor[S]) -> S:
         """The state, for a second declaration under its name.
 
         Raises:
@@ -57,10 +59,11 @@ class Assembled:
                 "use another name or the same descriptor"
             )
             raise DeclarationError(msg)
-        return self.state
+        # Equal declarations are of one kind and of the same types.
+        return cast("S", self.state)
 
 
-def assemble(descriptor: StateDescriptor, tables: Tables, clock: Clock) -> Assembled:
+def assemble(descriptor: StateDescriptor[S], tables: Tables, clock: Clock) -> Assembled[S]:
     """Make the state a descriptor declares.
 
     Args:

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.table import Table
+from pyflinklike.type_vars import IN, OUT
 from pyflinklike.types import TypeInformation
 
 __all__ = ["AppendingState", "MergingState", "State"]
-
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
 
 
 class State:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic
 
 import attrs
 
@@ -25,11 +25,11 @@ from pyflinklike.state import (
     ListState,
     MapState,
     ReducingState,
-    State,
     ValueState,
 )
 from pyflinklike.state.table import RESERVED_PREFIX, Shape, Table, TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.type_vars import ACC, IN, OUT, K, T, T_co, V
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
@@ -41,11 +41,9 @@ __all__ = [
     "ValueStateDescriptor",
 ]
 
-D = TypeVar("D", bound="StateDescriptor")
 
-
-class StateDescriptor:
-    """Name, type and TTL of a state.
+class StateDescriptor(Generic[T_co]):
+    """Name, type and TTL of a state; generic in the state it declares.
 
     Args:
         name: Unique within the function.
@@ -122,7 +120,7 @@ class StateDescriptor:
         return self.type_info
 
     def spec(self) -> TableSpec:
-        """What the backend and the changelog need to know."""
+        """What the backend and the log need to know."""
         return TableSpec(
             self.name,
             self.shape,
@@ -131,68 +129,68 @@ class StateDescriptor:
             paired=self._ttl_config is not None,
         )
 
-    def state(self, table: Table) -> State:
+    def state(self, table: Table) -> T_co:
         """The state over a table made for `spec`."""
         raise NotImplementedError
 
 
-class ValueStateDescriptor(StateDescriptor):
+class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
     """Declares a `ValueState`."""
 
     kind = "value"
     shape = Shape.SINGLE
 
-    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, value_type_info: TypeInformation[T]) -> None:
         super().__init__(name, _checked_type(name, value_type_info))
 
-    def state(self, table: Table) -> ValueState[Any]:
+    def state(self, table: Table) -> ValueState[T]:
         """The state over a table made for `spec`."""
         return ValueState(self.name, table, self.type_info)
 
 
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor[ListState[T]]):
     """Declares a `ListState`; its `type_info` is the list's, as in PyFlink."""
 
     kind = "list"
     shape = Shape.LIST
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, elem_type_info: TypeInformation[T]) -> None:
         self._elem_type_info = _checked_type(name, elem_type_info)
         super().__init__(name, Types.LIST(elem_type_info))
 
     def _stored_type(self) -> TypeInformation:
         return self._elem_type_info
 
-    def state(self, table: Table) -> ListState[Any]:
+    def state(self, table: Table) -> ListState[T]:
         """The state over a table made for `spec`."""
         return ListState(self.name, table, self._elem_type_info)
 
 
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
     """Declares a `MapState`; its `type_info` is the map's, as in PyFlink."""
 
     kind = "map"
     shape = Shape.MAP
 
     def __init__(
-        self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation
+        self, name: str, key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]
     ) -> None:
         self._key_type_info = _checked_type(name, key_type_info)
         self._value_type_info = _checked_type(name, value_type_info)
         super().__init__(name, Types.MAP(key_type_info, value_type_info))
 
     def spec(self) -> TableSpec:
-        """What the backend and the changelog need to know."""
+        """What the backend and the log need to know."""
         return attrs.evolve(
             super().spec(), value_type=self._value_type_info, user_key_type=self._key_type_info
         )
 
-    def state(self, table: Table) -> MapState[Any, Any]:
+    def state(self, table: Table) -> MapState[K, V]:
         """The state over a table made for `spec`."""
         return MapState(self.name, table, self._key_type_info, self._value_type_info)
 
 
-class ReducingStateDescriptor(StateDescriptor):
+class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
     """Declares a `ReducingState`.
 
     Args:
@@ -207,21 +205,21 @@ class ReducingStateDescriptor(StateDescriptor):
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
-        type_info: TypeInformation,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        type_info: TypeInformation[T],
     ) -> None:
         self._declared_function = reduce_function
         self._reduce_function = as_reduce_function(reduce_function)
         super().__init__(name, _checked_type(name, type_info))
 
-    def get_reduce_function(self) -> ReduceFunction:
+    def get_reduce_function(self) -> ReduceFunction[T]:
         """The function, wrapped where a callable was given."""
         return self._reduce_function
 
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), _function_identity(self._declared_function))
 
-    def state(self, table: Table) -> ReducingState[Any]:
+    def state(self, table: Table) -> ReducingState[T]:
         """The state over a table made for `spec`."""
         declared = self._declared_function
         # A callable is called itself: its wrapper would be one more call for each element.
@@ -229,7 +227,7 @@ class ReducingStateDescriptor(StateDescriptor):
         return ReducingState(self.name, table, self.type_info, reduce)
 
 
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Generic[IN, ACC, OUT]):
     """Declares an `AggregatingState`.
 
     Args:
@@ -242,7 +240,10 @@ class AggregatingStateDescriptor(StateDescriptor):
     shape = Shape.SINGLE
 
     def __init__(
-        self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation
+        self,
+        name: str,
+        agg_function: AggregateFunction[IN, ACC, OUT],
+        state_type_info: TypeInformation[ACC],
     ) -> None:
         if not isinstance(agg_function, AggregateFunction):
             msg = (
@@ -253,14 +254,14 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
         super().__init__(name, _checked_type(name, state_type_info))
 
-    def get_agg_function(self) -> AggregateFunction:
+    def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:
         """The function."""
         return self._agg_function
 
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), _function_identity(self._agg_function))
 
-    def state(self, table: Table) -> AggregatingState[Any, Any]:
+    def state(self, table: Table) -> AggregatingState[IN, OUT]:
         """The state over a table made for `spec`."""
         return AggregatingState(self.name, table, self.type_info, self._agg_function)
 

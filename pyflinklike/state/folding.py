@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.state.base import MergingState, State
 from pyflinklike.state.table import MISSING, Table
+from pyflinklike.type_vars import IN, OUT, T
 from pyflinklike.types import TypeInformation
 
 __all__ = ["AggregatingState", "ReducingState"]
-
-T = TypeVar("T")
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
 
 
 class ReducingState(MergingState[T, T]):

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState
 from pyflinklike.state.table import Table
+from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation
 
 __all__ = ["ListState"]
-
-T = TypeVar("T")
 
 
 class ListState(MergingState[T, Iterable[T]]):

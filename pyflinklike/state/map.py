@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import State
 from pyflinklike.state.table import MISSING, Table
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import TypeInformation
 
 __all__ = ["MapState"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class MapState(State, Generic[K, V]):
@@ -72,7 +70,7 @@ class MapState(State, Generic[K, V]):
         self._table.delete(self._frozen_key(key))
 
     def contains(self, key: K) -> bool:
-        """Whether there is an entry under a user key, be its value None."""
+        """Whether there is an entry under a user key, even if its value is None."""
         return self._get(self._frozen_key(key)) is not MISSING
 
     def items(self) -> Iterable[tuple[K, V]]:

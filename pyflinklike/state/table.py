@@ -15,11 +15,10 @@ without a nested map:
 * `Shape.MAP`: entries under user keys (map state, timers);
 * `Shape.LIST`: entries under ascending int positions, extended by `append`.
 
-A table may say two things more of itself.  An *ordered* one is a `MAP` under user
-keys of bytes that also answers `range`; a backend keeps its order only if that is
-asked for.  The entries of one *per group* belong to the key group and not to a key:
-each key of the group sees them all, and like all others they can be touched only
-while some key is current.
+A table can have two more properties.  An *ordered* table is a `MAP` under user keys of
+bytes that also answers `range`; a backend need not keep an order before that is called.
+The entries of a table *per group* belong to the key group and not to a key: every key of
+the group sees them all, and like any others they can be used only while a key is current.
 
 Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
 
@@ -52,10 +51,10 @@ __all__ = [
     "CurrentKey",
     "Entry",
     "OrderedTable",
-    "Scope",
     "Shape",
     "Table",
     "TableChanges",
+    "TableKey",
     "TableSpec",
     "Tables",
 ]
@@ -82,10 +81,10 @@ MISSING: Final = _Missing.MISSING
 
 
 class _NoKey:
-    """Stands where the current key would be while there is none.
+    """Takes the place of the current key while there is none.
 
-    Every access hashes the current key, so refusing to be hashed turns any
-    access outside a keyed call into the right error at no cost to the others.
+    Every access hashes the current key.  This one refuses to be hashed, so any access
+    outside a keyed call raises the right error, at no cost to the other accesses.
     """
 
     def __hash__(self) -> int:
@@ -103,13 +102,13 @@ NO_KEY: Final = _NoKey()
 
 
 @attrs.define
-class Scope:
+class CurrentKey:
     """The current key of one operator, in its frozen form; all its tables look here."""
 
     key: Hashable = NO_KEY
 
 
-class CurrentKey(Protocol):
+class TableKey(Protocol):
     """What a table asks for the key it looks under."""
 
     @property
@@ -122,15 +121,15 @@ GROUP_KEY: Final = None
 
 
 @attrs.frozen
-class _GroupScope:
+class _GroupKey:
     """One key for all keys of a group, while any is current."""
 
-    _scope: Scope
+    _current: CurrentKey
 
     @property
     def key(self) -> Hashable:
         """`GROUP_KEY`; hashing the current key refuses an access without one."""
-        hash(self._scope.key)
+        hash(self._current.key)
         return GROUP_KEY
 
 
@@ -144,15 +143,17 @@ class Shape(Enum):
 
 @attrs.frozen
 class TableSpec:
-    """What a backend and the changelog must know of one state.
+    """What a backend and the log must know of one table.
 
     Args:
-        name: The state's name, unique in its operator.
+        name: Of the state or store it is a table of, unique in its operator.
         shape: How its entries are arranged.
         kind: What the user declared it as, for messages and restore checks.
         value_type: Type of an entry's value, or None where entries carry none.
         user_key_type: Type of the user keys of a `MAP`, else None.
-        paired: Whether an entry is `(stamp in ms, value)` rather than the value.
+        paired: Whether an entry is `(number, value)` rather than the value.  The number is a time
+            in ms (when the entry was written, under a TTL, or the event's, in a timestamped
+            store), or in an LRU store a count of uses.
         ordered: Whether `range` is asked of it: a `MAP` under user keys of bytes.
         per_group: Whether its entries belong to the key group and not to a key.
         nullable: Whether a value may be None whatever its type says.
@@ -168,9 +169,9 @@ class TableSpec:
     per_group: bool = False
     nullable: bool = False
 
-    def key_in(self, scope: Scope) -> CurrentKey:
+    def key_of(self, current: CurrentKey) -> TableKey:
         """What tells a table of this spec which key to look under."""
-        return _GroupScope(scope) if self.per_group else scope
+        return _GroupKey(current) if self.per_group else current
 
 
 class Table(Protocol):
@@ -213,22 +214,28 @@ class Table(Protocol):
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         """Every (key, user key, entry) of the key group, whatever the current key."""
 
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
-        """Look at the next entries of the key group and delete the dead ones.
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        """Look at the next entries of the key group, and delete those for which `is_dead` is true.
 
-        One pass over all keys goes on from call to call and then begins anew.
+        Each call goes on where the last one stopped; after the last key a pass begins anew.
 
         Args:
-            count: How many entries to look at, about: a pass that ends ends the call.
-            is_dead: Whether an entry shall be deleted.  It may have a method `any_of`, which
-                tells of a sequence of entries whether any of them shall.
+            count: How many entries to look at, about: a call does not go beyond the end of a pass.
+            is_dead: Whether an entry shall be deleted.
+            any_dead: Whether `is_dead` says so of any of these entries, where that is told
+                faster than by asking it for each; a table need not ask.
 
         Returns:
             How many entries were deleted.
         """
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        """Delete every dead entry of the key group; the number deleted."""
+        """Delete every entry of the key group for which `is_dead` is true; the number deleted."""
 
     def count(self) -> int:
         """How many entries the key group holds in this table."""
@@ -249,7 +256,7 @@ class OrderedTable(Table, Protocol):
 
         Args:
             begin: The first user key that may be given; None for the first there is.
-            end: The first one that may not be given any more; None for no end.
+            end: The first user key that is too high; None for no end.
             backwards: Whether the last ones come first.
             limit: How many to give at most.
         """
@@ -257,7 +264,7 @@ class OrderedTable(Table, Protocol):
 
 @attrs.define
 class TableChanges:
-    """Final states of the entries of one table that changed, for the changelog.
+    """Final states of the entries of one table that changed, for the log.
 
     The lists run in parallel.  A cleared key comes before the entries put under
     it since; an entry that is `MISSING` was deleted.
@@ -283,7 +290,7 @@ class TableChanges:
 class Tables(Protocol):
     """The tables of one operator: what states, timers and stores see of a backend."""
 
-    scope: Scope
+    current: CurrentKey
     is_persistent: bool
     """Whether working state lies on a disk rather than in memory."""
 

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-to-live: one policy, worn by any table.  The only place that knows expiry.
+"""Time-to-live: one policy for any table.  The only place that knows what expires when.
 
-A `TtlTable` is a `Table` whose entries carry a stamp.  It hands out and takes
-in plain values, and beneath it stands a table of `(stamp, value)` entries that
-does not know what a stamp is.  So value, reducing and aggregating state have a
-TTL per key, map state per entry and list state per element, without a line of
-TTL code in any of them.
+A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
+pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a
+TTL per key, map state per entry and list state per element, and none of them has code for it.
 
-The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`,
-`TtlListState`):
+The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
 
-* An entry stamped `ts` is expired at `now` when `ts + ttl <= now`: the boundary
-  is inclusive.  `ts + ttl` saturates at the largest timestamp.
-* Reading an expired entry removes it.  It is returned, that once, only under
-  `ReturnExpiredIfNotCleanedUp`.
+* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest timestamp.
+* Reading an expired entry removes it.  `ReturnExpiredIfNotCleanedUp` returns it that once.
 * Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
 * A list judges each element while it is iterated, and drops its expired ones
   only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
 * `is_empty` and `clear` look at no stamp.
 
-The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`,
-its watermark.  An event-time stamp is the larger of the watermark and the
-element's timestamp, so that an entry written ahead of the watermark does not
-die young; one written before either is known stays until it is written again.
-Both stand still during a call, so all checks of a call agree.
+The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its
+watermark.  An event-time stamp is the larger of the watermark and the element's timestamp, so
+that an entry written ahead of the watermark lives its whole TTL; one written before either is
+known stays until it is written again.  Neither moves during a call, so all its checks agree.
 """
 
 from __future__ import annotations
@@ -32,6 +26,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
+from pyflinklike.state.expiry import ExpiredAt, JudgedElements, expired_by_a_moving_clock
 from pyflinklike.state.table import MISSING, Entry, Table
 from pyflinklike.state.ttl_config import StateTtlConfig
 
@@ -65,7 +60,12 @@ class TtlTable:
             config.get_state_visibility()
             is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         )
-        cleanup = config.get_cleanup_strategies()
+        self._prepare_cleanup(config.get_cleanup_strategies())
+        self.expired = 0
+        """How many entries were deleted for their age, for the host to count."""
+        clock.watch(self._moved)
+
+    def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
         incremental = cleanup.get_incremental_cleanup_strategy()
         self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self._countdown = 1
@@ -83,9 +83,6 @@ class TtlTable:
         if compaction is not None:
             self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
             self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
-        self.expired = 0
-        """How many entries were deleted for their age, for the host to count."""
-        clock.watch(self._moved)
 
     def __repr__(self) -> str:
         return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
@@ -97,7 +94,7 @@ class TtlTable:
         now = clock.watermark if self._event_time else clock.processing_time
         self._now = now
         self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
-        self._dead = _Dead(self._horizon)
+        self._dead = ExpiredAt(self._horizon)
         self.entered()
 
     def stamp(self) -> int:
@@ -107,7 +104,7 @@ class TtlTable:
         stamp, timestamp = self._now, self._clock.timestamp
         if timestamp is not None and timestamp > stamp:
             stamp = timestamp
-        # Written before any time is known, so it cannot be said to grow old.
+        # No time is known yet, so its age cannot be told: it does not expire.
         return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
 
     @property
@@ -116,10 +113,7 @@ class TtlTable:
         return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
 
     def sweep_again_at(self) -> int:
-        """When all that is stamped with the time of now will have expired, in ms.
-
-        Before the first watermark that is in its past: there is no telling yet.
-        """
+        """When all that is stamped now will have expired, in ms; long ago before any watermark."""
         return min(self._now + self._ttl, MAX_WATERMARK)
 
     def dead_now(self) -> Callable[[Entry], bool]:
@@ -182,7 +176,7 @@ class TtlTable:
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
             )
-        return _Elements(self._judged_elements, items)
+        return JudgedElements(self._judged_elements, items)
 
     def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
         any_alive = False
@@ -246,9 +240,8 @@ class TtlTable:
     def sweep_some(self) -> None:
         """Flink's incremental cleanup: look at the next few entries of the state.
 
-        A large table is swept every few accesses with a matching number of
-        entries: the same progress at a fraction of the cost.  Once all entries were
-        looked at, nothing can be found before the time moves.
+        A large table is swept every few accesses with a matching number of entries: the same
+        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
         """
         if self._sweep_left:
             self._countdown -= 1
@@ -260,13 +253,13 @@ class TtlTable:
         self._countdown = next(every for least, every in _SWEEP_EVERY if stored >= least)
         size = self._sweep_size * self._countdown
         if self._sweep_left == _UNKNOWN:
-            # Wherever the running pass stands, two passes hold a whole one.
+            # The cursor may be mid-table; two passes contain one whole pass.
             self._sweep_left = 2 * (stored + size)
             self._sweep_stored = stored
-        self.expired += self._table.sweep(size, self._dead)
+        self.expired += self._table.sweep(size, self._dead, self._dead.any_of)
         self._sweep_left = max(self._sweep_left - size, 0)
         if not self._sweep_left and stored > self._sweep_stored:
-            # What was added since has been looked at, too, in the place of older entries.
+            # The pass has also looked at entries added since, and so may have missed older ones.
             self._sweep_left = 2 * (stored - self._sweep_stored)
             self._sweep_stored = stored
 
@@ -279,7 +272,12 @@ class TtlTable:
         for key, user_key, entry in self._table.scan():
             yield key, user_key, entry[1]
 
-    def sweep(self, count: int, is_dead: Callable[[Any], bool]) -> int:
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Any], bool],
+        any_dead: Callable[[Sequence[Any]], bool] | None = None,  # noqa: ARG002  need not be asked
+    ) -> int:
         return self._table.sweep(count, lambda entry: is_dead(entry[1]))
 
     def sweep_all(self, is_dead: Callable[[Any], bool]) -> int:
@@ -290,56 +288,11 @@ class TtlTable:
 
         As Flink's compaction filter, it asks for the time again after a number of entries.
         """
-        dropped = self._table.sweep_all(self._dead_by_a_moving_clock())
+        dropped = self._table.sweep_all(
+            expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
+        )
         self.expired += dropped
         return dropped
 
-    def _dead_by_a_moving_clock(self) -> Callable[[Entry], bool]:
-        horizon, left = 0, 0
-
-        def is_dead(entry: Entry) -> bool:
-            nonlocal horizon, left
-            if not left:
-                horizon, left = self._horizon, self._judged_by_one_reading
-            left -= 1
-            dead: bool = entry[0] <= horizon
-            return dead
-
-        return is_dead
-
     def count(self) -> int:
         return self._table.count()
-
-
-class _Dead:
-    """Whether an entry was stamped so long ago that it is expired."""
-
-    __slots__ = ("_horizon",)
-
-    def __init__(self, horizon: int) -> None:
-        self._horizon = horizon
-
-    def __call__(self, entry: Entry) -> bool:
-        expired: bool = entry[0] <= self._horizon
-        return expired
-
-    def any_of(self, entries: Sequence[Entry]) -> bool:
-        """Whether any of these is, at a third of the time of asking for each."""
-        horizon = self._horizon
-        for stamp, _ in entries:  # noqa: SIM110 - a generator would take twice as long
-            if stamp <= horizon:
-                return True
-        return False
-
-
-class _Elements:
-    """An iterable that judges its elements anew each time it is iterated."""
-
-    def __init__(
-        self, judge: Callable[[list[tuple[Any, Entry]]], Iterator[Any]], items: list[Any]
-    ) -> None:
-        self._judge = judge
-        self._items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._judge(self._items)

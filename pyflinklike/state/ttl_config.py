@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long state lives: the declaration, not the doing.
+"""How long state lives: the declaration; `pyflinklike.state.ttl` carries it out.
 
 A `StateTtlConfig` answers four independent questions about one state:
 
 * How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t`
-  is expired as soon as `now >= t + ttl`: the boundary belongs to the dead.
+  is expired as soon as `now >= t + ttl`, so at exactly `t + ttl` too.
 * What renews the stamp?  `UpdateType`: writes only, or reads too.
 * What does a reader see of an expired entry that is still stored?
   `StateVisibility`: nothing, or the value, once.
@@ -16,47 +16,25 @@ that nobody reads.
 
 Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
 what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
-refused here, by the call that says it.  `DISABLED`, the copying builder and
+refused here, by the very call.  `DISABLED`, the copying builder and
 `in_rocksdb_compact_filter` are Java's.
 
 Everything here is frozen and compared by value.  The builder is the one exception:
-its methods change it and return it, so that they work chained and unchained.
+its methods change it and return it, so they can be chained, or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from pyflinklike.clock import DurationLike, Time, to_milliseconds
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
+from pyflinklike.clock import DurationLike, Time
+from pyflinklike.state.ttl_checks import member_of, of_kind, to_ttl
 from pyflinklike.state.ttl_strategies import CleanupStrategies as _Cleanup
-from pyflinklike.state.ttl_strategies import of_kind
 
 __all__ = ["StateTtlConfig"]
-
-
-def _member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be a member of the enum."""
-    return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
-
-
-def _to_ttl(ttl: DurationLike | None) -> Time:
-    """The TTL as a `Time` of whole ms, at least one."""
-    if ttl is None:
-        msg = (
-            "a TTL is required, got None; write for example StateTtlConfig(ttl=timedelta(hours=1))"
-        )
-        raise DeclarationTypeError(msg)
-    milliseconds = to_milliseconds(ttl, "a TTL")
-    if milliseconds < 1:
-        msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
-        raise DeclarationValueError(msg)
-    return Time(milliseconds)
 
 
 @attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
@@ -226,16 +204,16 @@ class StateTtlConfig:
     """No TTL, as Java's: `enable_time_to_live(DISABLED)` switches it off again."""
 
     _update_type: UpdateType = attrs.field(
-        default=UpdateType.OnCreateAndWrite, validator=_member_of(UpdateType)
+        default=UpdateType.OnCreateAndWrite, validator=member_of(UpdateType)
     )
     _state_visibility: StateVisibility = attrs.field(
-        default=StateVisibility.NeverReturnExpired, validator=_member_of(StateVisibility)
+        default=StateVisibility.NeverReturnExpired, validator=member_of(StateVisibility)
     )
     _ttl_time_characteristic: TtlTimeCharacteristic = attrs.field(
         default=TtlTimeCharacteristic.ProcessingTime,
-        validator=_member_of(TtlTimeCharacteristic),
+        validator=member_of(TtlTimeCharacteristic),
     )
-    _ttl: Time = attrs.field(default=None, converter=_to_ttl)
+    _ttl: Time = attrs.field(default=None, converter=to_ttl)
     _cleanup_strategies: CleanupStrategies = attrs.field(
         factory=CleanupStrategies,
         validator=of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
@@ -298,7 +276,7 @@ for _each in (_Cleanup, *vars(_Cleanup).values()):
     if isinstance(_each, type):
         _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
 
-# Java's: a TTL has to be given, so it is the longest there is.
+# As in Java.  A TTL must be given, so it is the longest one.
 StateTtlConfig.DISABLED = StateTtlConfig(
     update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
 )

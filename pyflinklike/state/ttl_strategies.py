@@ -9,67 +9,20 @@ it, as in PyFlink; `ttl_config` gives them those names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
 import attrs
 
-from pyflinklike.checks import is_int
-from pyflinklike.clock import Duration, DurationLike, to_milliseconds
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.clock import Duration
+from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
+from pyflinklike.state.ttl_checks import at_least, of_kind, to_compaction_period
 
-__all__ = ["CleanupStrategies", "of_kind"]
+__all__ = ["CleanupStrategies"]
 
 _S = TypeVar("_S")
-
-
-def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an instance of `kind`."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, kind):
-            name = attribute.name.lstrip("_")
-            msg = f"{name} must be a {kind.__qualname__}, got {shown(value)}; {remedy}"
-            raise DeclarationTypeError(msg)
-
-    return check
-
-
-def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an int, and not below `minimum`."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        msg = (
-            f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
-            f"got {shown(value)}; it counts state entries"
-        )
-        if not is_int(value):
-            raise DeclarationTypeError(msg)
-        if value < minimum:
-            raise DeclarationValueError(msg)
-
-    return check
-
-
-def _to_compaction_period(period: DurationLike | None) -> Duration:
-    """The period as a `Duration`; None is Flink's default, zero stays zero."""
-    if period is None:
-        return Duration.of_days(30)
-    if to_milliseconds(period, "periodic_compaction_time") < 0:
-        msg = (
-            f"periodic_compaction_time must not be negative, got {shown(period)}; "
-            f"Duration.of_millis(0) switches it off"
-        )
-        raise DeclarationValueError(msg)
-    if isinstance(period, Duration):
-        return period
-    if isinstance(period, timedelta):
-        # Through microseconds: rounding 0.5 ms down to 0 would switch it off.
-        return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
-    return Duration.of_millis(to_milliseconds(period))
 
 
 def _to_strategies(strategies: _Strategies) -> _StrategyItems:
@@ -136,7 +89,7 @@ class CleanupStrategies:
             DeclarationValueError: The size is not positive.
         """
 
-        _cleanup_size: int = attrs.field(validator=_at_least(1))
+        _cleanup_size: int = attrs.field(validator=at_least(1))
         _run_cleanup_for_every_record: bool = attrs.field(
             validator=of_kind(bool, "give True or False")
         )
@@ -164,9 +117,9 @@ class CleanupStrategies:
             DeclarationValueError: An argument is negative.
         """
 
-        _query_time_after_num_entries: int = attrs.field(validator=_at_least(0))
+        _query_time_after_num_entries: int = attrs.field(validator=at_least(0))
         _periodic_compaction_time: Duration = attrs.field(
-            default=None, converter=_to_compaction_period
+            default=None, converter=to_compaction_period
         )
 
         def get_query_time_after_num_entries(self) -> int:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.base import State
 from pyflinklike.state.table import MISSING
+from pyflinklike.type_vars import T
 
 __all__ = ["ValueState"]
-
-T = TypeVar("T")
 
 
 class ValueState(State, Generic[T]):

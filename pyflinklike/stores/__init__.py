@@ -22,7 +22,6 @@ from pyflinklike.errors import (
     NullKeyError,
     StateStoreError,
     StoreClosedError,
-    StoreMigratedError,
     StoreNotInitializedError,
     StoreValueError,
     UnknownStoreError,
@@ -31,17 +30,9 @@ from pyflinklike.errors import (
 )
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import (
-    KeyValueStoreDescriptor,
-    LruStoreDescriptor,
-    SessionStoreDescriptor,
-    StoreDescriptor,
-    TimestampedStoreDescriptor,
-    VersionedStoreDescriptor,
-    WindowStoreDescriptor,
-)
-from pyflinklike.stores.keyvalue import KeyValueStore
-from pyflinklike.stores.lru import LruKeyValueStore
+from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.keyvalue import KeyValueStore, KeyValueStoreDescriptor
+from pyflinklike.stores.lru import LruKeyValueStore, LruStoreDescriptor
 from pyflinklike.stores.records import (
     NOT_PUT,
     AbsorbedSession,
@@ -53,13 +44,13 @@ from pyflinklike.stores.records import (
     VersionedRecord,
     WindowedKeyValue,
 )
-from pyflinklike.stores.session import SessionStore
+from pyflinklike.stores.session import SessionStore, SessionStoreDescriptor
 from pyflinklike.stores.standalone import InMemoryWindowStore, open_in_memory
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.stores.times import windows_for
-from pyflinklike.stores.timestamped import TimestampedStore
-from pyflinklike.stores.versioned import VersionedStore
-from pyflinklike.stores.window import WindowStore
+from pyflinklike.stores.timestamped import TimestampedStore, TimestampedStoreDescriptor
+from pyflinklike.stores.versioned import VersionedStore, VersionedStoreDescriptor
+from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor
 
 __all__ = [
     "NOT_PUT",
@@ -83,7 +74,6 @@ __all__ = [
     "StateStoreError",
     "StoreClosedError",
     "StoreDescriptor",
-    "StoreMigratedError",
     "StoreNotInitializedError",
     "StoreValueError",
     "TimestampedStore",

@@ -81,7 +81,7 @@ class StateStore:
             )
 
     def _open_tables(self, context: StoreContext) -> None:
-        """Open the tables a kind of store has besides."""
+        """Open the helper tables that this kind of store has."""
 
     @property
     def _can_cache(self) -> bool:
@@ -138,7 +138,7 @@ class StateStore:
             self._changes.flush()
 
     def close(self) -> None:
-        """Flush, close the cursors, and refuse all that comes; closing again does nothing."""
+        """Flush, close the cursors and refuse further use; closing again does nothing."""
         if self._is_closed:
             return
         context = self._context
@@ -151,7 +151,7 @@ class StateStore:
                 context.cursors.close_of(self._name)
 
     def abandon(self) -> None:
-        """Close without a flush: the operator has ended, and what it has not committed is gone."""
+        """Close without a flush: the operator has ended, and what was not committed is lost."""
         self._is_closed = True
 
     def __repr__(self) -> str:
@@ -184,7 +184,7 @@ class StateStore:
     # Tables
 
     def _spec_of(self, part: str, **fields: Any) -> Any:
-        """The spec of another table of this store; a `/` is in no store's name."""
+        """The spec of a helper table, `<store>/<part>`; names of stores have no slash."""
         spec = self._descriptor.spec()
         return attrs.evolve(spec, name=f"{self._name}/{part}", **fields)
 

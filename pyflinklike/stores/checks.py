@@ -8,7 +8,7 @@ the value, and raises `DeclarationTypeError` or `DeclarationValueError`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyflinklike.checks import is_int
@@ -31,7 +31,9 @@ __all__ = [
     "checked_stream_time",
     "checked_type",
     "checked_window_size",
-    "milliseconds",
+    "to_history",
+    "to_retention",
+    "to_window_size",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -98,7 +100,7 @@ def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationTypeError(msg)
     if given < 1:
         msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
-        raise DeclarationValueError(f"{msg}; a store of none would forget all at once")
+        raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
 
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
@@ -113,13 +115,19 @@ def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def milliseconds(what: str) -> Callable[[DurationLike], int]:
-    """A converter of lengths of time to ms."""
+def to_retention(length: DurationLike) -> int:
+    """The length of a `retention` in ms."""
+    return to_milliseconds(length, "retention")
 
-    def convert(length: DurationLike) -> int:
-        return to_milliseconds(length, what)
 
-    return convert
+def to_window_size(length: DurationLike) -> int:
+    """The length of a `window_size` in ms."""
+    return to_milliseconds(length, "window_size")
+
+
+def to_history(length: DurationLike) -> int:
+    """The length of a `history_retention` in ms."""
+    return to_milliseconds(length, "history_retention")
 
 
 def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:

@@ -4,10 +4,9 @@
 A store puts its entries under composite keys such as (key, window start), so
 that a range of bytes is a range of keys and times.  Keys are written by
 `pyflinklike.types.key_codec`: within one type the unsigned order of the bytes is
-Python's order, negative numbers included, and no key is another one plus a
-byte below FF.  Times and other numbers take 9 bytes, a tag and 64 bits, so that
-those behind a key can be read from its end.  No part begins with FF; hence all that
-follows a part lies from its bytes to them plus FF.
+Python's order, negative numbers included.  Times and other numbers take 9 bytes, a tag and
+64 bits, so that those behind a key can be read from its end.  No part begins with FF, so
+[k, k + FF) is exactly what begins with the part k.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def _is_plain(key_type: TypeInformation) -> bool:
 
 
 def _plain(frozen: Any) -> Any:
-    """A frozen key without `Instant`s, which keycodec does not know."""
+    """A frozen key with `Instant`s replaced, which the key codec does not know."""
     if type(frozen) is Instant:
         return frozen.seconds, frozen.nanos
     if isinstance(frozen, tuple):
@@ -169,7 +168,7 @@ def _restored(key_type: TypeInformation, plain: Any) -> Any:
         return None
     if isinstance(key_type, TupleTypeInfo):
         parts = [_restored(each, part) for each, part in zip(key_type.field_types, plain)]
-        # A row made of its own frozen fields is frozen.
+        # The fields of a row are frozen already.
         return key_type.freeze_key(parts) if isinstance(key_type, RowTypeInfo) else tuple(parts)
     if isinstance(key_type, InstantTypeInfo):
         return Instant(*plain)

@@ -47,7 +47,7 @@ class StoreContext:
     @property
     def key(self) -> Any:
         """The current key, frozen."""
-        return self.backend.scope.key
+        return self.backend.current.key
 
     def table(self, spec: TableSpec) -> Table:
         """The table of a spec, with what was restored of it."""
@@ -66,12 +66,12 @@ class StoreContext:
 
 class _Under:
     def __init__(self, context: StoreContext, key: Any) -> None:
-        self._scope = context.backend.scope
+        self._current = context.backend.current
         self._key = key
 
     def __enter__(self) -> None:
-        self._former = self._scope.key
-        self._scope.key = self._key
+        self._former = self._current.key
+        self._current.key = self._key
 
     def __exit__(self, *_: object) -> None:
-        self._scope.key = self._former
+        self._current.key = self._former

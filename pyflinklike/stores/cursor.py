@@ -102,7 +102,7 @@ class Cursor(Iterator[T], Generic[T]):
         return self._decode(self._found[self._next]) if self._next < len(self._found) else None
 
     def close(self) -> None:
-        """Let go of what was found; closing again does nothing."""
+        """Release what was found; closing again does nothing."""
         self._is_closed = True
         self._found = ()
         self._opened.discard(self)

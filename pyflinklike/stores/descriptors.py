@@ -8,7 +8,7 @@ compare and pickle as such, and check themselves when they are made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import attrs
 
@@ -17,41 +17,32 @@ from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.stores.checks import (
     checked_bool,
     checked_config,
-    checked_history,
-    checked_max_entries,
     checked_name,
     checked_retention,
     checked_scope,
     checked_segments,
     checked_stream_time,
     checked_type,
-    checked_window_size,
-    milliseconds,
+    to_retention,
 )
 from pyflinklike.stores.tag import ChangelogTag
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
+    "DAY",
     "ExpiringStoreDescriptor",
-    "KeyValueStoreDescriptor",
-    "LruStoreDescriptor",
-    "SessionStoreDescriptor",
     "StoreDescriptor",
-    "TimestampedStoreDescriptor",
-    "VersionedStoreDescriptor",
-    "WindowStoreDescriptor",
+    "default_stream_time",
 ]
 
-_DAY = 86_400_000
+DAY = 86_400_000
+"""In ms; what a changelog keeps longer than its store, as Kafka Streams'."""
 _SHORTEST_SEGMENT = 60_000
 
 
-def _option(**arguments: Any) -> Any:
-    return attrs.field(kw_only=True, **arguments)
-
-
 @attrs.frozen
-class StoreDescriptor:
+class StoreDescriptor(Generic[K, V]):
     """Name and types of a store, and what all kinds of store can be told.
 
     Args:
@@ -72,14 +63,14 @@ class StoreDescriptor:
     """
 
     name: str = attrs.field(validator=checked_name)
-    key_type: TypeInformation = attrs.field(validator=checked_type)
-    value_type: TypeInformation = attrs.field(validator=checked_type)
-    caching: bool = _option(default=True, validator=checked_bool)
-    changelog: bool = _option(default=True, validator=checked_bool)
-    changelog_config: Mapping[str, Any] | None = _option(
-        default=None, validator=checked_config, hash=False
+    key_type: TypeInformation[K] = attrs.field(validator=checked_type)
+    value_type: TypeInformation[V] = attrs.field(validator=checked_type)
+    caching: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
+    changelog: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
+    changelog_config: Mapping[str, Any] | None = attrs.field(
+        kw_only=True, default=None, validator=checked_config, hash=False
     )
-    scope: str = _option(default="key", validator=checked_scope)
+    scope: str = attrs.field(kw_only=True, default="key", validator=checked_scope)
 
     @property
     def changelog_tag(self) -> OutputTag:
@@ -90,6 +81,10 @@ class StoreDescriptor:
             value_type=self.value_type,
             has_current_key=self.scope == "key",
         )
+
+    def new_store(self) -> Any:
+        """The store, not yet opened; each kind of store says which."""
+        raise NotImplementedError
 
     def topic_config(self) -> dict[str, str]:
         """Kafka Streams' settings of the changelog topic, and over them those declared."""
@@ -125,57 +120,25 @@ class StoreDescriptor:
         return {"cleanup.policy": "compact"}
 
 
-@attrs.frozen
-class KeyValueStoreDescriptor(StoreDescriptor):
-    """Declares a `KeyValueStore`."""
-
-    noun = "key-value"
-
-
-@attrs.frozen
-class TimestampedStoreDescriptor(StoreDescriptor):
-    """Declares a `TimestampedStore`."""
-
-    noun = "timestamped"
-    _is_paired = True
-
-
-@attrs.frozen
-class LruStoreDescriptor(StoreDescriptor):
-    """Declares an `LruKeyValueStore`.
-
-    Args:
-        max_entries: How many entries it keeps, under each key or in the key group.
-    """
-
-    noun = "lru"
-    _is_paired = True
-
-    max_entries: int = _option(validator=checked_max_entries)
-
-
-def _default_stream_time(descriptor: Any) -> None:
+def default_stream_time(descriptor: Any) -> None:
+    """Let time pass as far as the scope reaches, where the descriptor does not say."""
     if descriptor.stream_time is None:
         object.__setattr__(descriptor, "stream_time", descriptor.scope)
 
 
-def _stream_time() -> Any:
-    return _option(default=None, validator=checked_stream_time)
-
-
 @attrs.frozen
-class ExpiringStoreDescriptor(StoreDescriptor):
+class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
     """What window and session stores can be told besides."""
 
-    retention: int = _option(
-        default=_DAY, converter=milliseconds("retention"), validator=checked_retention
+    retention: int = attrs.field(
+        kw_only=True, default=DAY, converter=to_retention, validator=checked_retention
     )
-    segments: int = _option(default=2, validator=checked_segments)
-    stream_time: str = _stream_time()
+    segments: int = attrs.field(kw_only=True, default=2, validator=checked_segments)
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
 
     def __attrs_post_init__(self) -> None:
         """Default the stream time."""
-        _default_stream_time(self)
+        default_stream_time(self)
 
     @property
     def segment_width(self) -> int:
@@ -183,76 +146,4 @@ class ExpiringStoreDescriptor(StoreDescriptor):
         return max(self.retention // (self.segments - 1), _SHORTEST_SEGMENT)
 
     def _topic_defaults(self) -> dict[str, str]:
-        return {"cleanup.policy": "compact,delete", "retention.ms": str(self.retention + _DAY)}
-
-
-@attrs.frozen
-class WindowStoreDescriptor(ExpiringStoreDescriptor):
-    """Declares a `WindowStore`.
-
-    Args:
-        window_size: Length of a window: a timedelta, or an int of ms.
-        retention: How long windows are kept after their start, in stream time.
-        segments: Windows that are still kept lie in about so many stretches of time,
-            which are dropped as a whole; one lasts `retention / (segments - 1)`, at least a minute.
-        retain_duplicates: Whether a key may have several values in one window.
-        stream_time: By whose progress windows expire: "key", "partition" (the key group)
-            or "watermark"; that of the scope where not given.
-    """
-
-    noun = "window"
-
-    retain_duplicates: bool = _option(default=False, validator=checked_bool)
-    window_size: int = _option(converter=milliseconds("window_size"), validator=checked_window_size)
-
-    def _kind(self) -> str:
-        values = "several values" if self.retain_duplicates else "one value"
-        return f"{super()._kind()}, {values} per window of {self.window_size} ms"
-
-    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
-        number = (("number", Types.LONG()),) if self.retain_duplicates else ()
-        return (("key", self.key_type), ("window_start", Types.LONG()), *number)
-
-
-@attrs.frozen
-class SessionStoreDescriptor(ExpiringStoreDescriptor):
-    """Declares a `SessionStore`.
-
-    Args:
-        retention: How long sessions are kept after their end, in stream time; at least the
-            gap and the grace together.
-        segments: As of a `WindowStoreDescriptor`.
-        stream_time: Likewise.
-    """
-
-    noun = "session"
-
-    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
-        return (("key", self.key_type), ("start", Types.LONG()), ("end", Types.LONG()))
-
-
-@attrs.frozen
-class VersionedStoreDescriptor(StoreDescriptor):
-    """Declares a `VersionedStore`; caching makes no difference to it.
-
-    Args:
-        history_retention: How far back the past can be asked for and changed, in stream
-            time: a timedelta, or an int of ms.
-        stream_time: As of a `WindowStoreDescriptor`.
-    """
-
-    noun = "versioned"
-    _is_nullable = True
-
-    history_retention: int = _option(
-        converter=milliseconds("history_retention"), validator=checked_history
-    )
-    stream_time: str = _stream_time()
-
-    def __attrs_post_init__(self) -> None:
-        """Default the stream time."""
-        _default_stream_time(self)
-
-    def _topic_defaults(self) -> dict[str, str]:
-        lag = self.history_retention + _DAY
-        return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag)}
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(self.retention + DAY)}

@@ -4,17 +4,31 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
+
+import attrs
 
 from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.records import KeyValue
+from pyflinklike.type_vars import K, V
 
-__all__ = ["KeyValueStore"]
+__all__ = ["KeyValueStore", "KeyValueStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+D = TypeVar("D")
+
+
+@attrs.frozen
+class KeyValueStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares a `KeyValueStore`."""
+
+    noun = "key-value"
+
+    def new_store(self) -> KeyValueStore[K, V]:
+        """The store, not yet opened."""
+        return KeyValueStore(self)
 
 
 class KeyValueStore(StateStore, MutableMapping[K, V]):
@@ -26,6 +40,12 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
     # One entry
 
+    @overload
+    def get(self, key: K) -> V | None: ...
+    @overload
+    def get(self, key: K, default: V) -> V: ...
+    @overload
+    def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
         """The value of a key, or the default.
 
@@ -87,7 +107,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     multi_put = put_all
 
     def multi_get(self, keys: Iterable[K]) -> dict[K, V]:
-        """The values of those of the keys that there are."""
+        """The values of the keys that are there."""
         self._ready()
         wanted = list(keys)
         user_keys = [self._codec.encode(key) for key in wanted]
@@ -166,7 +186,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     def __len__(self) -> int:
         self._ready()
         if self._descriptor.scope == "partition":
-            _ = self.is_empty  # refuses where no key is current
+            _ = self.is_empty  # raises where no key is current
             return self._table.count()
         return len(list(self._table.range()))
 

@@ -2,28 +2,46 @@
 """The LRU store: a key-value store of bounded size that forgets what was used least recently.
 
 The order of use is state: an entry carries the number of its last use, and a
-second table has the entries by that number.  A read does not write at once.  It
-is remembered, and written with the others at the end of the micro-batch, or when
-something must be evicted; so a store that is restored evicts as the one before
-it would have, where Kafka's has lost the order of its reads.
+second table has the entries by that number.  Reads are collected, and written at the end of the
+micro-batch or before something is evicted.  So a restored store evicts what the
+original would have evicted; Kafka's loses the order of its reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
+
+import attrs
 
 from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
+from pyflinklike.stores.checks import checked_max_entries
 from pyflinklike.stores.codec import encode_int, read_int
 from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import LruStoreDescriptor
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.keyvalue import KeyValueStore
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import Types
 
-__all__ = ["LruKeyValueStore"]
+__all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen
+class LruStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares an `LruKeyValueStore`.
+
+    Args:
+        max_entries: How many entries it keeps, under each key or in the key group.
+    """
+
+    noun = "lru"
+    _is_paired = True
+
+    max_entries: int = attrs.field(kw_only=True, validator=checked_max_entries)
+
+    def new_store(self) -> LruKeyValueStore[K, V]:
+        """The store, not yet opened."""
+        return LruKeyValueStore(self)
 
 
 class LruKeyValueStore(KeyValueStore[K, V]):
@@ -115,7 +133,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._settle()
         use, size, oldest = self._count()
         evicted = list(self._uses.range(encode_int(oldest), limit=count))
-        # What is deleted before is not looked at again: a queue leaves many such behind.
+        # Begin at the first use that is left: a queue leaves many deleted ones before it.
         self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
         for _, user_key in evicted:
             entry = self._table.get(user_key)

@@ -12,7 +12,6 @@ from pyflinklike.shown import shown
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor
-from pyflinklike.stores.kinds import store_of
 
 __all__ = ["StoreRegistry"]
 
@@ -59,10 +58,10 @@ class StoreRegistry:
                 )
                 raise DeclarationValueError(msg)
             return store
-        store = store_of(descriptor)(descriptor)
-        store.init(self._context)
-        self._stores[descriptor.name] = descriptor, store
-        return store
+        opened: StateStore = descriptor.new_store()
+        opened.init(self._context)
+        self._stores[descriptor.name] = descriptor, opened
+        return opened
 
     def get(self, name: str) -> StateStore:
         """The store of a name.

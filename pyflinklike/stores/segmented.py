@@ -6,10 +6,10 @@ time falls into; then come the key and what tells the entry from the key's other
 
     segment | key | time | ...
 
-So the entries of one key lie together in each of the few segments that are alive,
-and what is expired lies at the front.  A segment that is expired as a whole is
-dropped as a whole; of the one on the border single entries are, each time that
-stream time has moved on by a sixteenth of the retention.  Reads never show an
+So the entries of one key lie together in each of the few live segments, and expired ones
+lie at the front.  A segment whose entries are all expired is dropped as a whole.  From the
+one on the border single entries are dropped, each time that stream time has moved on by a
+sixteenth of the retention.  Reads never show an
 expired entry, dropped or not: one whose time is `<= stream time - retention`.
 
 The width of segments follows from `retention` and `segments`.  It is remembered
@@ -57,7 +57,7 @@ class SegmentedStore(StateStore):
         """Called with key, value and time of a write that came too late; set it in `open`."""
         self._width = descriptor.segment_width
         self._mode = descriptor.stream_time
-        # Whether the stream time is that of the entries in sight: no other key moves it.
+        # Whether only the current key moves the stream time.
         self._has_own_time = self._mode == descriptor.scope
         self._stream_time: StreamTime
         self._layout: Table
@@ -132,7 +132,7 @@ class SegmentedStore(StateStore):
         at = -self._numbers * INT_SIZE
         for user_key, _ in self._table.range(end=end, limit=limit):
             if read_int(user_key, at) <= expired:
-                # Not noted as a change: what reads the changelog has a retention of its own.
+                # Not logged as a change: readers of the changelog have their own retention.
                 self._table.delete(user_key)
 
     def _time_of(self, user_key: bytes) -> int:
@@ -220,7 +220,7 @@ class SegmentedStore(StateStore):
     ) -> Iterator[int]:
         """The segments that may have entries of such times."""
         if self._has_own_time and time_from is not None:
-            # No entry is ahead of stream time: there are few, with entries or without.
+            # No entry is ahead of stream time, so there are few segments, empty ones included.
             now = self._stream_time.observed()
             last = now if time_to is None or now is None else min(now, time_to)
             if last is not None:

@@ -4,21 +4,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+import attrs
 
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING
 from pyflinklike.stores.codec import INT_SIZE, read_int
 from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
 from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.type_vars import K, V
+from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["SessionStore"]
+__all__ = ["SessionStore", "SessionStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen
+class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):
+    """Declares a `SessionStore`.
+
+    Args:
+        retention: How long sessions are kept after their end, in stream time; at least the
+            gap and the grace together.
+        segments: As of a `WindowStoreDescriptor`.
+        stream_time: Likewise.
+    """
+
+    noun = "session"
+
+    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
+        return (("key", self.key_type), ("start", Types.LONG()), ("end", Types.LONG()))
+
+    def new_store(self) -> SessionStore[K, V]:
+        """The store, not yet opened."""
+        return SessionStore(self)
 
 
 class SessionStore(SegmentedStore, Generic[K, V]):
@@ -41,13 +64,11 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded, first, last = self._session(key, start, end)
-        frozen = None if agg is None else self._frozen(agg)
-        if not self._admit(last):
-            self._drop(key, agg, last)
-        elif agg is None:
-            self._delete_entry(self._at(encoded, last, first))
+        frozen = MISSING if agg is None else self._frozen(agg)
+        if self._admit(last):
+            self._replace(self._at(encoded, last, first), frozen)
         else:
-            self._put_entry(self._at(encoded, last, first), frozen, frozen)
+            self._drop(key, agg, last)
 
     def remove(self, key: K, start: TimeLike, end: TimeLike) -> None:
         """Remove a session; nothing happens where there is none."""
@@ -148,7 +169,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         Args:
             key: Of the event.
             timestamp: Its time.
-            value: What is aggregated; of None nothing is, and `skipped_records` counts it.
+            value: What is aggregated; None is not, and `skipped_records` counts it.
             gap: The longest silence within a session.
             initializer: Gives an aggregate of nothing.
             aggregator: Of key, value and aggregate makes the aggregate with the value in it.
@@ -172,8 +193,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         merged = [self._sessioned(each) for each in near]
         start = min([at, *(each.start for each in merged)])
         end = max([at, *(each.end for each in merged)])
-        now = self._stream_time.observed()
-        if now is not None and (end < now - wait - silence or end <= now - self.retention):
+        if self._is_late(end, silence + wait):
             self._drop(key, value, at)
             return SessionUpdate([], None, None, late=True)
         agg = initializer()
@@ -181,17 +201,28 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             agg = merger(key, agg, each.value)
         agg = aggregator(key, value, agg)
         frozen = MISSING if agg is None else self._frozen(agg)
-        removed = []
-        if (start, end) != (at, at):
-            for each in merged:
-                self._delete_entry(self._at(encoded, each.end, each.start))
-                removed.append(AbsorbedSession.of(key, each.start, each.end, each.value))
-        user_key = self._at(encoded, end, start)
+        removed = [] if (start, end) == (at, at) else self._absorbed(key, encoded, merged)
+        self._replace(self._at(encoded, end, start), frozen)
+        return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
+
+    def _replace(self, user_key: bytes, frozen: Any) -> None:
         if frozen is MISSING:
             self._delete_entry(user_key)
         else:
             self._put_entry(user_key, frozen, frozen)
-        return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
+
+    def _is_late(self, end: int, wait: int) -> bool:
+        """Whether a session that ends then is closed or expired already."""
+        now = self._stream_time.observed()
+        return now is not None and (end < now - wait or end <= now - self.retention)
+
+    def _absorbed(
+        self, key: K, encoded: bytes, merged: list[WindowedKeyValue]
+    ) -> list[AbsorbedSession]:
+        """Delete the sessions that become part of another one."""
+        for each in merged:
+            self._delete_entry(self._at(encoded, each.end, each.start))
+        return [AbsorbedSession.of(key, each.start, each.end, each.value) for each in merged]
 
     skipped_records = 0
     """Events without a value, of this instance."""

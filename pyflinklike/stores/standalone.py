@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pyflinklike.api.context import StoreDeclaration
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
+from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import StoreDescriptor, WindowStoreDescriptor
-from pyflinklike.stores.kinds import store_of
-from pyflinklike.stores.window import WindowStore
+from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor
+from pyflinklike.type_vars import K, V
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["InMemoryWindowStore", "open_in_memory"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+S = TypeVar("S", bound=StateStore)
 
 
-def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> Any:
+def open_in_memory(descriptor: StoreDeclaration[S], clock: Clock | None = None) -> S:
     """A store of its own for a descriptor.
 
     Args:
@@ -32,14 +32,14 @@ def open_in_memory(descriptor: StoreDescriptor, clock: Clock | None = None) -> A
         clock: Assign to its `timestamp` for the time of the current element, and to its
             `watermark`; a clock that stands still where not given.
     """
-    store = store_of(descriptor)(descriptor)
+    store = descriptor.new_store()
     store.init(_context(clock or Clock()))
     return store
 
 
 def _context(clock: Clock) -> StoreContext:
     return StoreContext(
-        backend=HashMapStateBackend().create_keyed_state_backend(Scope("alone"), "alone"),
+        backend=HashMapStateBackend().create_keyed_state_backend(CurrentKey("alone"), "alone"),
         clock=clock,
         key_type=Types.STRING(),
         application="alone",
@@ -64,8 +64,8 @@ class InMemoryWindowStore(WindowStore[K, V]):
     def __init__(
         self,
         window_size: DurationLike,
-        key_type: TypeInformation | None = None,
-        value_type: TypeInformation | None = None,
+        key_type: TypeInformation[K] | None = None,
+        value_type: TypeInformation[V] | None = None,
         **options: Any,
     ) -> None:
         descriptor = WindowStoreDescriptor(

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stream time: how far the events that a store saw have come.
 
-A store judges what is expired by it.  It is an entry of a table, so that a store
-that is restored judges as the one before it; no wall clock is read.
+It decides what is expired.  It is an entry of a table, so a restored store decides as the
+original would; no wall clock is read.
 
 | mode        | stream time is                                                          |
 |-------------|-------------------------------------------------------------------------|
 | `key`       | the largest time put under the current key                              |
 | `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
-| `watermark` | the largest watermark seen; the end of a bounded input moves it not     |
+| `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
 """
 
 from __future__ import annotations

@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
+
+import attrs
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING, Entry
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.stores.keyvalue import KeyValueStore
 from pyflinklike.stores.records import ValueAndTimestamp
 from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.type_vars import K, V
 
-__all__ = ["TimestampedStore"]
+__all__ = ["TimestampedStore", "TimestampedStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+
+@attrs.frozen
+class TimestampedStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares a `TimestampedStore`."""
+
+    noun = "timestamped"
+    _is_paired = True
+
+    def new_store(self) -> TimestampedStore[K]:
+        """The store, not yet opened."""
+        return TimestampedStore(self)
 
 
 class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):

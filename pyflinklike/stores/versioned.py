@@ -3,25 +3,57 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic
+
+import attrs
 
 from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.base import LOG, StateStore
+from pyflinklike.stores.checks import checked_history, checked_stream_time, to_history
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import VersionedStoreDescriptor
+from pyflinklike.stores.descriptors import DAY, StoreDescriptor, default_stream_time
 from pyflinklike.stores.records import NOT_PUT, VersionedRecord
 from pyflinklike.stores.stream_time import StreamTime
 from pyflinklike.stores.times import TimeLike, to_instant
+from pyflinklike.type_vars import K, V
 
-__all__ = ["VersionedStore"]
-
-K = TypeVar("K")
-V = TypeVar("V")
+__all__ = ["VersionedStore", "VersionedStoreDescriptor"]
 
 _Version = tuple[int, Entry]
+
+
+@attrs.frozen
+class VersionedStoreDescriptor(StoreDescriptor[K, V]):
+    """Declares a `VersionedStore`; caching makes no difference to it.
+
+    Args:
+        history_retention: How far back the past can be asked for and changed, in stream
+            time: a timedelta, or an int of ms.
+        stream_time: As of a `WindowStoreDescriptor`.
+    """
+
+    noun = "versioned"
+    _is_nullable = True
+
+    history_retention: int = attrs.field(
+        kw_only=True, converter=to_history, validator=checked_history
+    )
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
+
+    def __attrs_post_init__(self) -> None:
+        """Default the stream time."""
+        default_stream_time(self)
+
+    def _topic_defaults(self) -> dict[str, str]:
+        lag = self.history_retention + DAY
+        return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag)}
+
+    def new_store(self) -> VersionedStore[K, V]:
+        """The store, not yet opened."""
+        return VersionedStore(self)
 
 
 class VersionedStore(StateStore, Generic[K, V]):
@@ -75,7 +107,7 @@ class VersionedStore(StateStore, Generic[K, V]):
             return NOT_PUT
         version = encoded + encode_int(at)
         if self._changes is not None:
-            # That there is no value is an entry, too, whatever was there before.
+            # "No value from here on" is an entry, too, whatever was there before.
             self._changes.log(version, MISSING if frozen is None else frozen, at)
         self._table.put(version, frozen)
         if now is not None:
@@ -185,7 +217,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def _forget(self, key: bytes, oldest: int) -> None:
         """Delete what cannot be asked for: all but the last version that begins by `oldest`.
 
-        That one goes as well where it says that there is no value.
+        The last one is deleted, too, if it says that there is no value.
         """
         versions = self._versions(key, oldest)
         keeps_first = bool(versions) and versions[0][1] is not None

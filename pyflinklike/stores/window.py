@@ -3,22 +3,60 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
+
+import attrs
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING
+from pyflinklike.stores.checks import checked_bool, checked_window_size, to_window_size
 from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import WindowStoreDescriptor
+from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.stores.records import WindowedKeyValue
 from pyflinklike.stores.segmented import Found, SegmentedStore
 from pyflinklike.stores.times import TimeLike, saturated, to_instant
+from pyflinklike.type_vars import K, V
+from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["WindowStore"]
+__all__ = ["WindowStore", "WindowStoreDescriptor"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+D = TypeVar("D")
+
+
+@attrs.frozen
+class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
+    """Declares a `WindowStore`.
+
+    Args:
+        window_size: Length of a window: a timedelta, or an int of ms.
+        retention: How long windows are kept after their start, in stream time.
+        segments: Windows that are still kept lie in about so many stretches of time,
+            which are dropped as a whole; one lasts `retention / (segments - 1)`, at least a minute.
+        retain_duplicates: Whether a key may have several values in one window.
+        stream_time: By whose progress windows expire: "key", "partition" (the key group)
+            or "watermark"; that of the scope where not given.
+    """
+
+    noun = "window"
+
+    retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=checked_bool)
+    window_size: int = attrs.field(
+        kw_only=True, converter=to_window_size, validator=checked_window_size
+    )
+
+    def _kind(self) -> str:
+        values = "several values" if self.retain_duplicates else "one value"
+        return f"{super()._kind()}, {values} per window of {self.window_size} ms"
+
+    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
+        number = (("number", Types.LONG()),) if self.retain_duplicates else ()
+        return (("key", self.key_type), ("window_start", Types.LONG()), *number)
+
+    def new_store(self) -> WindowStore[K, V]:
+        """The store, not yet opened."""
+        return WindowStore(self)
 
 
 class WindowStore(SegmentedStore, Generic[K, V]):
@@ -81,6 +119,12 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         else:
             self._put_entry(self._at(encoded, start), frozen, frozen)
 
+    @overload
+    def get(self, key: K, window_start: TimeLike) -> V | None: ...
+    @overload
+    def get(self, key: K, window_start: TimeLike, default: V) -> V: ...
+    @overload
+    def get(self, key: K, window_start: TimeLike, default: D) -> V | D: ...
     def get(self, key: K, window_start: TimeLike, default: Any = None) -> Any:
         """The value of the window that begins then, or the default.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.log.regrouping import with_keys_of
 from pyflinklike.log.segments import read_segment
@@ -18,35 +18,36 @@ from pyflinklike.types import TypeInformation
 
 __all__ = ["check_arguments", "checked_time", "restored_state"]
 
-_KINDS: dict[str, tuple[Any, str]] = {
-    "function": (KeyedProcessFunction, "KeyedProcessFunction is required"),
-    "key_selector": (Callable, "key_selector should be a callable function"),
-    "state_backend": ((StateBackend, type(None)), "state_backend is a StateBackend"),
-    "restore": ((bytes, type(None)), "restore takes the bytes that snapshot() gave"),
-    "max_parallelism": (int, "max_parallelism is an int"),
-    "key_type": ((TypeInformation, type(None)), "key_type is a TypeInformation"),
-}
 
-
-def check_arguments(**given: Any) -> None:
-    """Refuse what no harness can be made of.
-
-    Args:
-        **given: The arguments of `KeyedProcessHarness` whose kind matters.
+def check_arguments(
+    function: Any,
+    key_selector: Any,
+    state_backend: Any,
+    restore: Any,
+    key_type: Any,
+    max_parallelism: Any,
+) -> None:
+    """Refuse arguments of `KeyedProcessHarness` that no harness can be made of.
 
     Raises:
         DeclarationTypeError: One is of the wrong kind.
         DeclarationValueError: `max_parallelism` is below 1.
     """
-    for name, value in given.items():
-        kind, rule = _KINDS[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            msg = f"{rule}, got {shown(value)}; give an instance"
-            raise DeclarationTypeError(msg)
-    if given["max_parallelism"] < 1:
-        got = shown(given["max_parallelism"])
-        msg = f"max_parallelism must be at least 1, got {got}; for example 128"
+    _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
+    _check_kind(key_selector, Callable, "key_selector should be a callable function")
+    _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
+    _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
+    _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
+    _check_kind(max_parallelism, int, "max_parallelism is an int")
+    if max_parallelism < 1:
+        msg = f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
         raise DeclarationValueError(msg)
+
+
+def _check_kind(given: Any, kind: Any, rule: str) -> None:
+    if not isinstance(given, kind) or isinstance(given, bool):
+        msg = f"{rule}, got {shown(given)}; give an instance"
+        raise DeclarationTypeError(msg)
 
 
 def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
@@ -62,10 +63,10 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     """
     if time is None and not required:
         return None
-    if type(time) is not int:
+    if not is_int(time):
         msg = f"{what} must be an int of ms, got {shown(time)}; convert it"
         raise StateValueError(msg)
-    if not MIN_WATERMARK <= time <= MAX_WATERMARK:
+    if not is_int64(time):
         msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
         raise StateValueError(msg)
     return time

@@ -3,7 +3,7 @@
 
 The harness is a host like Spark's streaming and batch ones: it drives the same
 operator over the same backends, and `snapshot` gives the same durable format.
-There is no thread and no clock: nothing happens but what you call.
+There is no thread and no clock: nothing happens that you do not call.
 
 A *batch* is what a stream does as one: a call of `process_elements` or one that moves a
 clock, what was processed one by one before it, or what `end_batch` ends.  At its end a
@@ -76,14 +76,7 @@ class KeyedProcessHarness:
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
-        check_arguments(
-            function=function,
-            key_selector=key_selector,
-            state_backend=state_backend,
-            restore=restore,
-            key_type=key_type,
-            max_parallelism=max_parallelism,
-        )
+        check_arguments(function, key_selector, state_backend, restore, key_type, max_parallelism)
         key_type = key_type or AnyKeyTypeInfo()
         self._key_selector, self._freeze_key = key_selector, key_type.freeze_key
         name, parameters = type(function).__name__, dict(job_parameters or {})
@@ -239,8 +232,8 @@ class KeyedProcessHarness:
     def store(self, name: str, key: Any = None) -> Any:
         """A store, to be looked into or written between calls.
 
-        Until the next call of the harness `key` is the current key.  What is written is
-        there for good, and its changes are logged by that call.
+        Until the next call of the harness `key` is the current key.  What is written
+        stays, and that call logs it.
 
         Args:
             name: As it was declared.
@@ -253,7 +246,7 @@ class KeyedProcessHarness:
         operator = self._running()
         store = operator.stores.get(name)
         shared = key is None and store.scope == "partition"
-        operator.scope.key = GROUP_KEY if shared else operator.frozen_key(key)
+        operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
         return store
 
     def num_event_time_timers(self) -> int:

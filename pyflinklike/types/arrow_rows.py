@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrow columns as Python's rows.
 
-Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in
-the session's time zone, `fold` telling an hour that comes twice, a struct is a `Row`, a map is a dict.  A timestamp
-without a time zone is naive as well, and is left as it is.
+Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the session's
+time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a dict.
+A timestamp without a time zone stays as it is.
 """
 
 from __future__ import annotations

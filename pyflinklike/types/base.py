@@ -3,41 +3,42 @@
 
 A value has three forms.  The user's own form is whatever Flink's Python API takes and
 gives.  The *stored* form is what working state holds: immutable and shared with nobody,
-so that reading it may hand out the very object (`is_identity`) or a fresh copy, and
-never a live reference.  The column form is an Arrow array, the form that lasts.
+so that reading it hands out either that very object (`is_identity`) or a fresh copy, but
+never a reference to something that can change.  The column form is an Arrow array, the form that lasts.
 
     freeze      user -> stored        checks, copies, normalises
     thaw        stored -> user        the caller's own
     to_arrow    [stored] -> column    None becomes null
     from_arrow  column -> [stored]    equal to what went in
 
-Two rules follow.  Whatever a column cannot hold is refused by `freeze`, where the user
-can be told which value it was, and not by a commit long after.  And `freeze` rounds and
-normalises at once (float32, NaN), so that a value reads the same before a restart and after.
+Two rules follow.  What a column cannot hold is refused by `freeze`, which can tell the user
+which value it was; a commit long after could not.  And `freeze` rounds and normalises right
+away (float32, NaN), so that a value reads the same before and after a restart.
 
-A key of a map goes through `freeze_key`.  Keys that Flink takes for different must
-not be equal in Python, and equal keys must be one: hence no -0.0, and in a pickled
+A key of a map goes through `freeze_key`.  Keys that differ in Flink must not be equal in
+Python, and keys that are equal in Flink must be one key: so -0.0 becomes 0.0, and in a pickled
 column True, 1 and 1.0 differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T_co
 
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
 
 
-class TypeInformation:
+class TypeInformation(Generic[T_co]):
     """What a state's values are: checks them, copies them, writes them as a column.
 
-    All types are immutable, hashable and compared by structure, field names included.
+    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types are immutable, hashable and compared by structure, field names included.
     """
 
     __slots__ = ()

@@ -22,7 +22,7 @@ _float32 = struct.Struct("<f")
 
 
 @attrs.frozen(repr=False)
-class IntegralTypeInfo(TypeInformation):
+class IntegralTypeInfo(TypeInformation[int]):
     """BYTE, SHORT, INT or LONG: a Python int in the range of Java's."""
 
     name: str
@@ -60,7 +60,7 @@ class IntegralTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class DoubleTypeInfo(TypeInformation):
+class DoubleTypeInfo(TypeInformation[float]):
     """DOUBLE: a float; an int becomes one.  Every NaN is `math.nan`, -0.0 is kept."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
@@ -122,7 +122,7 @@ class FloatTypeInfo(DoubleTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class BooleanTypeInfo(TypeInformation):
+class BooleanTypeInfo(TypeInformation[bool]):
     """BOOLEAN: True or False, and no number."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
@@ -144,7 +144,7 @@ class BooleanTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class StringTypeInfo(TypeInformation):
+class StringTypeInfo(TypeInformation[str]):
     """STRING: any str that UTF-8 can write, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -214,7 +214,7 @@ class CharTypeInfo(StringTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class BigIntTypeInfo(TypeInformation):
+class BigIntTypeInfo(TypeInformation[int]):
     """BIG_INT: any int, or None.
 
     The column holds decimal text, but hexadecimal text for an int so long that Python
@@ -252,7 +252,7 @@ class BigIntTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class BigDecTypeInfo(TypeInformation):
+class BigDecTypeInfo(TypeInformation[Decimal]):
     """BIG_DEC: a finite `decimal.Decimal`, or None.
 
     Stored as its text, since 1.0 and 1.00 are different keys in Java, and equal in Python.
@@ -290,7 +290,7 @@ class BigDecTypeInfo(TypeInformation):
         texts: list[Any] = column.to_pylist()
         for text in texts:
             if text is not None:
-                Decimal(text)  # here, and not when the user reads it
+                Decimal(text)  # refused here, and not when the user reads it
         return texts
 
     def _takes(self) -> str:

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -35,12 +38,17 @@ from pyflinklike.types.pickled import PickledByteArrayTypeInfo
 from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
 from pyflinklike.types.times import (
     DateTypeInfo,
+    Instant,
     InstantTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
 )
 
 __all__ = ["Types"]
+
+K = TypeVar("K")
+T = TypeVar("T")
+V = TypeVar("V")
 
 _STRING = StringTypeInfo()
 _CHAR = CharTypeInfo()
@@ -75,82 +83,82 @@ class Types:
     """The types of keys and state, as `pyflink.common.Types`."""
 
     @staticmethod
-    def STRING() -> TypeInformation:
+    def STRING() -> TypeInformation[str]:
         """A str, or None."""
         return _STRING
 
     @staticmethod
-    def BYTE() -> TypeInformation:
+    def BYTE() -> TypeInformation[int]:
         """An int of 8 bits."""
         return _BYTE
 
     @staticmethod
-    def BOOLEAN() -> TypeInformation:
+    def BOOLEAN() -> TypeInformation[bool]:
         """True or False."""
         return _BOOLEAN
 
     @staticmethod
-    def SHORT() -> TypeInformation:
+    def SHORT() -> TypeInformation[int]:
         """An int of 16 bits."""
         return _SHORT
 
     @staticmethod
-    def INT() -> TypeInformation:
+    def INT() -> TypeInformation[int]:
         """An int of 32 bits."""
         return _INT
 
     @staticmethod
-    def LONG() -> TypeInformation:
+    def LONG() -> TypeInformation[int]:
         """An int of 64 bits."""
         return _LONG
 
     @staticmethod
-    def FLOAT() -> TypeInformation:
+    def FLOAT() -> TypeInformation[float]:
         """A float, rounded to 32 bits."""
         return _FLOAT
 
     @staticmethod
-    def DOUBLE() -> TypeInformation:
+    def DOUBLE() -> TypeInformation[float]:
         """A float."""
         return _DOUBLE
 
     @staticmethod
-    def CHAR() -> TypeInformation:
+    def CHAR() -> TypeInformation[str]:
         """A str of one character."""
         return _CHAR
 
     @staticmethod
-    def BIG_INT() -> TypeInformation:
+    def BIG_INT() -> TypeInformation[int]:
         """An int of any size, or None."""
         return _BIG_INT
 
     @staticmethod
-    def BIG_DEC() -> TypeInformation:
+    def BIG_DEC() -> TypeInformation[Decimal]:
         """A finite `decimal.Decimal`, or None."""
         return _BIG_DEC
 
     @staticmethod
-    def INSTANT() -> TypeInformation:
+    def INSTANT() -> TypeInformation[Instant]:
         """An `Instant`, or None."""
         return _INSTANT
 
     @staticmethod
-    def SQL_DATE() -> TypeInformation:
+    def SQL_DATE() -> TypeInformation[dt.date]:
         """A `datetime.date`, or None."""
         return _SQL_DATE
 
     @staticmethod
-    def SQL_TIME() -> TypeInformation:
+    def SQL_TIME() -> TypeInformation[dt.time]:
         """A `datetime.time` without a time zone, or None."""
         return _SQL_TIME
 
     @staticmethod
-    def SQL_TIMESTAMP() -> TypeInformation:
+    def SQL_TIMESTAMP() -> TypeInformation[dt.datetime]:
         """A `datetime.datetime` without a time zone, or None."""
         return _SQL_TIMESTAMP
 
     @staticmethod
-    def PICKLED_BYTE_ARRAY() -> TypeInformation:
+    def PICKLED_BYTE_ARRAY() -> TypeInformation[Any]:
         """Anything that pickle takes."""
         return _PICKLED
 
@@ -167,7 +175,7 @@ class Types:
         return RowTypeInfo(field_types, field_names)
 
     @staticmethod
-    def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo[tuple[Any, ...]]:
         """A tuple of these fields."""
         return TupleTypeInfo(field_types)
 
@@ -178,22 +186,24 @@ class Types:
         return _BYTE_ARRAY if element_type == _BYTE else PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
-    def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:
+    def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:
         """A list of numbers, booleans, characters or strings, any of them None."""
         _element(element_type, (*_PRIMITIVE, _STRING), "basic")
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:
+    def OBJECT_ARRAY(element_type: TypeInformation[T]) -> ObjectArrayTypeInfo[T]:
         """A list of anything, any of them None."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
-    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> MapTypeInfo:
+    def MAP(
+        key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]
+    ) -> MapTypeInfo[K, V]:
         """A dict."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def LIST(element_type: TypeInformation) -> ListTypeInfo:
+    def LIST(element_type: TypeInformation[T]) -> ListTypeInfo[T]:
         """A list."""
         return ListTypeInfo(element_type)

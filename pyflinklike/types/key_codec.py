@@ -4,7 +4,7 @@
 A key is a `None`, bool, int, float, str, bytes, `Decimal`, date, time,
 datetime or a tuple of these.  Every value starts with a byte naming its type,
 so that `1`, `1.0` and `True` are three keys, and decoding needs no schema and
-runs no code of the data's choosing.  Within one type the unsigned order of the
+never runs code that the data names.  Within one type the unsigned order of the
 bytes is Python's order of the values:
 
 | type     | after the type byte                                              |
@@ -40,7 +40,7 @@ _INT_BIG_NEGATIVE, _INT_BIG_POSITIVE = 0x0B, 0x1D
 _FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
 _DATE, _TIME, _DATETIME, _INSTANT, _DECIMAL = 0x33, 0x34, 0x35, 0x36, 0x38
 
-_MOST_DEPTH = 50  # reading takes two calls for each
+_MOST_DEPTH = 50  # reading takes two Python calls per level
 
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -102,8 +102,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         try:
             _terminated(_STR, key.encode(), out)
         except UnicodeEncodeError as error:
-            msg = f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
-            raise StateValueError(msg) from error
+            raise _lone_surrogates(key) from error
     elif isinstance(key, bool):
         out.append(_TRUE if key else _FALSE)
     elif isinstance(key, int):
@@ -112,8 +111,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         _terminated(_BYTES, key, out)
     elif isinstance(key, tuple):
         if depth == _MOST_DEPTH:
-            msg = f"a tuple key must be nested at most {_MOST_DEPTH} deep, got one that is deeper"
-            raise StateValueError(f"{msg}; select one of its fields")
+            raise _too_deep()
         out.append(_TUPLE)
         for element in key:
             _encode(element, out, depth=depth + 1)
@@ -122,11 +120,22 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         out.append(_FLOAT)
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
-        out.append(_NONE)
-        if depth:
-            out.append(0xFF)
+        out += b"\x00\xff" if depth else b"\x00"  # _NONE, told from a tuple's end
     else:
         _encode_temporal_or_decimal(key, out)
+
+
+def _lone_surrogates(key: str) -> StateValueError:
+    return StateValueError(
+        f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
+    )
+
+
+def _too_deep() -> StateValueError:
+    return StateValueError(
+        f"a tuple key must be nested at most {_MOST_DEPTH} deep, got one that is deeper; "
+        "select one of its fields"
+    )
 
 
 def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
@@ -134,7 +143,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         out.append(_DATETIME if key.tzinfo is None else _INSTANT)
         epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
         instant = (key - epoch) // _MICROSECOND
-        if not _FIRST <= instant <= _LAST:  # as a local time with an offset can be
+        if not _FIRST <= instant <= _LAST:  # possible for a local time with an offset
             msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {shown(key)}; mend it"
             raise StateValueError(msg)
         _encode_int(instant, out)
@@ -145,7 +154,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         out.append(_TIME)
         seconds = (key.hour * 60 + key.minute) * 60 + key.second
         _encode_int(seconds * 1_000_000 + key.microsecond, out)
-    elif isinstance(key, Decimal) and not key.is_snan():  # which has no hash
+    elif isinstance(key, Decimal) and not key.is_snan():  # it has no hash
         _terminated(_DECIMAL, str(_normalized(key)).encode(), out)
     else:
         msg = (

@@ -48,8 +48,8 @@ class AnyKeyTypeInfo(TypeInformation):
             return value
         if kind is bytes or (kind is int and -MAX_INT <= value <= MAX_INT):
             return value
-        # What is not plain already is told apart, and checked, by its encoding:
-        # an enum of str is the key its value is, a lone surrogate is refused.
+        # Encoding checks any other key and brings equal keys to one form: an enum of str
+        # becomes the key that its value is, a lone surrogate is refused.
         if value is None:
             raise self._misfit(value, "a key is never None")
         encoded = encode_key(value)

@@ -12,7 +12,6 @@ the element type, or the map's value type, takes None.  Java's boxed arrays take
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import attrs
@@ -20,7 +19,16 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import K, T, V
 from pyflinklike.types.base import Column, TypeInformation
+from pyflinklike.types.nested_columns import (
+    covered,
+    elements_of,
+    null_mask,
+    offsets_of,
+    refuse_nulls,
+    sliced,
+)
 
 
 def require_type(type_info: Any, what: str) -> TypeInformation:
@@ -39,69 +47,16 @@ def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     require_type(value, attribute.name.strip("_"))
 
 
-def _offsets(stored: Sequence[Any]) -> Column:
-    """Where each list begins in the column of all elements; None takes no room."""
-    lengths = [0 if values is None else len(values) for values in stored]
-    return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
-
-
-def _elements(stored: Sequence[Any]) -> list[Any]:
-    """The elements of all lists."""
-    return list(chain.from_iterable(values for values in stored if values is not None))
-
-
-def null_mask(stored: Sequence[Any]) -> Column:
-    """The mask of what is None; none at all if nothing is, which is cheaper to write."""
-    nulls = [value is None for value in stored]
-    return pa.array(nulls, pa.bool_()) if any(nulls) else None
-
-
-def _slices(column: Column, parts: list[Any]) -> list[Any]:
-    """Cut the elements that belong to `column`, maybe a slice, back into tuples."""
-    elements, starts = tuple(parts), column.offsets.to_pylist()
-    if starts and starts[0]:
-        starts = [start - starts[0] for start in starts]
-    values: list[Any] = [elements[a:b] for a, b in pairwise(starts)]
-    return put_nulls(column, values)
-
-
-def _own(column: Column, parts: Column) -> Column:
-    """The stretch of `parts` that the lists of `column` cover."""
-    starts = column.offsets
-    if not len(column):
-        return parts.slice(0, 0)
-    first = starts[0].as_py()
-    return parts.slice(first, starts[-1].as_py() - first)
-
-
-def refuse_nulls(column: Column, optional: bool) -> None:
-    """Refuse a column with nulls where null is no value.
-
-    Raises:
-        ValueError: It has some.
-    """
-    if column.null_count and not optional:
-        msg = "a null among values that are never None"
-        raise ValueError(msg)
-
-
-def put_nulls(column: Column, values: list[Any]) -> list[Any]:
-    """The values, with None where the column is null."""
-    if column.null_count:
-        return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
-    return values
-
-
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
-    """The error of a part, told as one of the whole."""
+    """The error of a part as an error of the whole."""
     return StateValueError(f"{part} of {outer!r}: {error}")
 
 
 @attrs.frozen(repr=False)
-class ListTypeInfo(TypeInformation):
+class ListTypeInfo(TypeInformation[list[T]]):
     """LIST: a list, or any other sequence of elements but a str."""
 
-    elem_type: TypeInformation = attrs.field(validator=_part)
+    elem_type: TypeInformation[T] = attrs.field(validator=_part)
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -168,16 +123,16 @@ class ListTypeInfo(TypeInformation):
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
         """One column of all elements, and where each list begins."""
-        elements = self.elem_type.to_arrow(_elements(stored))
+        elements = self.elem_type.to_arrow(elements_of(stored))
         return pa.ListArray.from_arrays(
-            _offsets(stored), elements, type=self.arrow_type, mask=null_mask(stored)
+            offsets_of(stored), elements, type=self.arrow_type, mask=null_mask(stored)
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
         """The lists, as tuples."""
-        elements = _own(column, column.values)
+        elements = covered(column, column.values)
         refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
-        return _slices(column, self.elem_type.from_arrow(elements))
+        return sliced(column, self.elem_type.from_arrow(elements))
 
     def _takes(self) -> str:
         return "a list or another sequence"
@@ -187,12 +142,12 @@ class ListTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class PrimitiveArrayTypeInfo(ListTypeInfo):
+class PrimitiveArrayTypeInfo(ListTypeInfo[T]):
     """PRIMITIVE_ARRAY: an array of numbers or booleans; for BYTE see `ByteArrayTypeInfo`."""
 
 
 @attrs.frozen(repr=False)
-class BasicArrayTypeInfo(ListTypeInfo):
+class BasicArrayTypeInfo(ListTypeInfo[T | None]):
     """BASIC_ARRAY: an array of boxed numbers or strings, any of them None."""
 
     @property
@@ -201,7 +156,7 @@ class BasicArrayTypeInfo(ListTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class ObjectArrayTypeInfo(ListTypeInfo):
+class ObjectArrayTypeInfo(ListTypeInfo[T | None]):
     """OBJECT_ARRAY: an array of anything, any of them None."""
 
     @property
@@ -210,7 +165,7 @@ class ObjectArrayTypeInfo(ListTypeInfo):
 
 
 @attrs.frozen(repr=False)
-class ByteArrayTypeInfo(TypeInformation):
+class ByteArrayTypeInfo(TypeInformation[bytes]):
     """PRIMITIVE_ARRAY of BYTE: Python's bytes, as in PyFlink."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
@@ -231,11 +186,11 @@ class ByteArrayTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class MapTypeInfo(TypeInformation):
+class MapTypeInfo(TypeInformation[dict[K, V]]):
     """MAP: a dict.  Stored as pairs in insertion order, sorted if it is a key itself."""
 
-    _key_type_info: TypeInformation = attrs.field(validator=_part)
-    _value_type_info: TypeInformation = attrs.field(validator=_part)
+    _key_type_info: TypeInformation[K] = attrs.field(validator=_part)
+    _value_type_info: TypeInformation[V] = attrs.field(validator=_part)
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -283,20 +238,20 @@ class MapTypeInfo(TypeInformation):
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
         """A column of all keys, one of all values, and where each map begins."""
-        pairs = _elements(stored)
+        pairs = elements_of(stored)
         keys = self._key_type_info.to_arrow([key for key, _ in pairs])
         values = self._value_type_info.to_arrow([value for _, value in pairs])
         return pa.MapArray.from_arrays(
-            _offsets(stored), keys, values, type=self.arrow_type, mask=null_mask(stored)
+            offsets_of(stored), keys, values, type=self.arrow_type, mask=null_mask(stored)
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
         """The maps, as tuples of pairs."""
-        keys, values = _own(column, column.keys), _own(column, column.items)
+        keys, values = covered(column, column.keys), covered(column, column.items)
         refuse_nulls(keys, False)
         refuse_nulls(values, self._value_type_info.accepts_none)
         pairs = zip(self._key_type_info.from_arrow(keys), self._value_type_info.from_arrow(values))
-        return _slices(column, list(pairs))
+        return sliced(column, list(pairs))
 
     def _takes(self) -> str:
         return "a dict"

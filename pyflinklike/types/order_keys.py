@@ -60,9 +60,8 @@ def is_newer(order: Any, than: Any) -> bool:
 def is_nan(order: Any) -> bool:
     """Whether a part of an order is a NaN, quiet or signalling.
 
-    Nothing is less or greater than a NaN: as an order it would let nothing take its place, or
-    itself take any.  That it sorts last, as in PostgreSQL and Spark, would not do either: no
-    number would ever come after it.  So it is refused, here and in views.
+    A NaN is refused, here and in views.  It is neither less nor greater than anything, so no later
+    update would be newer.  Sorting it last, as PostgreSQL and Spark do, has the same result.
     """
     if isinstance(order, (tuple, list)):
         return any(map(is_nan, order))

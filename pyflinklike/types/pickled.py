@@ -52,7 +52,7 @@ class Pickled(bytes):
 
 
 @attrs.frozen(repr=False)
-class PickledByteArrayTypeInfo(TypeInformation):
+class PickledByteArrayTypeInfo(TypeInformation[Any]):
     """PICKLED_BYTE_ARRAY: any object that pickle takes, None included."""
 
     accepts_none: ClassVar[bool] = True

@@ -9,7 +9,7 @@ Records, keys and row-typed state are `Row`s, so a row must cost what a tuple co
   enters Python code.  A field called `count` or `index` hides the tuple's method; a
   field named as a method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
 * A row is immutable, so state may keep and hand out the same object.  Hence the one
-  departure from PyFlink: `set_field_names` names an unnamed row, and renames none.
+  difference from PyFlink: `set_field_names` can name an unnamed row, but not rename a named one.
 
 Two rows are equal if their values and their names are; any other tuple is compared by
 values.  The hash is the tuple's, which agrees with both.
@@ -26,7 +26,7 @@ from pyflinklike.shown import shown
 
 __all__ = ["Row", "restore_row", "row_class"]
 
-# mypy takes a call of it by its own name for the declaration of a class.
+# mypy would take a call of `namedtuple` for the declaration of a class.
 _named_tuple: Any = namedtuple
 _get_item = tuple.__getitem__
 _new_tuple = tuple.__new__
@@ -205,7 +205,7 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
             f"the field names of a Row must be strings that differ, got {shown(names)}; rename some"
         )
         raise ValueError(msg)
-    # Held by name while it is read: a class that nobody holds may be collected, and emptied.
+    # Keep a reference: a class without one may be collected while its descriptors are read.
     template: type = _named_tuple("_", [f"f{i}" for i in range(len(names))])
     namespace: dict[str, Any] = {
         name: vars(template)[f"f{i}"]

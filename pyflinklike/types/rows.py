@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
-from pyflinklike.types.nested import name_part, null_mask, put_nulls, require_type
+from pyflinklike.types.nested import name_part, require_type
+from pyflinklike.types.nested_columns import null_mask, put_nulls
 from pyflinklike.types.row import Row, row_class
 
 _new_tuple = tuple.__new__
@@ -37,7 +39,7 @@ def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 @attrs.frozen(repr=False)
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(TypeInformation[T_co]):
     """TUPLE: a tuple of a fixed number of fields, any of them None."""
 
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
@@ -49,7 +51,7 @@ class TupleTypeInfo(TypeInformation):
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type, and how the fields are frozen."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
-        # A struct without children has no bytes, and whoever reads it no bound for its length.
+        # A struct without children has no bytes, so a reader could not check how long it is.
         object.__setattr__(self, "arrow_type", pa.struct(fields) if fields else pa.bool_())
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)
@@ -198,7 +200,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 @attrs.frozen(repr=False)
-class RowTypeInfo(TupleTypeInfo):
+class RowTypeInfo(TupleTypeInfo[Row]):
     """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With

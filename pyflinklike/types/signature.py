@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a type's signature back to the type.
 
-State is stored with the signatures of its types.  With the program that wrote it they
-need only be compared; whoever takes state apart without that program reads them here.
+State is stored with the signatures of its types.  The program that wrote it only compares
+them.  Code that reads state without that program gets the types back here.
 """
 
 from __future__ import annotations

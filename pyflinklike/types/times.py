@@ -62,7 +62,7 @@ class Instant:
 
 
 @attrs.frozen(repr=False)
-class InstantTypeInfo(TypeInformation):
+class InstantTypeInfo(TypeInformation[Instant]):
     """INSTANT: an `Instant`, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class InstantTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class DateTypeInfo(TypeInformation):
+class DateTypeInfo(TypeInformation[dt.date]):
     """SQL_DATE: a `datetime.date`, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -120,7 +120,7 @@ class DateTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class TimeTypeInfo(TypeInformation):
+class TimeTypeInfo(TypeInformation[dt.time]):
     """SQL_TIME: a `datetime.time` without a time zone, or None."""
 
     accepts_none: ClassVar[bool] = True
@@ -144,7 +144,7 @@ class TimeTypeInfo(TypeInformation):
 
 
 @attrs.frozen(repr=False)
-class TimestampTypeInfo(TypeInformation):
+class TimestampTypeInfo(TypeInformation[dt.datetime]):
     """SQL_TIMESTAMP: a `datetime.datetime` without a time zone, or None."""
 
     accepts_none: ClassVar[bool] = True

@@ -2,8 +2,8 @@
 """Between instants and the local times of the session, both ways without loss.
 
 A function sees an instant as PySpark shows it: a naive `datetime` in the session's time
-zone.  When clocks go back an hour of these comes twice; as everywhere in Python, `fold` tells
-the second from the first (PEP 495).
+zone.  When clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the
+second one (PEP 495).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
-    """The instant of a datetime in UTC; one without a zone is local in that given."""
+    """A datetime as an instant in UTC; one without a zone is taken to be in `time_zone`."""
     if local.tzinfo is None:
         if local.year >= _END_OF_TABLES:
             instant: dt.datetime = to_instants([local], time_zone)[0].as_py()
@@ -86,10 +86,10 @@ def _first(local: pa.Array, time_zone: str) -> pa.Array:
 
 
 def _may_repeat(local: pa.Array, time_zone: str) -> bool:
-    """Whether clocks may go back where these times lie: a look at the whole column is dear."""
+    """Whether clocks may go back where these times lie: looking at the whole column is slow."""
     zone = zone_of(time_zone)
     if zone.utcoffset(None) is not None:
-        return False  # of all times the same
+        return False  # the same offset at all times
     ends = pc.min_max(local).as_py()
     least, greatest = ends["min"], ends["max"]
     if least is None:
@@ -98,5 +98,5 @@ def _may_repeat(local: pa.Array, time_zone: str) -> bool:
         before, after = least - _MARGIN, greatest + _MARGIN
     except OverflowError:
         return True
-    # Nowhere do clocks go there and back within so few days.
+    # Clocks never go forward and back again within so few days.
     return after - before > _DAYS or zone.utcoffset(before) != zone.utcoffset(after)

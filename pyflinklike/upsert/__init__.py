@@ -6,7 +6,7 @@
         UpsertFunction(value="after", order_key="order_key", value_type=row_type), ...
     )
 
-`UpsertFunction` does so on Spark; `UpsertState` is what a program of its own does it with.
+`UpsertFunction` does this on Spark; a program without Spark uses `UpsertState`.
 Events come from `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
@@ -14,12 +14,12 @@ from pyflinklike.doors import pin
 from pyflinklike.upsert.function import UpsertFunction
 from pyflinklike.upsert.index.autospill import AutoSpillBackend
 from pyflinklike.upsert.index.backend import UpsertBackend
-from pyflinklike.upsert.index.codec import UpsertKey
 from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
 from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
 from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.state import UpsertState
 from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
+from pyflinklike.upsert.index.value_codec import UpsertKey
 from pyflinklike.upsert.index.values import (
     FinalizedValue,
     MergeValue,

@@ -3,24 +3,24 @@
 
 The rules, most of them Materialize's:
 
-1. A value is the record of its key from now on; None deletes it.  Whoever sends it need not
-   know what was there: the function retracts it.
+1. A value is the record of its key from now on; None deletes it.  The sender need not know the
+   record before: the function retracts it.
 2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.
    A row with diff -1 has exactly the value that a row with diff +1 had before.
 3. Of two upserts of a key the one with the higher order key wins, in whatever order and
-   batches they come.  One that is not higher than what is known is stale, and dropped: so is
-   a record that is delivered twice.  Without order keys the later arrival wins.
+   batches they come.  An upsert that is not higher than the known one is stale, and dropped;
+   so is a record that is delivered twice.  Without order keys the later arrival wins.
 4. A deletion leaves a tombstone with its order key, so that an older value that comes late
-   does not bring the record back.  It expires by TTL (Materialize keeps it for good):
-   what comes later than that is taken for new.
-5. Deleting what is not there, and what is stale, yields nothing.  A value that is
-   repeated under a higher order key is yielded as an update.
-6. An error is a value: what cannot be decoded takes the place of the record of its key, and goes
-   when the next value or deletion of that key comes.  An error whose place in the order is
-   not known takes that of what it replaces.
+   does not bring the record back.  The tombstone expires by TTL (in Materialize it never
+   does); a value that comes after that is taken for new.
+5. A deletion of a key without a record, and a stale upsert, yield nothing.  The same value
+   under a higher order key is yielded as an update.
+6. An error is a value: it replaces the record of its key, and is replaced by the next value or
+   deletion of that key.  An error whose place in the order is unknown takes the place of
+   what it replaces.
 
-This is one `ValueState` with the record and its order key and, with order keys, one of
-tombstones; hosts, backends, TTL and restoring are the runtime's.
+The state is one `ValueState` with the record and its order key and, if there are order keys,
+one with tombstones; hosts, backends, TTL and restoring are the runtime's.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row_kind
 from pyflinklike.types.order_keys import is_newer
 from pyflinklike.types.row import Row, row_class
-from pyflinklike.upsert.elements import ElementReader, Upsert, text_of
-from pyflinklike.upsert.index.codec import decode_value, encode_value
+from pyflinklike.upsert.elements import ElementReader, Upsert
+from pyflinklike.upsert.index.error_text import text_of
+from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 
 __all__ = ["ON_ERROR", "UpsertFunction"]
 
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
-"""What may become of an error."""
+"""What can be done with an error."""
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _STATE_FIELDS = ("order", "value", "error")
@@ -73,23 +74,23 @@ class UpsertFunction(KeyedProcessFunction):
 
     Yields `Row`s of `key`, `op` ("insert", "update_before", "update_after", "delete"),
     `value` and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or
-    the text of the error that has the place of a value.  Of "update_before" and "delete"
-    the value is the old one.
+    the text of the error in place of a value.  In "update_before" and "delete" the value is
+    the old one.
 
     Metrics: `stale_upserts` and `upsert_errors`, two counters.
 
     Args:
         value: The name of the field with the value, or a function of the element.  None
             deletes.  A function may raise or return an `UpsertError`.  See
-            `pyflinklike.upsert.elements` for what else a field's element may say.
-        order_key: The same of the order key (`pyflinklike.types.order_keys`); by default
-            arrival counts.
+            `pyflinklike.upsert.elements` for the other fields that are read.
+        order_key: The same for the order key (`pyflinklike.types.order_keys`); by default
+            the order of arrival.
         value_type: Of the values.
-        tombstone_ttl: How long after a deletion (processing time) an older value is still known
-            to be stale; None for ever.  Not needed without order keys.
+        tombstone_ttl: How long after a deletion (processing time) an older value is recognised
+            as stale; None for ever.  Without order keys it has no effect.
         on_error: "inline" yields the error as a value of its key, "side_output" yields
             a `Row` of `key`, `error` and `element` (as text) to `error_tag`, "drop" only counts
-            it, and "raise" raises it.  Of the last three the record stays as it was.
+            it, and "raise" raises it.  With the last three the record stays as it was.
         error_tag: The side output of errors, with `on_error="side_output"`.
 
     Raises:
@@ -172,10 +173,10 @@ class UpsertFunction(KeyedProcessFunction):
         yield from self._changes(key, upsert, record)
 
     def _placed(self, key: Any, upsert: Upsert, record: Any) -> tuple[Upsert, bool]:
-        """The upsert with the value it will have, and whether it is stale.
+        """The upsert with the value that will be stored, and whether it is stale.
 
         Raises:
-            UpsertError: It is an error after all.
+            UpsertError: The value does not do.
         """
         is_stale = self._is_stale(upsert, record)
         if upsert.value is None or isinstance(upsert.value, UpsertError):
@@ -206,7 +207,8 @@ class UpsertFunction(KeyedProcessFunction):
         """The value as it will be read back, so that it is retracted as it was yielded.
 
         Raises:
-            ValueDecodeError: It does not fit the type, or lacks fields that nobody knows.
+            ValueDecodeError: It does not fit the type, or lacks fields that the row before
+                does not have either.
         """
         value = upsert.value
         if upsert.unavailable:
@@ -284,8 +286,8 @@ def _check_errors(on_error: Any, error_tag: Any) -> None:
 
 
 def _text(element: Any) -> str:
-    """All of an element, so that it can be mended and sent again."""
+    """An element as text, not shortened: it may be corrected and sent again."""
     try:
         return repr(element)
-    except Exception:  # its own code
+    except Exception:  # the element's own __repr__
         return shown(element)

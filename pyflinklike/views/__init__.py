@@ -5,9 +5,10 @@ from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
 from pyflinklike.views.change import Change
 from pyflinklike.views.changes import Changes
-from pyflinklike.views.reading import ViewAt
+from pyflinklike.views.freshness import Freshness
 from pyflinklike.views.serving import ServingView
-from pyflinklike.views.view import Freshness, MaterializedView
+from pyflinklike.views.view import MaterializedView
+from pyflinklike.views.view_at import ViewAt
 
 __all__ = [
     "Change",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments of views must be."""
+"""Checks of the arguments that views take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.shown import shown
 
@@ -62,7 +63,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def file_of(name: str, path: str | Path) -> Path:
-    """The file of a view: in a directory under its name, or the path itself if it names a file."""
+    """The file of a view: the path itself if it names a file, else one in that directory."""
     if not isinstance(path, (str, Path)):
         msg = f"view {name!r}: path must be a str or a Path, got {shown(path)}; name a directory"
         raise DeclarationTypeError(msg)
@@ -72,19 +73,23 @@ def file_of(name: str, path: str | Path) -> Path:
 
 
 def checked_id(view: str, batch_id: Any) -> int:
-    """A batch id as an int; a StateValueError for what is none."""
+    """A batch id as an int.
+
+    Raises:
+        StateValueError: It is not an int of 64 bits.
+    """
     try:
         number = operator.index(batch_id)
     except TypeError:
         number = None
-    if number is None or isinstance(batch_id, bool) or not -(2**63) <= number < 2**63:
+    if isinstance(batch_id, bool) or not is_int64(number):
         msg = f"view {view!r}: a batch id must be an int of 64 bits, got {shown(batch_id)}; count batches"
         raise StateValueError(msg)
     return number
 
 
 def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
-    """Refuse what is none of the choices."""
+    """Refuse a value that is not one of the choices."""
     if given not in choices:
         msg = f"{name} must be one of {list(choices)}, got {shown(given)}; choose one"
         raise DeclarationValueError(msg)
@@ -94,14 +99,14 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
     """An event time in ms since the epoch.
 
     Raises:
-        StateValueError: It is none.
+        StateValueError: It is neither a datetime nor an int of 64 bits.
     """
     if isinstance(value, dt.datetime):
         aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
         return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(
             milliseconds=1
         )
-    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+    if is_int64(value):
         return value
     msg = f"an event time must be a datetime or an int of ms in 64 bits, got {shown(value)}; cast the column"
     raise StateValueError(msg)
@@ -109,14 +114,14 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
 
 def checked_count(view: str, what: str, given: Any) -> int:
     """An int of at least 1."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+    if not is_int(given) or given < 1:
         msg = f"view {view!r}: {what} must be an int of at least 1, got {shown(given)}; for example 100"
         raise DeclarationValueError(msg)
     return given
 
 
 def checked_limit(limit: Any) -> None:
-    """Refuse what is no limit.
+    """Refuse a limit that is not one.
 
     Raises:
         DeclarationTypeError: It is neither None nor an int.
@@ -124,7 +129,7 @@ def checked_limit(limit: Any) -> None:
     """
     if limit is None:
         return
-    if isinstance(limit, bool) or not isinstance(limit, int):
+    if not is_int(limit):
         msg = f"limit must be an int or None, got {shown(limit)}; None gives all"
         raise DeclarationTypeError(msg)
     if limit < 0:

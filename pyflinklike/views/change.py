@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of a view, and which of them a subscriber wants to see.
+"""A change of a view, and which changes a subscriber wants to see.
 
-The condition of a subscriber is asked of the row before and of the row after.  A row that
-begins to meet it is inserted, one that ceases to is deleted: the subscriber can keep the
-filtered view.
+The subscriber's condition is checked for the row before and for the row after.  A row that
+begins to meet it is an insert, one that ceases to is a delete: so a subscriber can maintain
+the filtered view.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import attrs
 from pyflinklike.errors import PyflinklikeError, UserFunctionError, ValueDecodeError
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.types.row_kind import DELETE, INSERT, UPDATE_AFTER
-from pyflinklike.views.codec import Failure, decode_row, from_key_bytes
-from pyflinklike.views.tables import RowChange
+from pyflinklike.views.file.tables import RowChange
+from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.where import Condition
 
 __all__ = ["Change", "Filter", "failed"]
@@ -42,10 +42,10 @@ class Change(NamedTuple):
 
 @attrs.frozen
 class Filter:
-    """What of a view a subscriber wants to see.
+    """Which changes a subscriber wants to see.
 
     Args:
-        key: Bytes of the only key, or None.
+        key: The only key, encoded; None for all keys.
         condition: Of rows.
     """
 
@@ -53,10 +53,10 @@ class Filter:
     condition: Condition
 
     def change(self, raw: RowChange, ts: int) -> Change | None:
-        """The change as the subscriber sees it; None if it does not.
+        """The change as the subscriber sees it; None if it is filtered out.
 
         Raises:
-            UserFunctionError: The condition raised; errors of ours are left as they are.
+            UserFunctionError: The condition raised an error that is not ours.
         """
         try:
             return self._change(raw, ts)

@@ -3,10 +3,10 @@
 
 A subscriber has a queue of bounded length, which the writer fills after each commit.  Rules:
 
-* What is published was committed, a batch after the other, one change for each key that the
-  batch changed: a subscriber never sees what a reader could not have seen, as in
-  Materialize's SUBSCRIBE.
-* A subscriber that nobody holds any more is closed, so that it cannot block the writer.
+* Changes are published after their batch is committed, batch by batch, one change for each key
+  that the batch changed.  So a subscriber never sees a state that a reader could not have
+  seen, as in Materialize's SUBSCRIBE.
+* A subscriber that is garbage collected is closed, so it cannot block the writer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Union
 
 import attrs
 
+from pyflinklike.checks import is_number
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.views.change import Change, Filter
+from pyflinklike.views.file.tables import RowChange
 from pyflinklike.views.queue import Queue
-from pyflinklike.views.tables import RowChange
 
 __all__ = ["Changes", "Replay", "Timeout", "seconds"]
 
@@ -45,7 +46,7 @@ def seconds(timeout: Timeout) -> float | None:
         return None
     if isinstance(timeout, (timedelta, Time, Duration)):
         wait = to_milliseconds(timeout) / 1000
-    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+    elif is_number(timeout):
         wait = float(timeout)
     else:
         msg = f"timeout must be a timedelta, a number of seconds or None, got {timeout!r}"
@@ -58,13 +59,13 @@ def seconds(timeout: Timeout) -> float | None:
 
 @attrs.define
 class Replay:
-    """The changes that were made before a subscriber came, read from a transaction of its own.
+    """The changes that were made before someone subscribed, read in a transaction of its own.
 
     Args:
         connection: Closed at the end.
         changes: What it reads.
         wanted: What the subscriber wants to see.
-        failed: From an error of SQLite to one of ours.
+        failed: Translates an error of SQLite into one of ours.
     """
 
     connection: sqlite3.Connection
@@ -85,7 +86,7 @@ class Replay:
         return None
 
     def close(self) -> None:
-        """Let the transaction go."""
+        """End the transaction."""
         self.changes = iter(())
         self.connection.close()
 
@@ -96,8 +97,8 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
     Threads may share one; each change goes to one of them.
 
     Args:
-        queue: Of what comes.
-        replay: What was, to be read first.
+        queue: Gives new changes.
+        replay: Gives those of the past, which are read first.
         limit: How many changes to give in all; None for no end.
         wait: The longest wait for the next change, in seconds, which ends the iteration.
     """
@@ -120,12 +121,12 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
     def __next__(self) -> Change:
         """The next change.
 
-        After a `timeout` the iteration can be taken up again; after a `limit` it is closed.
+        After a `timeout` the iteration can go on; after `limit` changes it is closed.
 
         Raises:
             StopIteration: It was closed, `limit` is reached, or `timeout` has passed.
             QueueOverflowError: It fell behind; only with `overflow="error"`.
-            StateStoreError: The writer was interrupted before it had told all of a batch.
+            StateStoreError: The writer was interrupted before it had published all of a batch.
             CorruptStateError: The past cannot be read.
             UserFunctionError: `where` raised.
         """
@@ -144,7 +145,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
             try:
                 change = self._replay.next()
             except Exception:
-                self.close()  # what follows would lack what could not be read
+                self.close()  # or the next change would hide that one is missing
                 raise
             if change is not None:
                 return change
@@ -162,7 +163,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         return self._queue.dropped
 
     def close(self) -> None:
-        """End the iteration, in whichever thread it is, and free a writer that waits."""
+        """End the iteration, in whichever thread it runs, and release a waiting writer."""
         self._abandoned.detach()
         self._queue.close()
         with self._taking:
@@ -180,7 +181,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
 
 def _abandon(queue: Queue, replay: Replay | None) -> None:
-    """Close what nobody holds any more; it may be called anywhere, and takes no other lock."""
+    """Close a garbage-collected subscription; called in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:
         replay.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a view learns from a DataFrame: its rows, and the stream they are of.
+"""What a view reads from a DataFrame: its rows, and which stream they belong to.
 
-It asks the DataFrame it is given, and so needs no PySpark of its own.
+What it asks of one is `BatchFrame`, so that nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -9,15 +9,31 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
 
-__all__ = ["Feed"]
+__all__ = ["BatchFrame", "Feed"]
 
 _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
+
+
+@runtime_checkable
+class BatchFrame(Protocol):
+    """What a view asks of a DataFrame; PySpark's is one, classic or of Spark Connect."""
+
+    @property
+    def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
+        """The session, which knows its time zone and its streams."""
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        """All rows, collected."""
 
 
 class Feed:
@@ -25,9 +41,15 @@ class Feed:
 
     Args:
         df: Of a micro-batch, or any other.
+
+    Raises:
+        DeclarationTypeError: It is no DataFrame.
     """
 
-    def __init__(self, df: Any) -> None:
+    def __init__(self, df: BatchFrame) -> None:
+        if not isinstance(df, BatchFrame):
+            msg = f"foreach_batch takes a Spark DataFrame, got {shown(df)}; give rows to apply()"
+            raise DeclarationTypeError(msg)
         self._df = df
 
     def rows(self) -> list[Row]:
@@ -54,9 +76,9 @@ class Feed:
 
     @cached_property
     def source(self) -> str:
-        """The id of the stream that the batch is of, which its checkpoint keeps.
+        """The id of the batch's stream, which the stream's checkpoint keeps.
 
-        "" where there is none or, over Spark Connect, none can be known.
+        "" for a static DataFrame, and over Spark Connect, where it cannot be asked for.
         """
         with contextlib.suppress(AttributeError, NotImplementedError):
             return self._df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
@@ -64,9 +86,9 @@ class Feed:
 
     @property
     def watermark(self) -> dt.datetime | None:
-        """The stream's watermark in the batch before; None where it has none.
+        """The stream's watermark in the batch before; None if it has none.
 
-        Nor is one known where the stream runs in another session than the program's first.
+        It is also None if the stream does not run in the program's first session.
         """
         if not self.source:
             return None

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the rows of a batch to what they do to a view.
+"""Reads the rows of a batch: what each of them does to the view.
 
-Rows are mappings, `Row`s (ours, Spark's) or named tuples, of four forms, told apart by
-their fields:
+Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields tell which of four
+forms they have:
 
-* a change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
+* A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
   The row of the view is the value.
-* a flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
-  the view is all but `op`, `diff` and `error`.
-* a tuple without names that is such a change: `(key, op, value, diff)` or one more, `error`.
-* any other row is plain: it takes the place of the row of its key.
+* A flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
+  the view is all fields but `op`, `diff` and `error`.
+* A tuple without names that is such a change: `(key, op, value, diff)`, or with `error` at the end.
+* Any other row is plain: it replaces the row of its key.
 
-The key is made of the declared columns where the row has them, of its field `key` where it
-is a change and has not, and of the value's fields as a last resort.
+The key is taken from the declared columns if the row has them; else, for a change, from its
+field `key`; else from the fields of the value.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,42 +26,18 @@ import attrs
 
 from pyflinklike.errors import NullKeyError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.order_keys import is_nan
 from pyflinklike.types.row import row_class
 from pyflinklike.types.row_kind import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
-from pyflinklike.views.codec import Failure, encode_row, to_key_bytes
+from pyflinklike.views.arrivals import Arrival
+from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "names_of"]
+__all__ = ["BatchReader", "column_of"]
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
 _CHANGE = ("key", "op", "value", "diff", "error")
 _NULL_KEY = b"\x00"  # as the key codec writes None
-
-
-class Arrival(NamedTuple):
-    """What one incoming row does.
-
-    Args:
-        key: Bytes.
-        op: One of the four; None for a plain row.
-        row: Bytes; of a retraction, those of the row it retracts, or None if it does not tell.
-        order: Of a plain row of an ordered view: a tuple to compare.
-        event_time: As it stands in the row, where that is known.
-    """
-
-    key: bytes
-    op: str | None
-    row: bytes | None
-    order: tuple[Any, ...] | None
-    event_time: Any
-
-
-def names_of(row: Any) -> tuple[str, ...] | None:
-    """The names of a row's fields; None where it has none."""
-    if isinstance(row, Mapping):
-        return tuple(row)
-    names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
-    return tuple(names) if names and isinstance(row, tuple) else None
 
 
 def column_of(row: Any, name: str) -> Any:
@@ -79,7 +55,7 @@ def column_of(row: Any, name: str) -> Any:
 
 
 class _Layout(NamedTuple):
-    """Where things are in rows with certain names; positions."""
+    """The positions of the parts of rows with certain names."""
 
     names: tuple[str, ...]
     key: tuple[int, ...] | None
@@ -123,9 +99,9 @@ class BatchReader:
     Args:
         view: Its name, for messages.
         key_columns: What the key is made of.
-        order_columns: What plain rows are ordered by; empty for by arrival.
-        event_time: The column that tells the event time; None for the one order column,
-            where that holds datetimes.
+        order_columns: What plain rows are ordered by; empty for the order of arrival.
+        event_time: The column of the event time; None means the order column, if there is one
+            and it holds datetimes.
     """
 
     view: str
@@ -138,14 +114,14 @@ class BatchReader:
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row is of no form a view takes; the message tells which and why.
+            StateValueError: A row has none of the forms; the message tells which and why.
         """
         return [self._arrival(row) for row in rows]
 
     def order_of(self, row: Any) -> tuple[Any, ...] | None:
-        """What a row that is in the view is ordered by; None where it does not tell.
+        """What a row of the view is ordered by; None if it lacks a column, or has a NaN there.
 
-        A NaN, which a change may have put there, is no place in an order.
+        A change may have put such a row there.
         """
         order = self._order_of(row)
         return None if order is None or is_nan(order) else order
@@ -242,7 +218,7 @@ class BatchReader:
                 raise self._refuse(f"a change must have {wanted}", row, list(layout.names))
             parts = [column_of(content, name) for name in self.key_columns]
         if is_error and all(part is None for part in parts):
-            return _NULL_KEY  # the error of all records without a key, as Materialize's
+            return _NULL_KEY  # one error for all records without a key, as in Materialize
         return self._key(parts, row)
 
     def _key(self, parts: list[Any], row: Any) -> bytes:
@@ -264,52 +240,3 @@ class BatchReader:
     def _refuse(self, rule: str, row: Any, got: Any) -> StateValueError:
         what = f"view {self.view!r}: {rule}"
         return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
-
-
-def final_row(
-    stored: bytes | None,
-    arrivals: Iterable[Arrival],
-    order_of: Callable[[bytes], tuple[Any, ...] | None] | None,
-) -> bytes | None:
-    """What a key's row is after the arrivals of a batch; None for no row.
-
-    A plain row of an ordered view is stale, and dropped, unless its order is greater than
-    that of the row it would replace (as Materialize, which takes an equal order for a duplicate).
-    An `update_before` removes the row that it names and no other, so that a batch in which it
-    comes after its `update_after` is no different.
-
-    Args:
-        stored: What it was before.
-        arrivals: Of this key, in their order.
-        order_of: Of an ordered view: what a stored row is ordered by.
-    """
-    row = stored
-    for arrival in arrivals:
-        if arrival.op is None:
-            if order_of is None or row is None or _is_newer(arrival.order, order_of(row)):
-                row = arrival.row
-        elif arrival.op == DELETE:
-            row = None
-        elif arrival.op == UPDATE_BEFORE:
-            if arrival.row is None or arrival.row == row:
-                row = None
-        else:
-            row = arrival.row
-    return row
-
-
-def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> bool:
-    """Whether one order is greater than another; None, and None inside, is the least."""
-    if stored is None or order is None:
-        return stored is None
-    for one, other in zip(order, stored):
-        if one is None or other is None:
-            if one is not other:
-                return other is None
-        elif one != other:
-            try:
-                return bool(one > other)
-            except TypeError as error:
-                msg = f"rows must be ordered by values of one type, got {shown(one)} after {shown(other)}; cast the column"
-                raise StateValueError(msg) from error
-    return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows by key, for keys that Python takes for equal and a view does not: 1, 1.0 and True."""
+"""Rows by key, where 1, 1.0 and True are three keys, as in a view, and not one, as in a dict."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.views.codec import to_key_bytes
+from pyflinklike.views.row_codec import to_key_bytes
 
 __all__ = ["KeyedRows"]
 
 
 class KeyedRows(Mapping[Any, Any]):
-    """A read-only mapping from keys to rows that tells keys apart as a view does.
+    """A read-only mapping from keys to rows that distinguishes keys as a view does.
 
     Args:
-        pairs: Keys and rows; of keys that are the same the last one counts.
+        pairs: Keys and rows; the last row of a key counts.
     """
 
     __slots__ = ("_pairs",)
@@ -55,7 +55,7 @@ class KeyedRows(Mapping[Any, Any]):
 
 
 def _form(key: Any) -> Any:
-    """What a key is known by; itself where no view has such keys."""
+    """A key encoded; the key itself if a view cannot have it."""
     try:
         return to_key_bytes(key)
     except StateValueError:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError
 from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.tables import RowChange
+from pyflinklike.views.file.tables import RowChange
 
 __all__ = ["OVERFLOWS", "Queue"]
 
@@ -24,7 +24,7 @@ class Queue:
     """Changes between the writer and one subscriber.
 
     Args:
-        wanted: What goes in.
+        wanted: Which changes go in.
         size: How many changes may wait.
         overflow: What happens to one more: "block", "drop_oldest" or "error".
     """
@@ -37,9 +37,9 @@ class Queue:
         self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
         self._error: Exception | None = None
         self.ended = False
-        """Whether no more changes come."""
+        """Whether no more changes will be added."""
         self.closed = False
-        """Whether nobody wants them."""
+        """Whether the subscriber is gone."""
         self.dropped = 0
         """How many changes were dropped because the queue was full."""
 
@@ -51,7 +51,7 @@ class Queue:
     def publish(self, changes: Iterable[RowChange], ts: int) -> None:
         """Add the changes of a batch; may wait for room.
 
-        Called by the writer, which it never fails.
+        Called by the writer.  It raises nothing: an error goes to the subscriber.
         """
         for raw in changes:
             if self.ended:
@@ -80,10 +80,10 @@ class Queue:
             self._moved.notify_all()
 
     def take(self, wait: float | None) -> Change | None:
-        """The next change; None once there will be none, or none came in time.
+        """The next change; None if the queue has ended, or none came in time.
 
         Raises:
-            QueueOverflowError: The queue overflowed after what it held, and that is an error.
+            QueueOverflowError: The queue has overflowed, and what it held is taken.
             StateStoreError: The writer was interrupted.
             UserFunctionError: The condition raised.
         """
@@ -100,20 +100,20 @@ class Queue:
             return None
 
     def end(self) -> None:
-        """No more changes come; those that wait can still be taken."""
+        """Add no more changes; those in the queue can still be taken."""
         with self._moved:
             self.ended = True
             self._moved.notify_all()
 
     def close(self) -> None:
-        """Nobody wants them any more."""
+        """Drop all changes: the subscriber is gone."""
         with self._moved:
             self.ended = self.closed = True
             self._changes.clear()
             self._moved.notify_all()
 
     def fail(self, error: Exception) -> None:
-        """No more changes come, and who has taken those that wait is told why."""
+        """Add no more changes; once those in the queue are taken, raise this error."""
         with self._moved:
             if not self.ended:
                 self._error = error

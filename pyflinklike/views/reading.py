@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: what a view is, or was after a batch.
+"""Pull queries: the rows of a view, now or as of a batch.
 
-A query is answered from one transaction, so that it sees whole batches.  Rows by key are
-always to be had; what needs more than keys must be allowed to scan, as ksqlDB's pull queries.
+A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
+allowed; a query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyflinklike.errors import (
@@ -18,15 +18,15 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.views import tables
 from pyflinklike.views.arguments import checked_limit
 from pyflinklike.views.change import failed
-from pyflinklike.views.codec import Failure, decode_row, from_key_bytes, to_key_bytes
-from pyflinklike.views.database import Database
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.database import Database
 from pyflinklike.views.keyed_rows import KeyedRows
+from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
 from pyflinklike.views.where import Condition, Where
 
-__all__ = ["Reader", "ViewAt", "item"]
+__all__ = ["Reader", "item"]
 
 _NONE = object()
 _Lookup = Callable[[bytes], "bytes | None"]
@@ -38,8 +38,8 @@ class Reader:
     Args:
         database: Of the view.
         view: Its name, for messages.
-        key_columns: What its key is made of.
-        seq: After which batch; None for now.
+        key_columns: Of its key.
+        seq: The batch after which the view is read; None for now.
     """
 
     def __init__(
@@ -73,12 +73,7 @@ class Reader:
         checked_limit(limit)
         keys = condition.keys()
         if keys is None and not allow_scan:
-            msg = (
-                f"view {self._view!r}: a query must give a value for each key column "
-                f"{list(self._key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
-                "to read the whole view"
-            )
-            raise ScanDisabledError(msg)
+            raise self._scan_needed(where)
         found: list[Any] = []
         read = 0
         with self._database.reading() as connection:
@@ -96,6 +91,13 @@ class Reader:
             msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
             raise StateValueError(f"{msg}; no row has it")
         return found
+
+    def _scan_needed(self, where: Where) -> ScanDisabledError:
+        return ScanDisabledError(
+            f"view {self._view!r}: a query must give a value for each key column "
+            f"{list(self._key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
+            "to read the whole view"
+        )
 
     def has(self, key: Any) -> bool:
         """Whether a key has a row."""
@@ -140,7 +142,11 @@ class Reader:
                 yield key, row
 
     def _batch(self, connection: tables.Connection) -> tables.Batch:
-        """The batch that is read as of, if it is still kept."""
+        """The batch after which the view is read.
+
+        Raises:
+            UnknownBatchError: It is not kept any more.
+        """
         found = tables.batch_numbered(connection, self._seq or 0)
         if found is None:
             msg = f"view {self._view!r}: the batch must be kept, got one that the history is too short for"
@@ -153,68 +159,10 @@ class Reader:
         return value
 
 
-class ViewAt(Mapping[Any, Any]):
-    """A view as it was after a batch: a read-only mapping from keys to rows.
-
-    It holds no copy: each read is of the view's file, and an `UnknownBatchError` once the
-    batch is older than the history that the view keeps.
-    """
-
-    def __init__(self, reader: Reader, batch_id: int) -> None:
-        self._reader = reader
-        self.batch_id = batch_id
-        """Of the batch."""
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """The row that a key had, as `MaterializedView.get`."""
-        return self._reader.get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        return item(self._reader, key)
-
-    def __contains__(self, key: object) -> bool:
-        return self._reader.has(key)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._reader.pairs())
-
-    def items(self) -> ItemsView[Any, Any]:
-        """All keys and rows, read at once."""
-        return self._reader.pairs().items()
-
-    def values(self) -> ValuesView[Any]:
-        """All rows, read at once."""
-        return self._reader.pairs().values()
-
-    def __len__(self) -> int:
-        return self._reader.size()
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other has the same keys and rows; keys are told apart as a view does."""
-        return self._reader.pairs() == (
-            other._reader.pairs() if isinstance(other, ViewAt) else other
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
-        """The rows that those keys had, as `MaterializedView.get_many`."""
-        return self._reader.get_many(keys)
-
-    def query(
-        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
-    ) -> list[Any]:
-        """The rows that met a condition, as `MaterializedView.query`."""
-        return self._reader.query(where, limit, allow_scan=allow_scan)
-
-    def __repr__(self) -> str:
-        return f"ViewAt(batch_id={self.batch_id})"
-
-
 def _is_met(condition: Condition, key: Any, value: Any) -> bool:
     try:
         return condition.is_met(key, value)
-    except sqlite3.Error as error:  # of a database of the caller's, and no error of the view's
+    except sqlite3.Error as error:  # from a database of the caller's, not from the view
         msg = (
             f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
         )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ServingView`: the serving layer of a Lambda architecture, and the switch of a Kappa one.
 
-A batch view knows all events before a cut-off, a speed view those since.  What is served is
-both merged.  When a later batch is ready, the pair is replaced at once: a reader sees the old
-pair or the new one, never a batch view beside a speed view that begins somewhere else.
+A batch view has all events before a cut-off, a speed view those since.  Both are served
+merged.  When the next batch is ready, the pair is replaced at once: a reader sees the old pair
+or the new one, never a batch view with a speed view that begins at another cut-off.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Layers(NamedTuple):
     """The two views that are served as one.
 
     Args:
-        batch: Of the events before a cut-off.
-        speed: Of those since; None where the batch view is all there is.
+        batch: The view of the events before a cut-off.
+        speed: The view of those since; None if there is only the batch view.
     """
 
     batch: Any
@@ -43,10 +43,10 @@ class ServingView:
     Any number of threads may read beside one that swaps.
 
     Args:
-        batch: The batch view: a `MaterializedView`, a `ViewAt`, a mapping, or whatever has `get`.
-        speed: The speed view, likewise; None where there is none.
-        merge: From a row of the batch view and one of the speed view for the same key to what
-            is served.  It is called where both have one; where one has, that is served.
+        batch: The batch view: a `MaterializedView`, a `ViewAt`, a mapping, or anything with `get`.
+        speed: The speed view, likewise; None if there is none.
+        merge: Takes the rows of a key, of the batch view and of the speed view, and returns the
+            row to serve.  If only one view has a row, that row is served.
 
     Raises:
         DeclarationTypeError: `merge` is not callable, or a view has no `get`.
@@ -69,20 +69,20 @@ class ServingView:
         return self._layers
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """What is served for a key; the default where neither view has a row."""
+        """The served row of a key; the default if neither view has one."""
         return self.get_many([key]).get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
-        """What is served for a key; a KeyError where neither view has a row."""
+        """The served row of a key; a KeyError if neither view has one."""
         found = self.get_many([key])
         if not found:
             raise KeyError(key)
         return found[key]
 
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """What is served for those keys that have a row, all from one pair of views.
+        """The served rows of those keys that have one, all from one pair of views.
 
-        Each view is read once, at one moment of its own.
+        Each view is read once, in one transaction.
         """
         wanted = list(keys)
         while True:
@@ -90,12 +90,12 @@ class ServingView:
             try:
                 return self._merged(wanted, layers)
             except StoreClosedError:
-                # Whoever swapped may close the views of before while we read them.
+                # After a swap the old views may be closed while we still read them.
                 if layers is self._layers:
                     raise
 
     def swap(self, batch: _Layer, speed: _Layer | None) -> None:
-        """Serve another pair from now on; the one of now is kept for `rollback`.
+        """Serve another pair from now on, and keep the current one for `rollback`.
 
         Raises:
             DeclarationTypeError: A view has no `get`; nothing changed.
@@ -109,10 +109,10 @@ class ServingView:
         """Serve the pair from before the last swap again; once for each swap.
 
         Returns:
-            The pair that is served no more, for the caller to close or mend.
+            The pair that is no longer served, for the caller to close.
 
         Raises:
-            StateStoreError: There is none before.
+            StateStoreError: There was no swap, or all are rolled back.
         """
         with self._swapping:
             if not self._former:
@@ -122,7 +122,7 @@ class ServingView:
             return dropped
 
     def forget(self) -> list[Layers]:
-        """Give up the pairs from before, the oldest first, for the caller to close."""
+        """Keep no former pairs; they are returned, the oldest first, for the caller to close."""
         with self._swapping:
             former, self._former = self._former, []
             return former

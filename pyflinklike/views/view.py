@@ -10,24 +10,23 @@
 
 The rules, and where they are kept:
 
-* A batch is one transaction (`database`, `tables`): its rows, what they were before and its id
-  are there together or not at all, so that a batch which is sent again is known and ignored.
-* One thread at a time applies (`writer`).  It publishes to subscribers after the commit
-  (`changes`) and may wait there for a slow one; readers, new subscribers and `close` never
-  wait for it.
-* Only what is committed is ever seen (`reading`).
+* A batch is one transaction (`file.database`): its rows, the rows they replace and its id are
+  written together or not at all, so a batch that is sent again is recognised and ignored.
+* One thread at a time applies batches (`writer`).  It publishes to subscribers after the
+  commit (`changes`) and may wait there for a slow one; readers, new subscribers and `close`
+  never wait for it.
+* Readers see only what is committed (`reading`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
-from pyflinklike.errors import ScanDisabledError, UnknownBatchError
-from pyflinklike.views import tables
+from pyflinklike.clock import wall_clock
+from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import (
     check_choice,
     checked_columns,
@@ -39,36 +38,19 @@ from pyflinklike.views.arguments import (
 )
 from pyflinklike.views.change import Filter
 from pyflinklike.views.changes import Changes, Timeout, seconds
-from pyflinklike.views.codec import to_key_bytes
-from pyflinklike.views.database import Database
-from pyflinklike.views.frames import Feed
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.database import Database
+from pyflinklike.views.frames import BatchFrame, Feed
+from pyflinklike.views.freshness import Freshness, freshness_of
 from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
-from pyflinklike.views.reading import Reader, ViewAt, item
+from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.view_at import ViewAt, kept_batch
 from pyflinklike.views.where import Condition, Where
 from pyflinklike.views.writer import Writer
 
-__all__ = ["Freshness", "MaterializedView"]
-
-
-class Freshness(NamedTuple):
-    """How far a view has come.
-
-    Args:
-        batch_id: Of the last batch; None before the first.
-        watermark: How far event time has come, in ms since the epoch; None if nothing tells.
-        lag: How old what the view shows is, in ms: the time since the watermark or, where there
-            is none, since the last batch was applied.  None before the first batch.
-    """
-
-    batch_id: int | None
-    watermark: int | None
-    lag: int | None
-
-
-def wall_clock() -> int:
-    """The time in ms since the epoch."""
-    return time.time_ns() // 1_000_000
+__all__ = ["MaterializedView"]
 
 
 class MaterializedView:
@@ -80,25 +62,25 @@ class MaterializedView:
         name: Of the view; it stays with the file.
         key: The column of the key, or several.  Keys of one column are its plain values, of
             several tuples.
-        order_by: The column, or several, that plain rows of a key are ordered by; a row whose
-            order is not greater than that of the row it would replace is dropped.  None for by
-            arrival.  Changes, which something ordered already, are not judged by it.
-        path: A directory, which the view's file is in under its name, or a file that ends in
+        order_by: The column, or several, that plain rows of a key are ordered by: a row whose
+            order is not greater than that of the row it would replace is dropped.  None means
+            by arrival.  Changes are in order already, so it does not apply to them.
+        path: A directory, in which the file has the view's name, or a file that ends in
             .db, .sqlite or .sqlite3.  On a local disk: SQLite's WAL needs shared memory.
-        history: For how many batches, the last one included, `as_of` and
-            `changes(start="earliest")` know the past.
+        history: How many batches back, the last one included, `as_of` and
+            `changes(start="earliest")` can go.
         event_time: The column that tells the event time of a row, a datetime (a naive one in the
             session's time zone, in UTC where there is no session) or ms since the epoch.  By
             default `order_by`, where that is one column of datetimes.
         clock: Gives the time in ms since the epoch; None for the system's.
-        verified: Whether all of a file that exists is looked through when it is opened, at one
-            to two seconds for a million rows.  Without it each row that is read is checked,
-            and each scan; but a lookup may miss a row that damage has hidden.
+        verified: Whether an existing file is checked as a whole when it is opened, which takes
+            one to two seconds for a million rows.  Otherwise only what is read is checked, and
+            a lookup may miss a row that damage has hidden.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
-        CorruptStateError: The file is damaged, or no view's.
-        IncompatibleStateError: It is another view's, or has another key.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        CorruptStateError: The file is damaged, or is not a view's file.
+        IncompatibleStateError: It belongs to another view, or has another key.
         StateStoreError: It cannot be opened.
     """
 
@@ -126,7 +108,7 @@ class MaterializedView:
         self._now = Reader(self._database, name, self.key_columns)
         self._writer = Writer(self._database, incoming, self.history, self._clock)
 
-    # Feeding
+    # Applying batches
 
     def apply(
         self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
@@ -135,7 +117,7 @@ class MaterializedView:
 
         Args:
             rows: Changes or plain rows; `pyflinklike.views.incoming` tells their forms.
-            batch_id: One that was applied before is ignored, and its rows are not looked at.
+            batch_id: A batch that was applied before is ignored; its rows are not read.
             watermark: How far event time has come, if the caller knows.
 
         Returns:
@@ -149,17 +131,20 @@ class MaterializedView:
         number = checked_id(self.name, batch_id)
         return self._writer.apply(rows, number, watermark=watermark)
 
-    def foreach_batch(self, df: Any, batch_id: int) -> None:
+    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
 
-        Batch ids count per stream: a stream with a new checkpoint begins again at 0, and is
-        not taken for the one before.
+        Batch ids count per stream: a stream with a new checkpoint begins again at 0, and its
+        batches are not mistaken for those of the stream before.
 
         Args:
-            df: Its rows are collected by the driver.
+            df: Spark's DataFrame, whose rows are collected by the driver.
             batch_id: As Spark gives it.
 
-        Raises the errors of `apply`, which make Spark fail the batch and repeat it.
+        Raises:
+            DeclarationTypeError: It is no DataFrame.
+            NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
+                batch and repeats it.
         """
         feed = Feed(df)
         number = checked_id(self.name, batch_id)
@@ -187,7 +172,7 @@ class MaterializedView:
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
         """The rows of those keys that have one, all of the same moment.
 
-        Keys are told apart as the view does: 1, 1.0 and True are three of them.
+        Keys are compared as in the view: 1, 1.0 and True are three keys.
         """
         return self._now.get_many(keys)
 
@@ -204,7 +189,7 @@ class MaterializedView:
                 columns needs no scan.
 
         Raises:
-            ScanDisabledError: It needs a scan, and may not.
+            ScanDisabledError: It needs a scan, and `allow_scan` is False.
             StateValueError: None of the rows that were read has a column of that name.
             ValueDecodeError: The feed has an error in the place of a row that is asked for.
         """
@@ -217,19 +202,7 @@ class MaterializedView:
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
         """
         number = checked_id(self.name, batch_id)
-        with self._database.reading() as connection:
-            batch = tables.batch_of(connection, number)
-            oldest, latest = tables.oldest_batch(connection), tables.latest_batch(connection)
-        if batch is None:
-            kept = (
-                "none"
-                if oldest is None or latest is None
-                else f"batches {oldest.batch_id} to {latest.batch_id}"
-            )
-            msg = (
-                f"view {self.name!r}: a batch must be kept to be asked for, got {number} of {kept}"
-            )
-            raise UnknownBatchError(f"{msg}; raise history above {self.history} to keep more")
+        batch = kept_batch(self._database, self.name, number, self.history)
         return ViewAt(Reader(self._database, self.name, self.key_columns, batch.seq), number)
 
     @property
@@ -237,10 +210,7 @@ class MaterializedView:
         """How far the view has come: `(batch_id, watermark, lag)`."""
         with self._database.reading() as connection:
             latest = tables.latest_batch(connection)
-        if latest is None:
-            return Freshness(None, None, None)
-        since = latest.applied_at if latest.watermark is None else latest.watermark
-        return Freshness(latest.batch_id, latest.watermark, self._clock() - since)
+        return freshness_of(latest, self._clock())
 
     def __contains__(self, key: Any) -> bool:
         return self._now.has(key)
@@ -268,23 +238,26 @@ class MaterializedView:
         queue_size: int = 1000,
         overflow: Literal["block", "drop_oldest", "error"] = "block",
     ) -> Changes:
-        """Subscribe to the changes of the view; from now on, whenever it is iterated over.
+        """Subscribe to the changes that are made from now on.
+
+        They are kept from this call on, however late the first one is asked for.
 
         Args:
-            key: Of one key only.
-            where: Of rows that meet a condition, as `query` takes it, only.  A row that comes
-                to meet it is an insert, one that no longer does is a delete.
-            start: "latest" for what comes; "earliest" for what the history has, before that.
-                What the oldest batch of the history left is told as inserts.
-            limit: End after so many changes.
-            timeout: End, for now, when no change comes for so long: a timedelta or seconds.
+            key: Only changes of this key.
+            where: Only changes of rows that meet this condition, which `query` explains.  A row
+                that begins to meet it is an insert, one that ceases to is a delete.
+            start: "latest" for new changes only; "earliest" for those in the history first.
+                The rows that the oldest batch of the history left come as inserts.
+            limit: Close after this many changes.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds;
+                it can be iterated over again.
             queue_size: How many changes may wait to be taken.
-            overflow: What happens to one more: "block" has the writer wait, "drop_oldest"
-                drops (`Changes.dropped` counts), "error" ends the subscription with a
+            overflow: What happens to one more: "block" makes the writer wait, "drop_oldest"
+                drops one (`Changes.dropped` counts them), "error" ends the subscription with a
                 QueueOverflowError.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is not as it should be.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
             StoreClosedError: The view is closed.
         """
         wanted = Filter(
@@ -298,22 +271,22 @@ class MaterializedView:
         replay = self._writer.subscribe(queue, wanted if start == "earliest" else None)
         return Changes(queue, replay, limit, wait)
 
-    # Life
+    # Checking and closing
 
     def verify(self) -> None:
-        """Look through the whole file, as opening it does.
+        """Check the whole file, as opening it does.
 
         Raises:
-            CorruptStateError: Something in it is not as it was written.
+            CorruptStateError: Something in it is not what was written.
             StoreClosedError: The view is closed.
         """
         self._database.verify()
 
     def close(self) -> None:
-        """End all subscriptions, once they have given what they hold, and close the file.
+        """Close the file, and end all subscriptions, which still give the changes they hold.
 
-        A writer that waits for room in a queue goes on without: what it did not publish is
-        committed, and can be had from "earliest".
+        A writer that is waiting for room in a queue stops waiting.  What it did not publish is
+        committed; subscribing with start="earliest" gives it.
         """
         self._writer.close()
 

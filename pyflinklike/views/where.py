@@ -2,12 +2,12 @@
 """Which rows a query is about.
 
 `where` is None for all, a callable of the row, or a mapping from columns to what they must
-be: a value, a list or set of values (IN), or a callable of the column.  A mapping that gives
-values for all key columns is a lookup of keys, what else it says is asked of the rows that
-were found, as in ksqlDB's pull queries.  Everything else is a scan.
+be: a value, a list or set of values (IN), or a callable of the column.  A mapping with values
+for all key columns is a look-up of keys; its other conditions are checked for the rows that are
+found, as in ksqlDB's pull queries.  Everything else is a scan.
 
-A key column is the value that is asked for if it has its encoded form: 1, 1.0 and True are
-three keys, in a lookup as in a scan.  Other columns are compared as Python does.
+Key columns are compared encoded: 1, 1.0 and True are three keys, in a look-up as in a scan.
+Other columns are compared as Python does.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any, Union
 
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
-from pyflinklike.views.codec import Failure, part_form
-from pyflinklike.views.incoming import column_of, names_of
+from pyflinklike.types.fields import names_of
+from pyflinklike.views.incoming import column_of
+from pyflinklike.views.row_codec import Failure, part_form
 
 __all__ = ["Condition", "Where"]
 
@@ -28,7 +29,7 @@ Where = Union[Mapping[str, Any], Callable[[Any], Any], None]
 
 
 class Condition:
-    """A `where` that was understood.
+    """A condition for rows.
 
     Args:
         where: As the user gives it.
@@ -36,7 +37,7 @@ class Condition:
 
     Raises:
         DeclarationTypeError: It is neither None, a mapping of columns nor callable.
-        StateValueError: What it asks of a key column can be none.
+        StateValueError: A value for a key column cannot be part of a key.
     """
 
     def __init__(self, where: Where, key_columns: Sequence[str]) -> None:
@@ -51,7 +52,7 @@ class Condition:
         self._of_row = where if callable(where) else None
         of_columns = dict(where) if isinstance(where, Mapping) else {}
         self.unseen = of_columns.keys() - set(key_columns)
-        """The columns that no row so far has had."""
+        """The columns in the condition that no row so far has had."""
         self._keys = {
             name: {part_form(each): each for each in _choices(wanted)}
             for name, wanted in of_columns.items()
@@ -62,19 +63,19 @@ class Condition:
         }
 
     def keys(self) -> list[Any] | None:
-        """The keys to look up, each once; None where only a scan finds the rows."""
+        """The keys to look up, each once; None if the rows can only be found by a scan."""
         if any(name not in self._keys for name in self._key_columns):
             return None
         keys = itertools.product(*(self._keys[name].values() for name in self._key_columns))
         return [key if len(key) > 1 else key[0] for key in keys]
 
     def is_met(self, key: Any, row: Any) -> bool:
-        """Whether a row is asked for.
+        """Whether a row meets the condition.
 
         Args:
             key: Of the row.
-            row: As it was put in; an error in its place meets no condition but None.  A column
-                that it has not is None, as where SQL adds one.
+            row: As it was put in; a `Failure` meets no condition but None.  A column that the row
+                does not have is None, as after SQL's ADD COLUMN.
         """
         if isinstance(row, Failure):
             return self._of_row is None and not self._of_columns and not self._keys
@@ -90,7 +91,7 @@ class Condition:
         )
 
     def _column(self, key: Any, row: Any, name: str) -> Any:
-        if name in self._key_columns:  # the row of a change need not have them
+        if name in self._key_columns:  # which the row of a change need not have
             if len(self._key_columns) == 1:
                 return key
             return key[self._key_columns.index(name)]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one writer of a view: it commits batches, and publishes them to who subscribed.
+"""The one writer of a view: it commits batches, and publishes them to the subscribers.
 
 Two locks, taken in this order:
 
 * `_applying` is held for a whole batch, also while the writer waits for room in a queue.
-* `_subscribing` is held for a commit, so that who subscribes gets all of a batch or, with the
-  past, finds it there; and never while anything is waited for.
+* `_subscribing` is held for a commit, so that a new subscriber gets a batch as a whole, in its
+  queue or in its replay of the past.  It is never held while waiting.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyflinklike.errors import PyflinklikeError, StateStoreError
-from pyflinklike.views import tables
-from pyflinklike.views.applying import write_batch
 from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.arrivals import Arrival, final_row
 from pyflinklike.views.change import Filter
 from pyflinklike.views.changes import Replay
-from pyflinklike.views.codec import decode_row
-from pyflinklike.views.database import Database
-from pyflinklike.views.incoming import Arrival, BatchReader, final_row
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.applying import write_batch
+from pyflinklike.views.file.database import Database
+from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import Queue
+from pyflinklike.views.row_codec import decode_row
 
 __all__ = ["Writer"]
 
@@ -66,7 +67,7 @@ class Writer:
             batch_id: Counts the batches of the source.
             source: The stream that they are from.
             zone: Of naive event times.
-            watermark: How far event time has come, if that is known.
+            watermark: How far event time has come; None if it is unknown.
         """
         reached = None if watermark is None else to_ms(watermark, zone)
         with self._applying:
@@ -82,15 +83,15 @@ class Writer:
     def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
-        Whatever interrupts this, no subscriber is left without what was committed and without
-        a word: those that were not given all of it end with an error.
+        If this is interrupted after the commit, the subscribers that were not given all of the
+        batch end with an error, so that no one misses changes without noticing.
         """
         untold: list[Queue] = []
         written = None
         try:
             with self._subscribing:
                 self._queues = self._live_queues()
-                # Those that wait for room come last, so that no other waits with them.
+                # Queues that may be full come last, so that the others need not wait for them.
                 untold = sorted(self._queues, key=lambda queue: queue.waits)
                 written = self._write(arrivals, batch)
             if written is None:
@@ -113,10 +114,10 @@ class Writer:
 
         Args:
             queue: Of the subscriber.
-            past: What of the past the subscriber wants to see; None for nothing.
+            past: Which changes of the past the subscriber wants to see; None for none.
 
         Returns:
-            The past, if it is wanted and there is one.
+            The changes of the past, if they are wanted and there was a batch.
 
         Raises:
             StoreClosedError: The view is closed.
@@ -129,17 +130,17 @@ class Writer:
 
     def close(self) -> None:
         """End all subscriptions, and close the file."""
-        self._end_subscriptions()  # so that a writer that waits goes on
+        self._end_subscriptions()  # so that a waiting writer continues
         with self._applying, self._subscribing:
-            self._end_subscriptions()  # also those of who came meanwhile
+            self._end_subscriptions()  # those that began in the meantime
             self._database.close()
 
     def _write(
         self, arrivals: list[Arrival], batch: tables.Batch
     ) -> tuple[list[tables.RowChange], tables.Batch] | None:
-        """Commit a batch; its changes and what is known of it, None if it was applied before."""
+        """Commit a batch; its changes and its line in `batches`, None if it was applied before."""
         with self._database.writing() as connection:
-            # Another process may have applied it since we asked.
+            # Another process may have applied it in the meantime.
             if tables.is_seen(connection, batch.source, batch.batch_id):
                 return None
             changes = self._changes(connection, arrivals)
@@ -154,7 +155,7 @@ class Writer:
         return changes, batch
 
     def _is_committed(self, batch: tables.Batch) -> bool:
-        """Whether a batch is in after all, though its commit raised; True if nobody knows."""
+        """Whether a batch was committed although an error was raised; True if that is unknown."""
         try:
             with self._database.reading() as connection:
                 return tables.is_seen(connection, batch.source, batch.batch_id)
@@ -168,7 +169,7 @@ class Writer:
         by_key: dict[bytes, list[Arrival]] = {}
         for arrival in arrivals:
             by_key.setdefault(arrival.key, []).append(arrival)
-        # Read in the order of the file, which is half the work of any other.
+        # Reading in key order, the file's, takes half as long as in any other.
         stored = {key: tables.row_of(connection, key) for key in sorted(by_key)}
         order_of = self._order_of if self._incoming.order_columns else None
         return [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, TableSpec
 from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.types import Types
 
@@ -25,7 +25,7 @@ STEPS = st.one_of(
 
 def opened():
     """A heap backend with a list."""
-    backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+    backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
     instance = Instance(backend, {"list": backend.table(LIST)})
     instance.enter(0)
     return instance
@@ -195,8 +195,8 @@ def test_a_rebuilt_map_has_the_order_of_the_working_one():
     one, other = HashMapStateBackend(), HashMapStateBackend()
     tables = []
     for each in (one, other):
-        scope = Scope("k")
-        tables.append(each.create_keyed_state_backend(scope, "tested").table(MAP))
+        current = CurrentKey("k")
+        tables.append(each.create_keyed_state_backend(current, "tested").table(MAP))
     table, rebuilt = tables
     table.multi_put([(1, "a"), (2, "b"), (3, "c")])
     rebuilt.apply(table.drain())

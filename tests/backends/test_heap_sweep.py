@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyflinklike import StateTtlConfig
 from pyflinklike.backends.heap.backend import HashMapStateBackend, HeapKeyedStateBackend
 from pyflinklike.clock import Clock
-from pyflinklike.state.table import MISSING, Scope, Shape, Table, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Shape, Table, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.types import Types
 
@@ -40,7 +40,7 @@ class Heap:
     @classmethod
     def of(cls, shape: str) -> Heap:
         """An empty one, under the key "k"."""
-        backend = HashMapStateBackend().create_keyed_state_backend(Scope("k"), "tested")
+        backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey("k"), "tested")
         return cls(SPECS[shape], backend, backend.table(SPECS[shape]))
 
     def user_key(self, number: int) -> Any:
@@ -135,15 +135,15 @@ def test_gaps_of_a_list_cost_a_sweep_no_entries() -> None:
 def test_what_has_gone_since_a_pass_began_costs_it_no_entries(shape: str) -> None:
     """Else the pass would not come to its end in the looks that the entries there are allow."""
     heap = Heap.of(shape)
-    scope = heap.backend.scope
-    for scope.key in range(500):
+    current = heap.backend.current
+    for current.key in range(500):
         heap.add(heap.table, new(0, 1))
-    scope.key = "k"
+    current.key = "k"
     heap.add(heap.table, new(0, 500))
     heap.table.sweep(5, lambda _: False)
     heap.table.sweep(5, lambda _: False)
     heap.table.sweep_all(lambda _: True)
-    scope.key = "l"
+    current.key = "l"
     heap.add(heap.table, new(7, 1))
     looking = Looking()
     for _ in range(3):
@@ -158,7 +158,7 @@ def test_nothing_is_found_of_a_key_that_has_nothing(shape: str) -> None:
     user_keys = [heap.user_key(each) for each in range(3)]
     assert [MISSING] * 3 == heap.table.multi_get(user_keys)
     heap.add(heap.table, new(0, 1))
-    heap.backend.scope.key = "other"
+    heap.backend.current.key = "other"
     assert [MISSING] * 3 == heap.table.multi_get(user_keys)
     assert ([], [], True) == (
         list(heap.table.items()),
@@ -197,7 +197,7 @@ steps = st.lists(
 
 def do(heap: Heap, step: tuple[str, str, int], entry: Any, dead: Any) -> int:
     """Do a step; how many entries were added."""
-    verb, heap.backend.scope.key, number = step
+    verb, heap.backend.current.key, number = step
     table = heap.table
     if verb == "add":
         heap.add(table, [(entry[0], entry[1] + each) for each in range(number)])
@@ -271,9 +271,9 @@ def test_all_that_has_expired_is_gone_after_so_many_accesses(
     heap = Heap.of(shape)
     config = StateTtlConfig.new_builder(100).cleanup_incrementally(size, False).build()
     table = TtlTable(heap.table, config, clock)
-    scope = heap.backend.scope
+    current = heap.backend.current
     alive: dict[int, int] = {}  # value to stamp, of all that no one but a sweep deletes
-    for number, (verb, scope.key, count) in enumerate([*steps, ("time", "a", 60)]):
+    for number, (verb, current.key, count) in enumerate([*steps, ("time", "a", 60)]):
         before = {entry[1] for *_, entry in heap.table.scan()}
         now = clock.processing_time
         if verb == "time":
@@ -303,7 +303,7 @@ def test_all_that_has_expired_is_gone_after_so_many_accesses(
         assert set() == {each for each, at in alive.items() if at + 100 > now} - stored
         assert stored <= before | set(alive)
         alive = {each: at for each, at in alive.items() if each in stored}
-    scope.key = "nobody"
+    current.key = "nobody"
     stored_now = table.count()
     for _ in range(2 * (2 * stored_now // size + 64)):
         table.get(heap.user_key(0))

@@ -18,7 +18,7 @@ from hypothesis import settings
 from rocksdb_tasks import in_directory
 
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
-from pyflinklike.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import Shape
 from pyflinklike.testing.agreement import agreement_machine
@@ -56,8 +56,8 @@ class RestlessKeyedStateBackend(RocksDBKeyedStateBackend):
         self._settle()
 
     def _settle(self):
-        if any(seen is self._group for seen in self._seen):
-            index, tables = self._index, self._group
+        if any(seen is self._data for seen in self._seen):
+            index, tables = self._index, self._data
             RocksDBKeyedStateBackend.enter(self, index, tables)
             group = WorkingState(index, bytes(16), tables=tables)
             entered, self.enter = self.enter, super().enter
@@ -72,9 +72,9 @@ class Restless(StateBackend):
     path: str
     most_packed: int = 128
 
-    def create_keyed_state_backend(self, scope, owner):
+    def create_keyed_state_backend(self, current, owner):
         return RestlessKeyedStateBackend(
-            scope,
+            current,
             owner,
             (self.path,),
             PredefinedOptions.DEFAULT,
@@ -98,8 +98,8 @@ class Spread(StateBackend):
 
     path: str
 
-    def create_keyed_state_backend(self, scope, owner):
-        return SpreadKeyedStateBackend(scope, owner, (self.path,), PredefinedOptions.DEFAULT)
+    def create_keyed_state_backend(self, current, owner):
+        return SpreadKeyedStateBackend(current, owner, (self.path,), PredefinedOptions.DEFAULT)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from rocksdb_tasks import NONCE, fill, found, found_nonce, kept, leave, only_dir
 from pyflinklike import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import HostError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 
 
 def test_the_directory_is_its_users_alone(tmp_path):
@@ -70,7 +70,7 @@ def test_an_attempt_that_finds_the_directory_taken_works_elsewhere(tmp_path):
     leave(tmp_path)
     first, _, _ = found(tmp_path)
     second, tables, group = found(tmp_path)
-    fill(tables, second.scope)
+    fill(tables, second.current)
     kept(second, WorkingState(3, bytes(16)))
     second.close()
     first.close()
@@ -129,7 +129,7 @@ def test_without_paths_spark_says_where(tmp_path, monkeypatch):
     places = [str(tmp_path / name) for name in "abc"]
     monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(places))
     for _ in range(2):
-        backend = EmbeddedRocksDBStateBackend().create_keyed_state_backend(Scope(), "query/0")
+        backend = EmbeddedRocksDBStateBackend().create_keyed_state_backend(CurrentKey(), "query/0")
         backend.take_warm(0)
         backend.close()
 

@@ -48,13 +48,13 @@ def test_a_key_does_not_see_the_entries_of_a_longer_one(tmp_path):
     """Not even where one key's bytes begin with another's."""
     backend, tables = opened(in_directory(tmp_path), 0)
     for key in ("a", "a\x00b", "ab"):
-        backend.scope.key = key
+        backend.current.key = key
         tables["map"].put(1, key)
         tables["list"].append(key)
     kept(backend, WorkingState(0, NONCE, tables=backend.groups[0]))
     group = backend.take_warm(0)
     backend.enter(0, group.tables)
-    backend.scope.key = "a"
+    backend.current.key = "a"
 
     assert ([(1, "a")], ["a"]) == (tables["map"].items(), tables["list"].elements())
     backend.close()

@@ -10,9 +10,9 @@ import pytest
 from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, opened
 
 from pyflinklike import Row, Types
-from pyflinklike.backends.rocksdb import backend as rocksdb
+from pyflinklike.backends.rocksdb.kept import entries_at
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import MISSING, Scope, Shape, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Shape, TableSpec
 from pyflinklike.types.pickled import Pickled
 
 
@@ -21,12 +21,12 @@ def test_what_a_batch_changes_lies_over_what_is_on_disk(tmp_path):
     leave(tmp_path)
     for _ in range(2):
         backend, tables, group = found(tmp_path)
-        backend.scope.key = "a"
+        backend.current.key = "a"
         tables["list"].delete(4)
         tables["list"].append("new")
         tables["map"].delete(0)
         tables["map"].put(-1, "new")
-        backend.scope.key = "b"
+        backend.current.key = "b"
         tables["value"].delete(None)
         tables["map"].clear()
         tables["map"].put(2, "after")
@@ -38,7 +38,7 @@ def test_what_a_batch_changes_lies_over_what_is_on_disk(tmp_path):
 
         assert (before, size) == (contents(backend), backend.count())
         assert size == sum(map(len, before.values()))
-        backend.scope.key = "a"
+        backend.current.key = "a"
         assert ["a0", "a1", "a2", "a3", "new"] == tables["list"].elements()
         assert [-1, 1, 2, 3, 4] == [user_key for user_key, _ in tables["map"].items()]
         backend.close()
@@ -47,7 +47,7 @@ def test_what_a_batch_changes_lies_over_what_is_on_disk(tmp_path):
 def test_a_list_with_gaps_on_disk_keeps_its_order(tmp_path):
     """Positions are used again before the entry that lay behind them is gone from the disk."""
     backend, tables = opened(in_directory(tmp_path), 3)
-    backend.scope.key = "a"
+    backend.current.key = "a"
     for at in range(6):
         tables["list"].append(f"old {at}")
     for at in range(1, 5):
@@ -72,7 +72,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
         backend, tables, group = found(tmp_path)
         group = group or WorkingState(3, NONCE, tables=backend.groups[3])
         backend.enter(3, group.tables)
-        for backend.scope.key in "ab":
+        for backend.current.key in "ab":
             tables["map"].multi_put([(at, f"m{at}") for at in range(begin, end)])
             for at in range(begin, end):
                 tables["list"].append(f"l{at}")
@@ -83,7 +83,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
         kept(backend, group)
         backend.close()
         backend, tables, group = found(tmp_path)
-        backend.scope.key = "b"
+        backend.current.key = "b"
         sizes.append(backend.count())
 
         assert [(at, f"m{at}") for at in range(end)] == tables["map"].items()
@@ -92,7 +92,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
 
     assert [20, 1200, 1212, 0] == sizes
     backend, _, group = found(tmp_path)
-    begin, end = (rocksdb._range_of(at)[0] for at in (3, 4))
+    begin, end = entries_at(3)
     assert [] == list(backend._opened().items(begin, end))
     backend.close()
 
@@ -101,12 +101,12 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
 def test_a_user_key_of_any_type_is_found_again_in_the_next_task(tmp_path, user_key):
     """A dict finds a NaN only as the very object that was put in."""
     spec = TableSpec("any", Shape.MAP, "map", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
-    backend = in_directory(tmp_path).create_keyed_state_backend(Scope(), "query/0")
+    backend = in_directory(tmp_path).create_keyed_state_backend(CurrentKey(), "query/0")
     table = backend.table(spec)
     group = WorkingState(3, NONCE)
     for number in range(3):
         backend.enter(3, group.tables)
-        backend.scope.key = "a"
+        backend.current.key = "a"
         assert (number - 1 if number else MISSING) == table.get(user_key)
         table.put(user_key, number)
         kept(backend, group)
@@ -125,12 +125,12 @@ def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
     for number in range(4):
         backend.enter(3, group.tables)
         for key in range(0, 2 * count, 2):
-            backend.scope.key = key
+            backend.current.key = key
             value, mapped = tables["value"].get(None), tables["map"].get(key)
             assert (value, mapped) == ((str(number),) * 2 if number else (MISSING,) * 2)
-            backend.scope.key = key + 1
+            backend.current.key = key + 1
             assert MISSING is tables["value"].get(None)
-            backend.scope.key = key
+            backend.current.key = key
             tables["value"].put(None, str(number + 1))
             tables["map"].put(key, str(number + 1))
         assert 2 * count == backend.count()
@@ -141,14 +141,4 @@ def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
             table.most_ahead = most_ahead
 
     assert [False, True, True] == [group.tables[name].is_dense for name in ("list", "map", "value")]
-    backend.close()
-
-
-def test_a_group_in_another_layout_is_read_from_the_log(tmp_path, monkeypatch):
-    """What an older version has left on the disk is not taken for ours."""
-    leave(tmp_path)
-    monkeypatch.setattr(rocksdb, "_LAYOUT", 3)
-    backend, _, group = found(tmp_path)
-
-    assert None is group
     backend.close()

@@ -25,7 +25,7 @@ from pyflinklike.errors import (
     HostError,
 )
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -34,7 +34,7 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rocksdict", None)
 
     with pytest.raises(HostError, match=r"pip install 'pyflinklike\[rocksdb\]'"):
-        EmbeddedRocksDBStateBackend().create_keyed_state_backend(Scope(), "query/0")
+        EmbeddedRocksDBStateBackend().create_keyed_state_backend(CurrentKey(), "query/0")
 
 
 @pytest.mark.parametrize("options", list(PredefinedOptions), ids=lambda options: options.name)
@@ -43,7 +43,7 @@ def test_rocksdb_takes_all_predefined_options(tmp_path, options):
     backend = in_directory(tmp_path)
     backend.set_predefined_options(options)
     keyed, tables = opened(backend, 0)
-    fill(tables, keyed.scope)
+    fill(tables, keyed.current)
     kept(keyed, WorkingState(0, NONCE, tables=keyed.groups[0]))
     keyed.close()
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_set_says_so(call, error, text):
 def test_a_keyed_backend_keeps_the_settings_it_was_made_with(tmp_path):
     """A setter called later changes the next one."""
     backend = in_directory(tmp_path / "first")
-    keyed = backend.create_keyed_state_backend(Scope(), "query/0")
+    keyed = backend.create_keyed_state_backend(CurrentKey(), "query/0")
     backend.set_db_storage_paths(str(tmp_path / "second"))
     keyed.take_warm(0)
     keyed.close()

@@ -19,17 +19,17 @@ from rocksdb_tasks import (
     opened,
 )
 
-from pyflinklike.backends.rocksdb import local_store as rocksdb_store
+from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.errors import HostError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import MISSING, Scope, TableChanges
+from pyflinklike.state.table import MISSING, CurrentKey, TableChanges
 
 
 def test_working_state_outlives_its_task(tmp_path):
     """With its nonce, its entries and its counts."""
     leave(tmp_path)
     backend, tables, group = found(tmp_path)
-    backend.scope.key = "b"
+    backend.current.key = "b"
 
     assert (NONCE, 7, 33) == (group.nonce, group.next_sequence, backend.count())
     assert "value b" == tables["value"].get(None)
@@ -44,7 +44,7 @@ def test_what_was_not_kept_is_not_there(tmp_path):
     leave(tmp_path)
     backend, tables, _ = found(tmp_path)
     before = contents(backend)
-    backend.scope.key = "a"
+    backend.current.key = "a"
     tables["list"].clear()
     tables["value"].put(None, "lost")
     backend.close()
@@ -61,7 +61,7 @@ def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
     stale = backend.take_warm(3)
     rebuilt = WorkingState(3, bytes(16))
     backend.enter(3, rebuilt.tables)
-    backend.scope.key = "z"
+    backend.current.key = "z"
     tables["value"].put(None, "only")
     kept(backend, rebuilt)
     backend.close()
@@ -80,7 +80,7 @@ def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
     for spec in (MAP, LIST):
         changes = TableChanges(spec, ["c"], ["a", "a", "z"], [0, 9, 1], [MISSING, "new", "new"])
         backend.apply(changes)
-    backend.scope.key = "a"
+    backend.current.key = "a"
     tables["list"].append("last")
     before, size = contents(backend), backend.count()
     kept(backend, group)
@@ -96,7 +96,7 @@ def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
 def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
     """Its group is rebuilt from the log, which has it."""
     leave(tmp_path)
-    backend = in_directory(tmp_path).create_keyed_state_backend(Scope(), "query/0")
+    backend = in_directory(tmp_path).create_keyed_state_backend(CurrentKey(), "query/0")
     backend.table(VALUE)
 
     assert None is backend.take_warm(3)
@@ -129,11 +129,10 @@ def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, m
     """A full disk, say: the next attempt finds what was there."""
     leave(tmp_path)
     backend, tables, group = found(tmp_path)
-    fill(tables, backend.scope, 9)
+    fill(tables, backend.current, 9)
     backend.drain()
-    monkeypatch.setattr(rocksdb_store.LocalStore, "_db", None, raising=False)
-    store = backend._opened()
-    store._db.close()
+    monkeypatch.setattr(LocalDatabase, "_db", None, raising=False)
+    backend._opened()._db.close()
     with pytest.raises(HostError, match="set_db_storage_paths"):
         backend.keep_warm(group)
     backend.close()

@@ -14,7 +14,7 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WarmGroups
 from pyflinklike.backends.heap.weight import measured, slack, weight_of
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, TableSpec
 from pyflinklike.types import Types
 
 TEXT, ANY = Types.STRING(), Types.PICKLED_BYTE_ARRAY()
@@ -51,7 +51,7 @@ class Working:
     """A heap backend in one key group."""
 
     def __init__(self):
-        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "weighed")
+        self.backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "weighed")
         self.tables = {spec.name: self.backend.table(spec) for spec in SPECS}
         self.group = WorkingState(0)
         self.backend.enter(0, self.group.tables)
@@ -59,7 +59,7 @@ class Working:
     def put(self, name, key, user_key, count, value, deletes=False):
         """So many entries under a key, or none any more."""
         spec, table = self.tables[name].spec, self.tables[name]
-        self.backend.scope.key = key
+        self.backend.current.key = key
         entry = (2**40, value) if spec.paired else value
         if deletes:
             table.clear()

@@ -6,18 +6,17 @@ import importlib.util
 import sys
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from example_support import example
 
 from pyflinklike import Row
 from pyflinklike.demo import SILENT, LateAircraft, read_days, write_days
 from pyflinklike.demo.__main__ import main
 from pyflinklike.testing import KeyedProcessHarness
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "late_flights.py"
 DAYS = 14
 DAYS_PER_BATCH = 7
 LAST = "THE LAST"
@@ -118,12 +117,10 @@ def test_the_demo_says_that_stream_and_batch_agree(spark, year, tmp_path, capsys
 
 def test_the_example_goes_on_where_it_stopped(spark, year, tmp_path):
     """Run for a day, and again for three: as the harness on all three."""
-    spec = importlib.util.spec_from_file_location("late_flights", EXAMPLE)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    flights = example("late_flights")
 
-    example.main([str(tmp_path), "1"])
-    example.main([str(tmp_path), "3"])
+    flights.main([str(tmp_path), "1"])
+    flights.main([str(tmp_path), "3"])
 
     alerts = spark.read.parquet(str(tmp_path / "alerts")).drop("batch").collect()
     assert found_in_harness(year[:3])[0] == counted(alerts, [])[0]

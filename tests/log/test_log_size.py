@@ -24,7 +24,7 @@ from pyflinklike.log.segments import MAX_BYTES, Declaration, Section, Segment, r
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.table import MISSING, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Shape, TableChanges, TableSpec
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
@@ -39,7 +39,7 @@ class Worker:
 
     def __init__(self, *specs: TableSpec, limit: int = LIMIT) -> None:
         self.specs = specs or (TEXTS, OTHER)
-        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+        self.backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.metrics = OperatorMetrics()
         self.log = KeyGroupLog(
@@ -51,7 +51,7 @@ class Worker:
         """Load, put or delete entries of `texts`, commit."""
         self.load(store)
         for key, user_key, value in entries:
-            self.backend.scope.key = key
+            self.backend.current.key = key
             table = self.tables["texts"]
             table.delete(user_key) if value is MISSING else table.put(user_key, value)
         self.log.commit(store, store.head, self.group)
@@ -140,9 +140,9 @@ def test_what_is_not_declared_is_carried_through_a_divided_snapshot(store):
     """Its sections are divided with the others."""
     worker = Worker()
     worker.batch(store, *ENTRIES)
-    worker.backend.scope.key = "k"
+    worker.backend.current.key = "k"
     worker.load(store)
-    worker.backend.scope.key = "k"
+    worker.backend.current.key = "k"
     worker.tables["other"].put(None, "kept")
     worker.log.commit(store, store.head, worker.group)
     other = Worker(OTHER)

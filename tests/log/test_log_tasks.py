@@ -7,6 +7,7 @@ from tasks import Task
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WARM_GROUPS
+from pyflinklike.log.storage import HeadTimes
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
@@ -48,7 +49,7 @@ def test_a_group_that_had_records_has_a_head(store):
     """Of the time of the micro-batch, also if the function has left no state; a commit goes on from it."""
     worker = Worker(max_parallelism=8)
     worker.load(store)
-    worker.log.commit(store, store.head, worker.group, served_at=70)
+    worker.log.commit(store, store.head, worker.group, HeadTimes(served_at=70))
     noted = store.head
     worker.load(store)
     worker.put("a", 1)
@@ -67,7 +68,7 @@ def test_an_erased_group_keeps_the_time_of_its_records(store):
     worker.batch(store, a=1)
     worker.delete("a")
     worker.group.rewrite = True
-    worker.log.commit(store, store.head, worker.group, served_at=90)
+    worker.log.commit(store, store.head, worker.group, HeadTimes(served_at=90))
 
     assert (b"", 90) == (store.head.nonce, store.head.served_at)
 

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The README and the pages under docs say what is so.
 
-Every ```python block runs.  The blocks of one page share their names, in order.  A comment
-right before a block says what it needs:
-
-    <!-- spark -->              runs where there is a session, called `spark`
-    <!-- not run: reason -->    is only compiled
+Every ```python block runs (`doc_snippets`): here, or with Spark in `tests/spark/test_spark_docs.py`.
 
 The reference has an entry for every public name.  What an entry says is made of the docstring when
 the site is built: `scripts/site.py` looks at that.
@@ -14,70 +10,22 @@ the site is built: `scripts/site.py` looks at that.
 import inspect
 import pkgutil
 import re
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
 
 from pyflinklike import Types, errors
+from pyflinklike.doors import DOORS
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 REFERENCE = ROOT / "docs" / "reference"
 
-_BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>spark|not run: [^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
-class Block(NamedTuple):
-    """A snippet, and where it stands."""
-
-    page: Path
-    line: int
-    mark: str
-    code: str
-
-    def compiled(self):
-        """The code object; its line numbers are the page's."""
-        return compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
-
-
-def blocks_of(page):
-    """The Python snippets of a page."""
-    text = page.read_text(encoding="utf-8")
-    return [
-        Block(
-            page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", found["code"]
-        )
-        for found in _BLOCK.finditer(text)
-        if found["language"] == "python"
-    ]
-
-
-def run(blocks, **names):
-    """Run snippets one after another in one namespace."""
-    # No module has this name, so that cloudpickle takes the classes along by value.
-    namespace = {"__name__": "snippets", **names}
-    for block in blocks:
-        exec(block.compiled(), namespace)
-
-
-def pages_with(*marks):
-    """The pages that have such snippets, as parameters of a test."""
-    return [
-        pytest.param(page, id=str(page.relative_to(ROOT)))
-        for page in PAGES
-        if any(block.mark in marks for block in blocks_of(page))
-    ]
-
-
 def anchors_of(page):
     """What a link into a page may name."""
-    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     titles = [title.lower().replace("`", "") for title in _HEADING.findall(text)]
     return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in titles}
 
@@ -86,12 +34,6 @@ def anchors_of(page):
 def test_the_snippets_of_a_page_run(page):
     """Those that need nothing but the package."""
     run([block for block in blocks_of(page) if not block.mark])
-
-
-@pytest.mark.parametrize("page", pages_with("spark"))
-def test_the_snippets_of_a_page_run_on_spark(page, spark):
-    """All snippets of a page that has some for Spark, in order."""
-    run([block for block in blocks_of(page) if block.mark in ("", "spark")], spark=spark)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -105,7 +47,7 @@ def test_every_snippet_compiles(page):
 def test_links_between_pages_resolve(page):
     """A link inside the repository names a file that is there, and a heading that it has."""
     broken = []
-    for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+    for target in _LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
@@ -127,19 +69,12 @@ def test_every_page_is_linked_from_the_index():
 
 # The reference
 
-# Where users import from: what is public is the `__all__` of these.
-DOORS = [
-    "pyflinklike",
-    "pyflinklike.cdc",
-    "pyflinklike.errors",
-    "pyflinklike.spark",
-    "pyflinklike.stores",
-    "pyflinklike.testing",
+# What is public is the `__all__` of these.
+PUBLIC = [
+    *sorted(DOORS),
     "pyflinklike.testing.agreement",
     "pyflinklike.testing.conformance",
     "pyflinklike.testing.strategies",
-    "pyflinklike.upsert",
-    "pyflinklike.views",
 ]
 ENTRIES = [
     entry
@@ -155,7 +90,7 @@ def resolved(entry):
     return pkgutil.resolve_name(entry)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", PUBLIC)
 def test_the_reference_has_an_entry_for_every_public_name(door):
     """Of the very object, be it under the name of another door."""
     public = {name: getattr(resolved(door), name) for name in resolved(door).__all__}

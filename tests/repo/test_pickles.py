@@ -9,10 +9,13 @@ Two kinds of pickles are told apart.
 * `SENT`: what a program declares and sends to its workers.  The same version of pyflinklike
   writes and reads them; they are here so that modules can move without anybody's noticing.
 
-`pickles_before.json` has their bytes, in hexadecimal, as the commit before wrote them:
+`pickles_before.json` has the bytes of all, in hexadecimal, as the commit before wrote them:
 
     PYTHONPATH=<tree of that commit>:tests/repo \
         python -c "import test_pickles; test_pickles.write()"
+
+`pickles_before_doors.json` has those of `DURABLE` from before there were doors, when pickles
+named the modules behind them (`pyflinklike.types.row._restore`).
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
 from pyflinklike.doors import DOORS
 from pyflinklike.types import Pickled
-from pyflinklike.upsert.index.codec import UpsertKey
+from pyflinklike.upsert.index.value_codec import UpsertKey
 
 BEFORE = Path(__file__).with_name("pickles_before.json")
+BEFORE_DOORS = Path(__file__).with_name("pickles_before_doors.json")
 
 
 class Summing(flink.AggregateFunction):
@@ -102,8 +106,6 @@ SCALARS = [
     Types.STRING,
 ]
 
-ERRORS = [name for name in errors.__all__ if name != "StoreMigratedError"]
-
 DURABLE: dict[str, Callable[[], Any]] = {
     "Row": lambda: flink.Row(1, None, "x"),
     "Row, named": lambda: flink.Row(name="x", within=flink.Row(count=[1])),
@@ -130,7 +132,7 @@ DURABLE: dict[str, Callable[[], Any]] = {
     "UpsertValueAndSize": lambda: upsert.UpsertValueAndSize(upsert.Tombstone(), None),
     "ValueMetadata": lambda: upsert.ValueMetadata(3, True),
     "MergeValue": lambda: upsert.MergeValue(upsert.FinalizedValue(1), 1),
-    **{name: partial(getattr(errors, name), "what was wrong") for name in ERRORS},
+    **{name: partial(getattr(errors, name), "what was wrong") for name in errors.__all__},
 }
 
 SENT: dict[str, Callable[[], Any]] = {
@@ -212,9 +214,9 @@ def write() -> None:
     BEFORE.write_text(json.dumps(pickles, indent=1) + "\n", encoding="utf-8")
 
 
-def before() -> dict[str, bytes]:
-    """The pickles of the commit before."""
-    pickles = json.loads(BEFORE.read_text(encoding="utf-8"))
+def stored(file: Path) -> dict[str, bytes]:
+    """The pickles in a file by name."""
+    pickles = json.loads(file.read_text(encoding="utf-8"))
     return {name: bytes.fromhex(data) for name, data in pickles.items()}
 
 
@@ -245,7 +247,13 @@ def ours_named_in(data: bytes) -> set[str]:
 @pytest.mark.parametrize("name", VALUES)
 def test_what_the_commit_before_pickled_is_read(name: str):
     """Its bytes become an equal value, whatever has moved since."""
-    assert comparable(pickle.loads(before()[name])) == comparable(VALUES[name]())
+    assert comparable(pickle.loads(stored(BEFORE)[name])) == comparable(VALUES[name]())
+
+
+@pytest.mark.parametrize("name", DURABLE)
+def test_what_state_may_hold_from_before_the_doors_is_read(name: str):
+    """It names modules, which therefore keep what it names."""
+    assert comparable(pickle.loads(stored(BEFORE_DOORS)[name])) == comparable(DURABLE[name]())
 
 
 @pytest.mark.parametrize("name", VALUES)

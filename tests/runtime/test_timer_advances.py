@@ -15,7 +15,7 @@ from pyflinklike import MAX_WATERMARK, KeyedProcessFunction, TimeDomain
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.runtime.timers import TimerQueue
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 EVENT, PROCESSING = "event_time_timer", "processing_time_timer"
@@ -204,11 +204,11 @@ def test_at_the_end_of_the_input_any_number_of_registered_timers_fires() -> None
 
 def queue_of(
     agendas: dict[TimeDomain, Any],
-    scope: Scope | None = None,
+    current: CurrentKey | None = None,
     domain: TimeDomain = TimeDomain.EVENT_TIME,
 ) -> TimerQueue:
     """The timers of a backend, in a key group."""
-    backend = HashMapStateBackend().create_keyed_state_backend(scope or Scope("k"), "tested")
+    backend = HashMapStateBackend().create_keyed_state_backend(current or CurrentKey("k"), "tested")
     queue = TimerQueue(domain, backend)
     queue.enter(agendas)
     return queue
@@ -245,33 +245,33 @@ def test_idle_times_are_dropped_while_timers_fire() -> None:
 
 def test_what_did_not_fire_is_still_due() -> None:
     """Where an advance is ended early, beside what was registered at the same time meanwhile."""
-    scope = Scope()
-    queue = queue_of({}, scope)
-    for scope.key in "abc":
+    current = CurrentKey()
+    queue = queue_of({}, current)
+    for current.key in "abc":
         queue.register(10)
         queue.register(20)
     due = queue.due(15)
     next(due)
-    first = scope.key
+    first = current.key
     queue.register(10)
     due.close()
-    rest = [(scope.key, at) for at in queue.due(15)]
+    rest = [(current.key, at) for at in queue.due(15)]
     assert {("a", 10), ("b", 10), ("c", 10)} == set(rest)
     assert (3, True, 3) == (len(rest), first in "abc", queue.count())
 
 
 def test_timers_of_the_time_at_which_one_failed_are_still_due() -> None:
     """The one that failed is gone, as it was removed before it ran."""
-    scope = Scope()
-    queue = queue_of({}, scope)
-    for scope.key in "abc":
+    current = CurrentKey()
+    queue = queue_of({}, current)
+    for current.key in "abc":
         queue.register(10)
     due = queue.due(15)
     next(due)
-    failed = scope.key
+    failed = current.key
     due.close()
     assert 10 == queue.earliest()
-    rest = [(scope.key, at) for at in queue.due(15)]
+    rest = [(current.key, at) for at in queue.due(15)]
     assert {("a", 10), ("b", 10), ("c", 10)} - {(failed, 10)} == set(rest)
     assert (2, 0) == (len(rest), queue.count())
 
@@ -296,16 +296,16 @@ def test_an_advance_fires_what_a_model_says(
     lose: bool,
 ) -> None:
     """The first that is due, until none is; but for processing-time timers registered for now."""
-    scope = Scope()
+    current = CurrentKey()
     agendas: dict[TimeDomain, Any] = {}
-    queue = queue_of(agendas, scope, domain)
-    for scope.key, at in sorted(timers):
+    queue = queue_of(agendas, current, domain)
+    for current.key, at in sorted(timers):
         queue.register(at)
     model = set(timers)
     for time in advances:
         waiting: set[tuple[str, int]] = set()
         for at in queue.due(time):
-            timer = (scope.key, at)
+            timer = (current.key, at)
             due = {each for each in model - waiting if each[1] <= time}
             # Those of equal time fire in any order: the model follows.
             assert (True, min(each[1] for each in due)) == (timer in due, at)
@@ -313,9 +313,9 @@ def test_an_advance_fires_what_a_model_says(
             before = set(model)
             for verb, other in acts.pop(timer, []):
                 getattr(queue, verb)(other)
-                getattr(model, "add" if verb == "register" else "discard")((scope.key, other))
+                getattr(model, "add" if verb == "register" else "discard")((current.key, other))
             if domain is TimeDomain.PROCESSING_TIME:
-                waiting |= {(scope.key, time)} & (model - before)
+                waiting |= {(current.key, time)} & (model - before)
         assert set() == {each for each in model - waiting if each[1] <= time}
         assert model == {(key, at) for key, at, _ in queue.table.scan()}
         assert min((at for _, at in model), default=None) == queue.earliest()

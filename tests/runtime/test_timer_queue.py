@@ -10,7 +10,7 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock
 from pyflinklike.errors import HostError
 from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 
 # Deleting
 
@@ -72,9 +72,9 @@ def test_many_deleted_timers_leave_the_others_in_order(domain):
 @pytest.fixture
 def queue():
     """The event timers of a backend, in a key group, under the key "k"."""
-    scope = Scope("k")
+    current = CurrentKey("k")
     queue = TimerQueue(
-        TimeDomain.EVENT_TIME, HashMapStateBackend().create_keyed_state_backend(scope, "tested")
+        TimeDomain.EVENT_TIME, HashMapStateBackend().create_keyed_state_backend(current, "tested")
     )
     queue.enter({})
     return queue
@@ -120,7 +120,7 @@ def test_a_domain_whose_timers_the_host_cannot_fire_refuses_them(queue):
     """With the host's error; the other domain's are registered."""
     other = TimerQueue(
         TimeDomain.PROCESSING_TIME,
-        HashMapStateBackend().create_keyed_state_backend(Scope("k"), "tested"),
+        HashMapStateBackend().create_keyed_state_backend(CurrentKey("k"), "tested"),
     )
     refused = {TimeDomain.PROCESSING_TIME: HostError("use event time")}
     service = KeyedTimerService(Clock(), queue, other, refused)

@@ -3,30 +3,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from collections import Counter, defaultdict
 from datetime import datetime
-from pathlib import Path
 
 import pytest
-from pyspark import cloudpickle
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "access_log.py"
+from example_support import example
 
 pytestmark = pytest.mark.skipif(shutil.which("awk") is None, reason="awk is not installed")
-
-
-@pytest.fixture(scope="module")
-def example():
-    """The example as a module whose classes reach the workers."""
-    spec = importlib.util.spec_from_file_location("access_log_example", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    cloudpickle.register_pickle_by_value(module)
-    return module
 
 
 def _lines(directory):
@@ -39,29 +23,30 @@ def _lines(directory):
     return found
 
 
-def test_the_shell_a_batch_and_a_stream_agree(spark, example, tmp_path):
+def test_the_shell_a_batch_and_a_stream_agree(spark, tmp_path):
     """On the five most viewed pages, on the hourly windows, and on the visits."""
-    example.write_log(tmp_path, 2_000, files=2)
+    log = example("access_log")
+    log.write_log(tmp_path, 2_000, files=2)
     lines = _lines(tmp_path)
-    bounded = example.parsed(spark.read.text(str(tmp_path / "access.log")))
-    stream = example.parsed(
+    bounded = log.parsed(spark.read.text(str(tmp_path / "access.log")))
+    stream = log.parsed(
         spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "parts"))
     )
-    in_batch = example.page_views(bounded).persist()
-    in_stream = example.streamed(example.page_views(stream), tmp_path / "pages").persist()
-    shell = example.pipeline(tmp_path)
+    in_batch = log.page_views(bounded).persist()
+    in_stream = log.streamed(log.page_views(stream), tmp_path / "pages").persist()
+    shell = log.pipeline(tmp_path)
 
     assert 5 == len(shell)
-    assert shell == example.top_five(in_batch) == example.top_five(in_stream)
-    hours = Counter((page, time // example.HOUR * example.HOUR) for _, time, page in lines)
+    assert shell == log.top_five(in_batch) == log.top_five(in_stream)
+    hours = Counter((page, time // log.HOUR * log.HOUR) for _, time, page in lines)
     for views in (in_batch, in_stream):
         rows = views.groupBy("page", "hour").max("in_hour").collect()
         assert hours == {(row[0], row[1]): row[2] for row in rows}
-    expected = _visits(lines, example.PAUSE.total_seconds() * 1000)
-    in_batch_visits = example.visits(example.visit_changes(bounded)).collect()
-    changes = example.streamed(example.visit_changes(stream), tmp_path / "visits")
+    expected = _visits(lines, log.PAUSE.total_seconds() * 1000)
+    in_batch_visits = log.visits(log.visit_changes(bounded)).collect()
+    changes = log.streamed(log.visit_changes(stream), tmp_path / "visits")
     assert expected == sorted(map(tuple, in_batch_visits))
-    assert expected == sorted(map(tuple, example.visits(changes).collect()))
+    assert expected == sorted(map(tuple, log.visits(changes).collect()))
     for views in (in_batch, in_stream):
         views.unpersist()
 

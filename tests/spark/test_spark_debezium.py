@@ -22,7 +22,8 @@ from pyflinklike import cdc
 from pyflinklike.cdc.decoder import DebeziumDecoder
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import decode_debezium
-from pyflinklike.spark.debezium.frames import FrameDecoder, event_schema
+from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
+from pyflinklike.spark.debezium.frames import event_schema
 
 pickle_by_value(__name__)
 
@@ -318,6 +319,7 @@ def test_what_a_dataframe_cannot_be_decoded_by_is_refused_at_once(spark):
         (DeclarationValueError, {"schema": "id what"}, "must be DDL"),
         (DeclarationValueError, {"schema": ROW, "key": "nr"}, "the key must be columns of schema="),
         (DeclarationTypeError, {"schema": "id interval month"}, "declare it STRING"),
+        (DeclarationTypeError, {"schema": "id int, m map<int, string>"}, "declare it STRING"),
         (DeclarationValueError, {"schema": ROW, "order_type": "string"}, "order_type is of"),
         (
             DeclarationValueError,

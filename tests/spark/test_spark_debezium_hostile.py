@@ -15,7 +15,8 @@ from test_debezium_hostile import deep_records, hostile_records
 
 from pyflinklike.cdc.decoder import DebeziumDecoder
 from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
-from pyflinklike.spark.debezium.frames import FrameDecoder, event_schema
+from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
+from pyflinklike.spark.debezium.frames import event_schema
 
 ROW = sql.StructType(
     [

@@ -3,33 +3,26 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from pathlib import Path
 
 import pytest
-from pyspark import cloudpickle
+from example_support import example
 
 from pyflinklike import Row
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
 
 @pytest.fixture(scope="module")
-def example():
-    """The example as a module whose functions reach the workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        module = importlib.import_module("postgres_cdc")
-        if module.binaries() is None:
-            pytest.skip("PostgreSQL is not installed (apt install postgresql)")
-        cloudpickle.register_pickle_by_value(module)
-        yield module
+def postgres():
+    """The example; skips where there is no PostgreSQL."""
+    module = example("postgres_cdc")
+    if module.binaries() is None:
+        pytest.skip("PostgreSQL is not installed (apt install postgresql)")
+    return module
 
 
-def test_the_view_of_a_captured_table_is_the_table(spark, example, tmp_path):
+def test_the_view_of_a_captured_table_is_the_table(spark, postgres, tmp_path):
     """Row by row, after each of two rounds of transactions."""
-    told = list(example.run(spark, tmp_path, rounds=2))
+    told = list(postgres.run(spark, tmp_path, rounds=2))
 
     assert "snapshot: 40 records" == told[0]
     assert ["the view is the table"] * 2 == [line.split("; ")[1].split(",")[0] for line in told[1:]]
@@ -46,27 +39,27 @@ def test_the_view_of_a_captured_table_is_the_table(spark, example, tmp_path):
     assert unchanged
 
 
-def test_without_postgresql_the_example_says_so(example, tmp_path, monkeypatch, capsys):
+def test_without_postgresql_the_example_says_so(postgres, tmp_path, monkeypatch, capsys):
     """And does nothing."""
     monkeypatch.setenv("PATH", "")
 
-    example.main([str(tmp_path / "not made"), "1"])
+    postgres.main([str(tmp_path / "not made"), "1"])
 
     assert "apt install postgresql" in capsys.readouterr().out
     assert not (tmp_path / "not made").exists()
 
 
-def test_a_view_that_is_not_the_table_is_told(example, tmp_path):
+def test_a_view_that_is_not_the_table_is_told(postgres, tmp_path):
     """A row that is missing, one that differs, and one too many."""
     rows = {1: {"id": 1, "name": "a"}, 2: {"id": 2, "name": "b"}}
-    with example.MaterializedView("items", key="id", path=tmp_path / "view.db") as view:
+    with postgres.MaterializedView("items", key="id", path=tmp_path / "view.db") as view:
         changes = [
             {"key": n, "op": "insert", "value": Row(id=n, name=name), "diff": 1}
             for n, name in [(2, "x"), (3, "c")]
         ]
         view.apply(changes, 0)
 
-        wrong = example.differences(view, rows)
+        wrong = postgres.differences(view, rows)
 
     assert [
         "row 1: None instead of {'id': 1, 'name': 'a'}",

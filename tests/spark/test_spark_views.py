@@ -4,32 +4,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 import json
 import sqlite3
-import sys
 from collections import Counter
 from decimal import Decimal
-from pathlib import Path
 
-from pyspark import cloudpickle
+from example_support import example
 from spark_support import Feed, at
 
 from pyflinklike import Row
 from pyflinklike.views import MaterializedView
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def example(name):
-    """An example as a module whose classes reach the workers."""
-    spec = importlib.util.spec_from_file_location(f"{name}_example", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    cloudpickle.register_pickle_by_value(module)
-    return module
-
 
 SCHEMA = """id long, at timestamp, local timestamp_ntz, day date, price decimal(10, 2), data binary,
     tags array<string>, counts map<string, long>, place struct<x: double, when: timestamp>, n int"""

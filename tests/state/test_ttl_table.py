@@ -10,7 +10,7 @@ import pytest
 from pyflinklike import StateTtlConfig
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock
-from pyflinklike.state.table import MISSING, Scope, Shape, Table, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Shape, Table, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.types import Types
 
@@ -26,7 +26,7 @@ def around(clock: Clock, *, relaxed: bool = False, on_read: bool = False) -> tup
         builder.set_state_visibility(RELAXED)
     if on_read:
         builder.set_update_type(ON_READ)
-    table = HashMapStateBackend().create_keyed_state_backend(Scope("k"), "tested").table(SPEC)
+    table = HashMapStateBackend().create_keyed_state_backend(CurrentKey("k"), "tested").table(SPEC)
     outer = TtlTable(table, builder.build(), clock)
     outer.multi_put([("old", 1)])
     clock.processing_time = 50

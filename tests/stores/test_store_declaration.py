@@ -156,7 +156,6 @@ def test_the_names_of_1f_are_all_there():
         "StoreClosedError",
         "StoreNotInitializedError",
         "CursorClosedError",
-        "StoreMigratedError",
         "UnknownStoreError",
         "UpsertError",
         "KeyDecodeError",

@@ -16,7 +16,6 @@ from pyflinklike.stores import (
     StoreClosedError,
     StoreNotInitializedError,
 )
-from pyflinklike.stores.kinds import store_of
 
 TEXT, LONG = Types.STRING(), Types.LONG()
 
@@ -31,8 +30,8 @@ def test_a_store_needs_a_key_and_to_be_open(descriptor):
         "SessionStore": lambda store: store.fetch("a"),
         "VersionedStore": lambda store: store.get("a"),
         "WindowStore": lambda store: store.get("a", 1),
-    }.get(store_of(descriptor).__name__, lambda store: store.get("a"))
-    bare = store_of(descriptor)(descriptor)
+    }.get(type(descriptor.new_store()).__name__, lambda store: store.get("a"))
+    bare = descriptor.new_store()
     assert (False, False, "kv") == (bare.is_open, bare.is_persistent, bare.name)
     with pytest.raises(StoreNotInitializedError, match="'kv' is not open"):
         use(bare)
@@ -104,7 +103,7 @@ def test_what_a_store_says_of_itself(backend):
 )
 def test_the_settings_of_the_topic_are_kafka_streams(descriptor, expected):
     """And over them those that were declared."""
-    assert expected == store_of(descriptor)(descriptor).changelog_config
+    assert expected == descriptor.new_store().changelog_config
 
 
 # Cursors

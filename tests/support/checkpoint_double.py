@@ -27,9 +27,9 @@ from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.packing import KEY_GROUP, pack, payload_to_batch
+from pyflinklike.spark.wire.packing import pack, payload_to_batch
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
@@ -120,12 +120,12 @@ class Checkpoint:
     def _transaction(
         self, program: Program, data: dict[int, list[Any]], initial: dict[int, list[Any]], time: int
     ) -> list[Any]:
-        handle = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
+        handle: Any = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
         processor = _PROCESSORS[program.pandas](program.plan())
         handed = _frames if program.pandas else list
         processor.init(handle)
         times = _Times(time)
-        results = []
+        results: list[Any] = []
         for key in sorted(data.keys() | initial.keys()):
             handle.key = key
             for row in handed(initial.get(key, [])):

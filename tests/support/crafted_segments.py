@@ -164,7 +164,8 @@ def poked(random: Random, data: bytes, start: int = 0, end: int | None = None) -
 
 def metadata_end(payload: bytes) -> int:
     """Where the metadata of a payload's message ends."""
-    return _PREFIX + 8 + struct.unpack_from("<i", payload, _PREFIX + 4)[0]
+    size: int = struct.unpack_from("<i", payload, _PREFIX + 4)[0]
+    return _PREFIX + 8 + size
 
 
 def other_batch(random: Random, batch: pa.RecordBatch) -> bytes:
@@ -188,7 +189,8 @@ def other_batch(random: Random, batch: pa.RecordBatch) -> bytes:
     if random.random() < 0.2:
         columns.pop()
     names = [str(number) for number in range(len(columns))]
-    return pa.RecordBatch.from_arrays(columns, names=names).serialize().to_pybytes()
+    message: bytes = pa.RecordBatch.from_arrays(columns, names=names).serialize().to_pybytes()
+    return message
 
 
 def payloads(random: Random, payload: bytes, schema: pa.Schema) -> Iterator[bytes]:
@@ -243,7 +245,18 @@ def segments(random: Random) -> Iterator[tuple[bytes, TableSpec, Any]]:
     blobs.append(_with_header(body, random.choice([1, 2, 3, 255]), len(body)))
     fields = attrs.asdict(declared)
     field = random.choice(list(fields))
-    odd = [None, 5, [], {}, "", "x", "[" * 5000, "ListTypeInfo<" * 3000, "TupleTypeInfo()", "Long"]
+    odd: list[Any] = [
+        None,
+        5,
+        [],
+        {},
+        "",
+        "x",
+        "[" * 5000,
+        "ListTypeInfo<" * 3000,
+        "TupleTypeInfo()",
+        "Long",
+    ]
     crafted = [
         json.dumps(fields | {field: random.choice(odd)}),
         json.dumps(fields | {"more": 1}),
@@ -285,8 +298,11 @@ def seen(changes: TableChanges, spec: TableSpec, key_type: Any) -> None:
             repr(spec.user_key_type.thaw_key(user_key))
     for entry in changes.entries:
         value = entry[1] if spec.paired and entry is not MISSING else entry
-        if value is not MISSING and value is not None and not spec.value_type.is_pickled:
-            repr(spec.value_type.thaw(value))
+        value_type = spec.value_type
+        if value_type is None or value is MISSING or value is None:
+            continue
+        if not value_type.is_pickled:
+            repr(value_type.thaw(value))
 
 
 def main(seed: int, count: int) -> None:

@@ -48,6 +48,7 @@ def start_cluster(settings: dict[str, str], hosts: list[str], work: Path) -> str
     conf = SparkConf().setAll(list(settings.items()))
     SparkContext._ensure_initialized(conf=conf)
     jvm: Any = SparkContext._jvm
+    gateway: Any = SparkContext._gateway
     jconf = jvm.org.apache.spark.SparkConf(True)
     for name, value in settings.items():
         jconf.set(name, value)
@@ -55,7 +56,7 @@ def start_cluster(settings: dict[str, str], hosts: list[str], work: Path) -> str
     master = deploy.master.Master.startRpcEnvAndEndpoint(hosts[0], 0, 0, jconf)
     url: str = master._1().address().toSparkURL()
     none, option = jvm.scala.Option.empty(), jvm.scala.Option.apply
-    masters = SparkContext._gateway.new_array(jvm.java.lang.String, 1)
+    masters = gateway.new_array(jvm.java.lang.String, 1)
     masters[0] = url
     for number, host in enumerate(hosts):
         deploy.worker.Worker.startRpcEnvAndEndpoint(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from spark_support import pickle_by_value
@@ -24,7 +25,7 @@ class Counting:
 
     def _served(self, operator, *rest):
         operator.function.groups_done, operator.function.met = self.done, 0
-        result = super()._served(operator, *rest)
+        result = super()._served(operator, *rest)  # type: ignore[misc]  # of what it is mixed into
         self.done += 1
         return result
 
@@ -61,8 +62,8 @@ def damaging(how: str) -> type:
 
     class Damaging(Counting):
         def init(self, handle):
-            super().init(handle)
-            self._store = DamagedWrites(self._store, how)
+            super().init(handle)  # type: ignore[misc]  # of what it is mixed into
+            self._store: Any = DamagedWrites(self._store, how)
 
     return Damaging
 

@@ -9,9 +9,10 @@ import attrs
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.log.storage import HeadTimes
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, TableSpec
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
@@ -22,7 +23,7 @@ COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())
 class Cleanup:
     """What a log is told of expiry: a time, a period, and what a compaction deletes."""
 
-    before: Callable[[], None] = bool
+    before: Callable[[], object] = bool
     period: int = 0
     time: int = 0
 
@@ -43,11 +44,11 @@ class Worker:
     """A process that has some tables and works on key group 0."""
 
     def __init__(
-        self, *specs: TableSpec, max_parallelism: int = 8, before: Callable[[], None] = bool
+        self, *specs: TableSpec, max_parallelism: int = 8, before: Callable[[], object] = bool
     ) -> None:
         self.cleanup = Cleanup(before)
         self.metrics = OperatorMetrics()
-        self.backend = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+        self.backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
         self.specs = specs or (COUNT,)
         self.tables = {spec.name: self.backend.table(spec) for spec in self.specs}
         self.now = 0
@@ -71,17 +72,17 @@ class Worker:
 
     def put(self, key: str, entry: Any, table: str = "count") -> None:
         """Put an entry."""
-        self.backend.scope.key = key
+        self.backend.current.key = key
         self.tables[table].put(None, entry)
 
     def delete(self, key: str) -> None:
         """Delete an entry."""
-        self.backend.scope.key = key
+        self.backend.current.key = key
         self.tables["count"].delete(None)
 
     def commit(self, store: InMemoryLogStorage, wake_at: int | None = None) -> Any:
         """Commit; the head now."""
-        return self.log.commit(store, store.head, self.group, wake_at)
+        return self.log.commit(store, store.head, self.group, HeadTimes(wake_at))
 
     def batch(self, store: InMemoryLogStorage, **entries: int) -> None:
         """Load what is warm, put, commit."""
@@ -90,7 +91,7 @@ class Worker:
             self.put(key, entry)
         self.commit(store)
 
-    def contents(self, table: str = "count") -> dict[str, Any]:
+    def contents(self, table: str = "count") -> dict[Any, Any]:
         """The entries of a table."""
         return {key: entry for key, _, entry in self.tables[table].scan()}
 

@@ -19,7 +19,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope, Shape, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, TableSpec
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 
@@ -41,7 +41,7 @@ NONCE = bytes(range(16))
 
 def opened(state_backend, index, owner="query/0"):
     """A keyed backend in a new group, and its tables."""
-    backend = state_backend.create_keyed_state_backend(Scope(), owner)
+    backend = state_backend.create_keyed_state_backend(CurrentKey(), owner)
     tables = {name: backend.table(spec) for name, spec in SPECS.items()}
     backend.groups = {index: {}}
     backend.enter(index, backend.groups[index])
@@ -54,10 +54,10 @@ def kept(backend, group):
     backend.keep_warm(group)
 
 
-def fill(tables, scope, number=5):
+def fill(tables, current, number=5):
     """Entries of three keys in all tables."""
     for key in "abc":
-        scope.key = key
+        current.key = key
         tables["value"].put(None, f"value {key}")
         tables["map"].multi_put([(at, f"{key}{at}") for at in reversed(range(number))])
         for at in range(number):
@@ -67,7 +67,7 @@ def fill(tables, scope, number=5):
 def leave(path, nonce=NONCE, **options):
     """A first task that fills group 3 and ends."""
     backend, tables = opened(in_directory(path), 3, **options)
-    fill(tables, backend.scope)
+    fill(tables, backend.current)
     kept(backend, WorkingState(3, nonce, 7, tables=backend.groups[3]))
     backend.close()
 

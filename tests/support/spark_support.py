@@ -82,7 +82,7 @@ class Feed:
     def __init__(self, spark: SparkSession, directory: Path, schema: str) -> None:
         self._spark = spark
         self._directory = directory
-        self.schema: st.StructType = st.StructType.fromDDL(schema)
+        self.schema: Any = st.StructType.fromDDL(schema)
         self.batches: list[list[tuple[Any, ...]]] = []
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -157,14 +157,14 @@ def until(query: StreamingQuery, condition: Callable[[], Any]) -> None:
     for _ in range(int(_PATIENCE / 4 / _POLL_SECONDS)):
         if condition():
             return
-        query.awaitTermination(_POLL_SECONDS)
+        query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes fractions, too
     msg = f"never happened; {query.lastProgress}"
     raise AssertionError(msg)
 
 
 def rows_of(batches: Batches | Iterable[Any]) -> list[Any]:
     """The rows of all batches, sorted as plain tuples."""
-    every = (
+    every: Iterable[Any] = (
         [row for rows in batches.values() for row in rows] if isinstance(batches, dict) else batches
     )
     return sorted((tuple(row) for row in every), key=repr)

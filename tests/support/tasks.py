@@ -47,7 +47,7 @@ class Task:
         self._domain = domain
         self.store = InMemoryLogStorage()
         self.counts: dict[str, int] = {}
-        self.user_counts: list[tuple[str, str, int]] = []
+        self.user_counts: Sequence[tuple[str, str, int]] = []
         self.lose()
 
     def lose(self) -> None:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pyflinklike import Instant, Row
 from pyflinklike.errors import CorruptStateError, NullKeyError, StateValueError, UpsertError
 from pyflinklike.upsert import Consolidating, FinalizedValue, ProvisionalValue, Tombstone
-from pyflinklike.upsert.index.codec import (
+from pyflinklike.upsert.index.state_codec import decode_state, encode_state, size_of
+from pyflinklike.upsert.index.value_codec import (
     decode_from,
     decode_value,
     encode_upsert_key,
     encode_value,
 )
-from pyflinklike.upsert.index.encoding import decode_state, encode_state, size_of
 
 SCALARS = (
     st.none()

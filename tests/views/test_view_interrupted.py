@@ -13,7 +13,8 @@ import pytest
 from view_support import wait_until
 
 from pyflinklike.errors import StateStoreError
-from pyflinklike.views import MaterializedView, queue, tables, writer
+from pyflinklike.views import MaterializedView, queue, writer
+from pyflinklike.views.file import tables
 
 ROWS = [{"id": n} for n in range(3)]
 

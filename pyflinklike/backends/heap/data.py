@@ -18,7 +18,7 @@ import attrs
 
 from pyflinklike.state.table import Entry, TableSpec
 
-__all__ = ["HeapTableData", "any_dead", "found"]
+__all__ = ["HeapTableData", "any_by", "found"]
 
 
 @attrs.define
@@ -32,20 +32,20 @@ class HeapTableData:
             keys and what is stored of each now, `MISSING` if nothing (`MAP`), or key to
             the positions put or deleted (`LIST`, as a dict without values).
         reborn: Key to the user keys that were deleted and then put again, each with
-            `MISSING`.  What is logged keeps the order in which it was written, and these
-            are logged as a deletion and a put, so that a rebuilt map
-            iterates as the warm one.
+            `MISSING`.  They are logged as a deletion and a put: the log is replayed in its
+            order, so a rebuilt map iterates as the warm one does.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
-        cursor: The keys to which the running sweep has still to come.
-        resting: Where it rests within a key, if it does: the key, and its user keys still to
-            be looked at (`MAP`) or the next position (`LIST`).
+        cursor: The keys that the running sweep has not reached yet.
+        resting: Where the sweep stopped within a key, if it did: the key, and its user keys
+            that are left (`MAP`) or the next position (`LIST`).
         sorted: Key to its user keys in order, where a range was asked for (ordered tables).
-        appended: Key to the position from which on all was put since the last commit (lists).
+        appended: Key to the position from which on everything is new since the last commit
+            (lists).
         starts: Key to the position of the first entry in its list, 0 if it is not here.
         gaps: Key to the number of gaps in its list, where there are any.
-        weight: What is in `entries` weighs at most, in bytes; None where nobody has looked.
-        measured: What it weighed when it was last looked at as a whole.
+        weight: How many bytes `entries` take at most; None if it was never measured.
+        measured: `weight` when it was last measured as a whole.
     """
 
     spec: TableSpec
@@ -64,12 +64,9 @@ class HeapTableData:
     measured: int = 0
 
 
-def any_dead(is_dead: Callable[[Entry], bool], entries: Sequence[Entry]) -> bool:
-    """Whether any of these entries is dead; as a rule none of those that a sweep looks at is."""
-    any_of: Callable[[Sequence[Entry]], bool] | None = getattr(is_dead, "any_of", None)
-    if any_of is None:
-        return any(map(is_dead, entries))
-    return any_of(entries)
+def any_by(is_dead: Callable[[Entry], bool]) -> Callable[[Sequence[Entry]], bool]:
+    """Tells whether any entry is dead, by asking for each."""
+    return lambda entries: any(map(is_dead, entries))
 
 
 def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:

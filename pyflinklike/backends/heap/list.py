@@ -5,7 +5,7 @@ An entry's position is its index, as long as nothing was deleted.  A deleted ent
 a gap, which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps
 it begins with are cut off: from then on it starts at a later position than 0.  Only TTL deletes
 entries one by one, and what expires is as a rule what came first.  Where an entry outlives what
-came after it, gaps would pile up behind it; a list of gaps for the most part is written anew.
+came after it, gaps would pile up behind it; a list that is mostly gaps is written anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_dead
+from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.state.table import MISSING, Entry, TableChanges
 
@@ -37,7 +37,7 @@ class HeapListTable(ManyTable):
     # One entry
 
     def append(self, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = []
@@ -48,7 +48,7 @@ class HeapListTable(ManyTable):
         self._data.size += 1
 
     def get(self, user_key: Any) -> Entry:
-        return self._get(self._scope.key, user_key)
+        return self._get(self._current.key, user_key)
 
     def _get(self, key: Any, position: int) -> Entry:
         mine = self._entries.get(key, ())
@@ -56,7 +56,7 @@ class HeapListTable(ManyTable):
         return mine[index] if 0 <= index < len(mine) else MISSING
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         self._put(key, user_key, entry)
         self._dirty.setdefault(key, {})[user_key] = None
 
@@ -112,19 +112,19 @@ class HeapListTable(ManyTable):
     # All entries of a key
 
     def items(self) -> list[tuple[int, Entry]]:
-        return self._items(self._scope.key)
+        return self._items(self._current.key)
 
     def _items(self, key: Any) -> list[tuple[int, Entry]]:
         items = enumerate(self._entries.get(key, ()), self._starts.get(key, 0))
         return [item for item in items if item[1] is not MISSING]
 
     def elements(self) -> list[Entry]:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key, ())
         return [entry for entry in mine if entry is not MISSING] if key in self._gaps else [*mine]
 
     def clear(self) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is not None:
             self._wipe(key, mine)
@@ -136,7 +136,7 @@ class HeapListTable(ManyTable):
         self._forget(key)
 
     def multi_get(self, user_keys: Sequence[Any]) -> list[Entry]:
-        key = self._scope.key
+        key = self._current.key
         hash(key)
         return [self._get(key, position) for position in user_keys]
 
@@ -152,7 +152,12 @@ class HeapListTable(ManyTable):
         return len(dead)
 
     def _sweep_within(
-        self, key: Any, at: int | None, count: int, is_dead: Callable[[Any], bool]
+        self,
+        key: Any,
+        at: int | None,
+        count: int,
+        is_dead: Callable[[Any], bool],
+        any_dead: Callable[[Sequence[Any]], bool],
     ) -> tuple[int, int, int | None]:
         mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps
         index = 0 if at is None else max(at - start, 0)
@@ -165,10 +170,10 @@ class HeapListTable(ManyTable):
             if gaps:
                 there = [entry is not MISSING for entry in entries]
                 positions, entries = compress(positions, there), list(compress(entries, there))
-            # Where all are gaps, it goes on in longer steps.
+            # Where there are only gaps, go on in longer steps.
             width = count - seen - len(entries) if entries else min(2 * width, _LONGEST_STEP)
             seen += len(entries)
-            if any_dead(is_dead, entries):
+            if any_dead(entries):
                 dead += compress(positions, map(is_dead, entries))
         for position in dead:
             self._delete(key, position)
@@ -192,7 +197,7 @@ class HeapListTable(ManyTable):
         return changes
 
     def _drain_touched(self, changes: TableChanges, key: Any, touched: list[int]) -> None:
-        """Add what was put or deleted, but for what is drained with the appended."""
+        """Add what was put or deleted, except where it is among the entries appended."""
         end = self._starts.get(key, 0) + len(self._entries.get(key, ()))
         appended = range(self._appended.get(key, end), end)
         positions = [position for position in touched if position not in appended]

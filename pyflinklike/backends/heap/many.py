@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_dead, found
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+from pyflinklike.backends.heap.data import HeapTableData, any_by, found
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["ManyTable"]
 
@@ -16,11 +16,11 @@ __all__ = ["ManyTable"]
 class ManyTable:
     """Entries under user keys, per key."""
 
-    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+    __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
-    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
+    def __init__(self, spec: TableSpec, current: TableKey) -> None:
         self.spec = spec
-        self._scope = scope
+        self._current = current
         self.point_at(HeapTableData(spec))
 
     def point_at(self, data: HeapTableData) -> None:
@@ -29,11 +29,11 @@ class ManyTable:
         self._dirty = data.dirty
 
     def get(self, user_key: Hashable) -> Entry:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return MISSING if mine is None else mine.get(user_key, MISSING)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = {}
@@ -43,13 +43,13 @@ class ManyTable:
         if user_key not in mine:
             self._data.size += 1
             if user_key in touched:
-                # Deleted before: it comes after the others now, and must so when rebuilt.
+                # It was deleted before: now it comes last, and must come last when rebuilt.
                 del touched[user_key]
                 self._data.reborn.setdefault(key, {})[user_key] = MISSING
         mine[user_key] = touched[user_key] = entry
 
     def delete(self, user_key: Hashable) -> None:
-        self._delete(self._scope.key, user_key)
+        self._delete(self._current.key, user_key)
 
     def _delete(self, key: Any, user_key: Any) -> None:
         mine = self._entries.get(key)
@@ -68,18 +68,18 @@ class ManyTable:
         raise NotImplementedError  # a list is a HeapListTable
 
     def items(self) -> list[tuple[Any, Entry]]:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return [] if mine is None else list(mine.items())
 
     def elements(self) -> list[Entry]:
-        mine = self._entries.get(self._scope.key)
+        mine = self._entries.get(self._current.key)
         return [] if mine is None else list(mine.values())
 
     def is_empty(self) -> bool:
-        return self._scope.key not in self._entries
+        return self._current.key not in self._entries
 
     def clear(self) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is not None:
             del self._entries[key]
@@ -89,7 +89,7 @@ class ManyTable:
             self._data.reborn.pop(key, None)
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
-        mine = self._entries.get(self._scope.key, {})
+        mine = self._entries.get(self._current.key, {})
         return [mine.get(user_key, MISSING) for user_key in user_keys]
 
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
@@ -105,7 +105,13 @@ class ManyTable:
             ]
         )
 
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        any_dead = any_dead or any_by(is_dead)
         data, left, deleted = self._data, count, 0
         while left > 0:
             resting, data.resting = data.resting, None
@@ -120,22 +126,28 @@ class ManyTable:
                 left -= len(mine)
                 deleted += self._delete_dead(key, mine, is_dead)
             else:
-                seen, dead, at = self._sweep_within(key, at, left, is_dead)
+                seen, dead, at = self._sweep_within(key, at, left, is_dead, any_dead)
                 left -= seen
                 deleted += dead
                 data.resting = None if at is None else (key, at)
         return deleted
 
     def _sweep_within(
-        self, key: Any, at: Any, count: int, is_dead: Callable[[Entry], bool]
+        self,
+        key: Any,
+        at: Any,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool],
     ) -> tuple[int, int, Any]:
         """Sweep some entries of a key that has many.
 
         Args:
             key: Whose.
             at: Where to go on, None for the beginning.
-            count: How many entries to look at; those that are gone by now are free.
+            count: How many entries to look at; those deleted meanwhile do not count.
             is_dead: Whether one shall be deleted.
+            any_dead: Whether any of these shall; as a rule none does.
 
         Returns:
             How many were looked at and deleted, and where to go on, None after the last.
@@ -151,7 +163,7 @@ class ManyTable:
                 break
             user_keys, entries = found(mine, user_keys)
             seen += len(entries)
-            if any_dead(is_dead, entries):
+            if any_dead(entries):
                 dead += compress(user_keys, map(is_dead, entries))
         for user_key in dead:
             self._delete(key, user_key)

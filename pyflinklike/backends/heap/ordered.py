@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered table over dicts: user keys of bytes, and ranges of them.
 
-Beside a key's dict stands the sorted list of its user keys.  It is made at the
-first range under that key and kept up from then on; a key whose ranges nobody
-asks for, and a table that is not ordered, pay nothing.
+Beside a key's dict there is the sorted list of its user keys.  It is made at the
+first range under that key and kept up to date from then on; a key of which nobody
+asks for ranges, and a table that is not ordered, pay nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.list import HeapListTable
 from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.backends.heap.single import SingleTable
-from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableChanges, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableChanges, TableSpec
 
-__all__ = ["HeapOrderedTable", "new_table"]
+__all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
+
+HeapTable = SingleTable | ManyTable
+"""A table of any shape."""
 
 
 class HeapOrderedTable(ManyTable):
-    """Entries under user keys of bytes, per key, in order where it is asked for."""
+    """Entries under user keys of bytes, per key, in order once a range was asked for."""
 
     __slots__ = ("_sorted",)
 
@@ -30,7 +33,7 @@ class HeapOrderedTable(ManyTable):
         self._sorted = data.sorted
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        order = self._sorted.get(self._scope.key)
+        order = self._sorted.get(self._current.key)
         if order is not None and self.get(user_key) is MISSING:
             if order and order[-1] < user_key:
                 order.append(user_key)
@@ -50,7 +53,7 @@ class HeapOrderedTable(ManyTable):
 
     def clear(self) -> None:
         super().clear()
-        self._sorted.pop(self._scope.key, None)
+        self._sorted.pop(self._current.key, None)
 
     def apply(self, changes: TableChanges) -> None:
         self._sorted.clear()
@@ -64,7 +67,7 @@ class HeapOrderedTable(ManyTable):
         backwards: bool = False,
         limit: int | None = None,
     ) -> list[tuple[bytes, Entry]]:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             return []
@@ -83,9 +86,9 @@ class HeapOrderedTable(ManyTable):
         return [(user_key, mine[user_key]) for user_key in found]
 
 
-def new_table(spec: TableSpec, scope: Scope) -> SingleTable | ManyTable:
+def new_table(spec: TableSpec, current: CurrentKey) -> HeapTable:
     """The table for a spec."""
-    key = spec.key_in(scope)
+    key = spec.key_of(current)
     if spec.ordered:
         return HeapOrderedTable(spec, key)
     return _TABLES[spec.shape](spec, key)

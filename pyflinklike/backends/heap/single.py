@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_dead, found
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+from pyflinklike.backends.heap.data import HeapTableData, any_by, found
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["SingleTable"]
 
@@ -16,11 +16,11 @@ __all__ = ["SingleTable"]
 class SingleTable:
     """One entry per key."""
 
-    __slots__ = ("_data", "_dirty", "_entries", "_scope", "spec")
+    __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
-    def __init__(self, spec: TableSpec, scope: CurrentKey) -> None:
+    def __init__(self, spec: TableSpec, current: TableKey) -> None:
         self.spec = spec
-        self._scope = scope
+        self._current = current
         self.point_at(HeapTableData(spec))
 
     def point_at(self, data: HeapTableData) -> None:
@@ -29,16 +29,17 @@ class SingleTable:
         self._dirty = data.dirty
 
     def get(self, user_key: Hashable) -> Entry:
-        return self._entries.get(self._scope.key, MISSING)
+        return self._entries.get(self._current.key, MISSING)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         self._entries[key] = entry
         self._dirty[key] = None
 
     def delete(self, user_key: Hashable) -> None:
-        key = self._scope.key
-        if key in self._entries:  # an empty dict would pop without hashing NO_KEY
+        key = self._current.key
+        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
+        if key in self._entries:
             del self._entries[key]
             self._dirty[key] = None
 
@@ -54,7 +55,7 @@ class SingleTable:
         return [] if entry is MISSING else [entry]
 
     def is_empty(self) -> bool:
-        return self._scope.key not in self._entries
+        return self._current.key not in self._entries
 
     def clear(self) -> None:
         self.delete(None)
@@ -69,7 +70,13 @@ class SingleTable:
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         return iter([(key, None, entry) for key, entry in self._entries.items()])
 
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        any_dead = any_dead or any_by(is_dead)
         data, entries = self._data, self._entries
         seen = 0
         dead: list[Any] = []
@@ -80,7 +87,7 @@ class SingleTable:
                 break
             keys, stored = found(entries, keys)
             seen += len(stored)
-            if any_dead(is_dead, stored):
+            if any_dead(stored):  # as a rule none is
                 dead += compress(keys, map(is_dead, stored))
         return self._delete(dead)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm cache: working state that a worker process keeps between batches.
 
-It is an optimisation and nothing else: what is in it may be stale, and
-`KeyGroupLog.load` decides by its nonce whether it may be used.  A group is
-taken out while it is worked on, so that one whose batch failed half-way is
-simply gone.
+It is only an optimisation: what is in it may be stale, and `KeyGroupLog.load`
+decides by its nonce whether it may be used.  A group is taken out while it is
+worked on, so that after a batch that failed half-way there is nothing to undo.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class WarmGroups:
         return group
 
     def _measure(self, limit: int) -> None:
-        """See whether groups weigh less than they were charged; to rebuild one takes longer."""
+        """Measure groups that may weigh less than their bound: rebuilding one would take longer."""
         for owner, (group, size) in self._groups.items():
             if self._bytes <= limit:
                 return

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the working state of a heap group weighs in memory: never less than it does.
 
-A sample cannot tell: one entry among a million may weigh more than all others.  So a group is
-measured as a whole once, and from then on each batch adds what it put (`charge`).  What it
-replaced or deleted is not taken off, so that the sum is a bound from above; a group is measured
-again when that matters, which is for the cache to decide.
+A sample would not do: one entry among a million may weigh more than all others.  So a group is
+measured as a whole once, and from then on each batch adds what it put (`charge`).  What a batch
+replaced or deleted is not taken off, so the sum is an upper bound; the cache has a group
+measured again when that matters.
 
-Objects are weighed by columns, each in a few passes of C: keys, user keys, values.  An
-object that several entries share counts for each, as it would be several after a restart.
+Objects are weighed by columns (keys, user keys, values), each in a few passes of C.  An
+object that several entries share counts for each of them: after a restart it would be several.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _small = frozenset({float, bool, type(None), type(MISSING)})
 
 
 def weight_of(group: WorkingState) -> int:
-    """What a group weighs at most, in bytes; it is measured where it never was."""
+    """What a group weighs at most, in bytes; it is measured if it never was."""
     if any(data.weight is None for data in group.tables.values()):
         return measured(group)
     return _GROUP + _pending(group) + sum(_total(data) for data in group.tables.values())
 
 
 def measured(group: WorkingState) -> int:
-    """The same as near as can be, from a look at each entry."""
+    """What a group weighs, as nearly as can be told, from a look at each entry."""
     for name, data in group.tables.items():
         data.weight = _measured(data)
         for domain, agenda in group.timers.items():
@@ -141,7 +141,7 @@ def _chunks(objects: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _same(objects: list[Any]) -> int:
-    """Objects that are of one kind, as a rule; `getsizeof` takes many times as long."""
+    """Weigh objects that are mostly of one kind, many times as fast as `getsizeof` would."""
     kinds = set(map(type, objects))
     if kinds == {str}:
         text = "".join(objects)
@@ -156,12 +156,12 @@ def _same(objects: list[Any]) -> int:
 
 
 def _any(objects: list[Any]) -> int:
-    """Objects of any kind, with all that they refer to."""
+    """Weigh objects of any kind, with all that they refer to."""
     weight, seen = 0, set[int]()
     while objects:
         weight += sum(map(sys.getsizeof, objects))
         inner = gc.get_referents(*objects)
-        # Of an object in two places the parts count twice, those of a cycle do not.
+        # The parts of an object in two places count twice, those of a cycle once.
         seen.update(map(id, objects))
         objects = [each for each in inner if not isinstance(each, type) and id(each) not in seen]
     return weight

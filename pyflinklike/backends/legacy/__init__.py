@@ -20,7 +20,7 @@ from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.shown import shown
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
 
@@ -211,9 +211,9 @@ class CustomStateBackend(StateBackend):
             raise DeclarationTypeError(msg)
         self.__attrs_init__(backend=j_custom_state_backend)
 
-    def create_keyed_state_backend(self, scope: Scope, owner: str) -> KeyedStateBackend:
+    def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
         """The wrapped backend's."""
-        return self._backend.create_keyed_state_backend(scope, owner)
+        return self._backend.create_keyed_state_backend(current, owner)
 
     def __str__(self) -> str:
         return f"CustomStateBackend({self._backend})"

@@ -3,7 +3,7 @@
 
 The layout is `<storage path>/pyflinklike-<uid>/<owner>`.  Directories of owners
 that are gone are deleted when another one is opened: those that nobody has open
-and that have not changed for a day.  Spark deletes its own local directories,
+and that are a day older than the one just opened, by the file system's own times.  Spark deletes its own local directories,
 and with them ours, when an executor ends.
 """
 
@@ -15,7 +15,6 @@ import re
 import shutil
 import stat
 import tempfile
-import time
 from pathlib import Path
 
 from pyflinklike.errors import HostError
@@ -93,16 +92,27 @@ def _private_root(path: Path) -> Path:
 
 
 def remove_stale(root: Path, mine: Path) -> None:
-    """Delete what queries that are gone have left."""
+    """Delete what queries that are gone have left.
+
+    Args:
+        root: Where the directories of all owners lie.
+        mine: The one just opened, in which RocksDB has just made files, so that its time is
+            now: nothing below a host reads a clock, and ages are told by one clock, the
+            file system's.
+    """
     try:
         import fcntl
     except ImportError:  # no POSIX: leave them to the system
         return
-    for path in root.iterdir():
+    try:
+        now, others = mine.stat().st_mtime, list(root.iterdir())
+    except OSError:  # somebody is deleting all of it
+        return
+    for path in others:
         try:
             if path == mine or path in OPEN_HERE:
                 continue
-            if time.time() - path.stat().st_mtime < _STALE_SECONDS:
+            if now - path.stat().st_mtime < _STALE_SECONDS:
                 continue
             with (path / "LOCK").open("a") as lock:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

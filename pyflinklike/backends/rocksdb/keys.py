@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen keys and user keys as bytes in RocksDB, in order and back.
 
-`pyflinklike.types.key_codec` does the work.  What tables are keyed by is more than it
-takes, since types freeze keys to forms of their own; each form has a tag that
-keycodec does not use:
+`pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take,
+since types freeze keys to forms of their own; each of these has a tag that the codec does
+not use:
 
 | tag  | form          | after it                                        |
 |------|---------------|-------------------------------------------------|
@@ -13,11 +13,10 @@ keycodec does not use:
 | 07   | `Pickled`     | the bytes, 00 written as 00 FF, then 00         |
 | 08   | `EncodedKey`  | likewise                                        |
 | 09   | `Instant`     | seconds and nanos                               |
-| 0A   | int           | its text as a str, where keycodec finds it long |
+| 0A   | int           | its digits as a str, from 2^2000 on             |
 
-No encoding is another one plus a byte below FF.  Hence all that follows a key's
-bytes and begins below FF lies in the range from them to them plus FF, and
-nothing else does.
+No encoding is another one plus a byte below FF.  Hence the range from a key's bytes to the
+same plus FF holds exactly what follows that key.
 """
 
 from __future__ import annotations
@@ -63,6 +62,11 @@ def encode(value: Any) -> bytes:
         return bytes((_NONE,))
     if kind is tuple:
         return b"\x05" + b"".join(map(encode, value)) + b"\x00"
+    return _encode_rare(value)
+
+
+def _encode_rare(value: Any) -> bytes:
+    kind = type(value)
     if isinstance(value, Row):
         names = encode(tuple(value._fields))
         return bytes((_ROW,)) + names + encode(tuple(value))

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
 from typing import Any
 
+from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.keys import decode, encode
-from pyflinklike.backends.rocksdb.local_store import LocalStore
 from pyflinklike.backends.rocksdb.table import (
     UNKNOWN,
     Rebuild,
@@ -31,15 +31,15 @@ from pyflinklike.backends.rocksdb.table import (
     load,
 )
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableSpec
+from pyflinklike.state.table import MISSING, Entry, Shape, TableKey, TableSpec
 
 __all__ = ["POSITION", "RocksManyRows"]
 
 POSITION = struct.Struct(">Q")
-"""A position in a list, after the key's bytes."""
+"""Writes a position in a list, which follows the key's bytes."""
 _SPREAD = b""
 _PACKABLE = frozenset((int, str, bytes, bool, date, datetime))
-"""Types of user keys that a dict finds again after they were pickled; it would not find a NaN."""
+"""User keys of these types are equal and equally hashed after pickling; a NaN is not."""
 
 
 class RocksManyRows(RocksTable):
@@ -51,13 +51,13 @@ class RocksManyRows(RocksTable):
     def __init__(
         self,
         spec: TableSpec,
-        scope: CurrentKey,
-        opened: Callable[[], LocalStore],
+        current: TableKey,
+        opened: Callable[[], LocalDatabase],
         rebuild: Rebuild,
     ) -> None:
         self._is_list = spec.shape is Shape.LIST
         self._encode: Callable[[Any], bytes] = POSITION.pack if self._is_list else encode
-        super().__init__(spec, scope, opened, rebuild)
+        super().__init__(spec, current, opened, rebuild)
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
         super().point_at(data, prefix)
@@ -71,10 +71,10 @@ class RocksManyRows(RocksTable):
         data = self._data
         try:
             row = self._row(self._prefix + encode(key)) if data.is_based else None
+            mine: dict[Any, Entry] = load(row) if row else {}
         except LocalStateError as error:
             self._rebuild(error)
             return self._mine(key)
-        mine: dict[Any, Entry] = load(row) if row else {}
         if row == _SPREAD:
             data.spread.add(key)
             data.partial.add(key)
@@ -99,13 +99,13 @@ class RocksManyRows(RocksTable):
         begin = self._at(key)
         try:
             rows = self._opened().get_many([begin + self._encode(each) for each in user_keys])
+            entries = [MISSING if row is None else load(row) for row in rows]
         except LocalStateError as error:
             self._rebuild(error)
             for user_key in user_keys:
                 mine.setdefault(user_key, MISSING)
             return
-        for user_key, row in zip(user_keys, rows):
-            mine[user_key] = MISSING if row is None else load(row)
+        mine.update(zip(user_keys, entries))
 
     # All entries of a key
 
@@ -124,7 +124,7 @@ class RocksManyRows(RocksTable):
             try:
                 mine = self._load_spread(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # it is whole by that
+                self._rebuild(error)  # which takes in the whole key
         if len(mine) > 1 and key not in data.ordered:
             mine = self._entries[key] = self._sorted(mine)
             data.ordered.add(key)
@@ -186,9 +186,9 @@ class RocksManyRows(RocksTable):
             entries = {self._user_key(raw, at): load(row)}
         else:
             entries = load(row) if row else {}
-        # Where the overlay has another entry, that one is among the overlaid.
+        # Entries changed in memory are swept by `_overlaid`.
         dead = [user_key for user_key, entry in entries.items() if is_dead(entry)]
-        return len(entries), sum([self._bury(key, user_key, is_dead) for user_key in dead])
+        return len(entries), sum([self._delete_dead(key, user_key, is_dead) for user_key in dead])
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
         data = self._data

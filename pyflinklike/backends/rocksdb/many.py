@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of maps, lists and timers over RocksDB: entries under user keys.
 
-A map iterates in the order of its encoded user keys, a list by position.  What
-is logged needs no order but the latter, for no rebuilt table depends on when an
-entry of a map was put.
+A map iterates in the order of its encoded user keys, a list by position.  So only the
+entries of lists are logged in order: a rebuilt map does not depend on when an entry was put.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class RocksManyTable(RocksManyRows):
     # One entry
 
     def get(self, user_key: Hashable) -> Entry:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._read(key)
@@ -33,7 +32,7 @@ class RocksManyTable(RocksManyRows):
         return mine.get(user_key, MISSING)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         mine = self._entries.get(key)
         if mine is None:
             mine = self._read(key)
@@ -46,7 +45,7 @@ class RocksManyTable(RocksManyRows):
         touched[user_key] = None
 
     def _count_in(self, key: Any, mine: dict[Any, Entry], user_key: Any) -> None:
-        """Make ready for an entry that the overlay does not have."""
+        """Count an entry that is about to be put, if there is none under its user key."""
         data = self._data
         if user_key not in mine:
             if key in self._partial:
@@ -59,7 +58,7 @@ class RocksManyTable(RocksManyRows):
             self._ends[key] = max(self._ends[key], user_key + 1)
 
     def delete(self, user_key: Hashable) -> None:
-        self._remove(self._scope.key, user_key)
+        self._remove(self._current.key, user_key)
 
     def _remove(self, key: Any, user_key: Any) -> None:
         if self._drop(key, user_key):
@@ -77,7 +76,7 @@ class RocksManyTable(RocksManyRows):
     # The end of a list
 
     def append(self, entry: Entry) -> None:
-        data, key = self._data, self._scope.key
+        data, key = self._data, self._current.key
         position = self._ends.get(key)
         if position is None:
             position = self._end_of(key)
@@ -101,7 +100,7 @@ class RocksManyTable(RocksManyRows):
             try:
                 last = self._last_on_disk(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # all of the list is in here by that
+                self._rebuild(error)  # which takes in the whole list
         alive: list[int] = [at for at, entry in mine.items() if entry is not MISSING]
         return max(last, *alive, -1) + 1
 
@@ -116,18 +115,18 @@ class RocksManyTable(RocksManyRows):
     # All entries of a key
 
     def items(self) -> list[tuple[Any, Entry]]:
-        mine = self._loaded(self._scope.key)
+        mine = self._loaded(self._current.key)
         return [item for item in mine.items() if item[1] is not MISSING]
 
     def elements(self) -> list[Entry]:
-        mine = self._loaded(self._scope.key)
+        mine = self._loaded(self._current.key)
         return [entry for entry in mine.values() if entry is not MISSING]
 
     def is_empty(self) -> bool:
-        return self._is_empty(self._scope.key)
+        return self._is_empty(self._current.key)
 
     def clear(self) -> None:
-        key = self._scope.key
+        key = self._current.key
         if self._wipe(key):
             self._data.cleared[key] = None
             self._dirty.pop(key, None)
@@ -147,7 +146,7 @@ class RocksManyTable(RocksManyRows):
     # Many entries
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
-        key = self._scope.key
+        key = self._current.key
         mine = self._mine(key)
         if key in self._partial:
             unknown = [user_key for user_key in user_keys if user_key not in mine]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered table over RocksDB: ranges of what is on disk and of what lies over it.
 
-RocksDB seeks to the begin of a range by itself.  What the batch has read and
-written lies over it in a dict; its user keys are sorted at the first range under
-a key, and those that have come since are put in at the next one.
+RocksDB finds the beginning of a range by itself.  What the batch has read and
+written lies over it in a dict, whose user keys are sorted at the first range under
+a key; later ones are inserted at the next range.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from pyflinklike.backends.rocksdb.local_store import LocalStore
+from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.many import RocksManyTable
 from pyflinklike.backends.rocksdb.single import RocksSingleTable
 from pyflinklike.backends.rocksdb.table import Rebuild, load
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, Entry, Scope, Shape, TableSpec
+from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableSpec
 
-__all__ = ["RocksOrderedTable", "new_table"]
+__all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
+
+RocksTableOfAnyShape = RocksSingleTable | RocksManyTable
+"""What `new_table` makes."""
 
 _first = itemgetter(0)
 
@@ -47,7 +50,7 @@ class RocksOrderedTable(RocksManyTable):
     def _range(
         self, begin: bytes | None, end: bytes | None, *, backwards: bool, limit: int | None
     ) -> list[tuple[bytes, Entry]]:
-        key = self._scope.key
+        key = self._current.key
         over = self._over(key, begin, end, backwards=backwards)
         found = over
         if key in self._partial:
@@ -73,7 +76,7 @@ class RocksOrderedTable(RocksManyTable):
         if of is not mine:  # it was read as a whole since
             order = sorted(mine)
             self._data.sorted[key] = mine, order
-        # A dict of the overlay only grows, at its end.
+        # Deletes store MISSING, so user keys are only appended.
         for user_key in islice(reversed(mine), len(mine) - len(order)):
             insort(order, user_key)
         return order
@@ -96,10 +99,10 @@ class RocksOrderedTable(RocksManyTable):
 
 
 def new_table(
-    spec: TableSpec, scope: Scope, opened: Callable[[], LocalStore], rebuild: Rebuild
-) -> RocksSingleTable | RocksManyTable:
+    spec: TableSpec, current: CurrentKey, opened: Callable[[], LocalDatabase], rebuild: Rebuild
+) -> RocksTableOfAnyShape:
     """The table for a spec."""
-    key = spec.key_in(scope)
+    key = spec.key_of(current)
     if spec.ordered:
         return RocksOrderedTable(spec, key, opened, rebuild)
     if spec.shape is Shape.SINGLE:

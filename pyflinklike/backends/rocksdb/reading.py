@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterations over a RocksDB whose end is one.
+"""Iterations over a RocksDB that end only where there is nothing more.
 
 rocksdict's `items()` and `keys()` end without an error where a block of a file is
-damaged, as they do where there is nothing more.  Whoever takes such an end for the
-truth loses all that lies behind.  Here an iteration that has ended is looked at once
-more from its last row, with RocksDB's own iterator, whose `status()` tells; that is
-cheaper than to ask after every row.
+damaged, as they do where there is nothing more; a reader that believes such an end
+loses all that follows.  Here, after an iteration has ended, RocksDB's own iterator is
+asked once more from the last row on: its `status()` tells.  That is cheaper than asking
+after every row.
 
 Both see what there was when the first row was asked for, whatever is written meanwhile.
 What was given before the damage is right: RocksDB checks each block as it reads it.
@@ -78,7 +78,7 @@ def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
-    """Lists that grow: who wants the first row only gets few more read."""
+    """Lists that grow, so that few rows too many are read for a caller who wants one."""
     size = 1
     while chunk := list(islice(read, size)):
         yield chunk

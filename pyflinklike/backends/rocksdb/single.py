@@ -18,7 +18,7 @@ class RocksSingleTable(RocksTable):
     """One entry per key, in a row."""
 
     def get(self, user_key: Hashable) -> Entry:
-        key = self._scope.key
+        key = self._current.key
         entry = self._entries.get(key, UNKNOWN)
         return self._read(key) if entry is UNKNOWN else entry
 
@@ -28,10 +28,11 @@ class RocksSingleTable(RocksTable):
             return MISSING
         try:
             row = self._row(self._prefix + encode(key))
+            entry = MISSING if row is None else load(row)
         except LocalStateError as error:
             self._rebuild(error)
             return self._entries.get(key, MISSING)
-        entry = self._entries[key] = MISSING if row is None else load(row)
+        self._entries[key] = entry
         return entry
 
     def _put_under(self, rebuilt: RocksTableData) -> None:
@@ -44,7 +45,7 @@ class RocksSingleTable(RocksTable):
         return self._read(key) if entry is UNKNOWN else entry
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        key = self._scope.key
+        key = self._current.key
         former = self._entries.get(key, UNKNOWN)
         if former is UNKNOWN:
             former = self._read(key)
@@ -54,7 +55,7 @@ class RocksSingleTable(RocksTable):
         self._dirty[key] = None
 
     def delete(self, user_key: Hashable) -> None:
-        self._remove(self._scope.key, None)
+        self._remove(self._current.key, None)
 
     def _remove(self, key: Any, user_key: Any) -> None:
         if self._lookup(key, None) is not MISSING:
@@ -89,10 +90,10 @@ class RocksSingleTable(RocksTable):
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
     ) -> tuple[int, int]:
-        # Where the overlay has another entry, that one is among the overlaid.
+        # Entries changed in memory are swept by `_overlaid`.
         if not is_dead(load(row)):
             return 1, 0
-        return 1, self._bury(decode(raw, len(self._prefix))[0], None, is_dead)
+        return 1, self._delete_dead(decode(raw, len(self._prefix))[0], None, is_dead)
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
         return [(key, None) for key in self._changed()]

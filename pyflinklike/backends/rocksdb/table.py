@@ -6,9 +6,9 @@ written to the disk before the group is kept: `unsaved` gives all that must go
 there.  `dirty` and `cleared` are what the next commit must log, and are gone
 after it.
 
-Where the disk cannot be read, `rebuild` is asked to put all of the group into memory:
-what its log says, under what the batch has read and written (`take_over`).  The verb
-that met the damage then goes on there, and nobody above it notices.
+Where the disk cannot be read, `rebuild` puts all of the group into memory: what its
+log says, under what the batch has read and written (`take_over`).  The verb that met
+the damage goes on from there, and its caller notices nothing.
 
 Rows on disk have keys that begin with the table's prefix (which begins with the
 key group) and the key.  What follows, and what is in a row, is the shape's.
@@ -17,16 +17,17 @@ key group) and the key.  What follows, and what is in a row, is the shape's.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import attrs
 
+from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.keys import encode
-from pyflinklike.backends.rocksdb.local_store import LocalStore
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, TableChanges, TableSpec
+from pyflinklike.shown import shown_error
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
 
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
 
@@ -46,8 +47,17 @@ def dump(stored: Any) -> bytes:
 
 
 def load(row: bytes) -> Any:
-    """What `dump` was given; only from files that `local_store` found to be this user's own."""
-    return pickle.loads(row)  # noqa: S301
+    """What `dump` was given; only from files that `database` found to be this user's own.
+
+    Raises:
+        LocalStateError: It cannot be read, although RocksDB found its bytes to be right:
+            another version of a class wrote it.
+    """
+    try:
+        return pickle.loads(row)  # noqa: S301
+    except Exception as error:
+        msg = f"an entry on the worker's local disk must be readable, got {shown_error(error)}"
+        raise LocalStateError(f"{msg}; it is rebuilt from the checkpoint") from error
 
 
 @attrs.define
@@ -55,21 +65,21 @@ class RocksTableData:
     """What was read and written of one table in one key group since the group was kept.
 
     Args:
-        is_based: Whether there may be entries on disk that are not in here.
+        is_based: Whether there may be entries on disk; else all there are is in here.
         size: Number of entries, on disk and in here.
         cursor: The row on disk at which the running sweep goes on.
         is_dense: Whether the batch before used most of what is on disk.
         entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where
             there is none, whatever the disk says.
         unsaved: What is logged and not on disk yet: keys, or key to user keys, without
-            values.  Kept only where it `is_based`: otherwise it is all there is.
-        dirty: What is not logged yet, likewise.
+            values.  Noted only where the table `is_based`: otherwise that is everything.
+        dirty: What is not logged yet, in the same form.
         cleared: Keys cleared as a whole, not logged yet.
         spread: Keys whose entries have a row each on disk (not `SINGLE`).
         partial: Of these, the keys of which not all entries are in here.
         ordered: Keys whose entries stand in order in here.
         ends: The position that an element appended to a list gets.
-        rest: What the running sweep has still to look at in here.
+        rest: What the running sweep has left to look at in here.
         sorted: Key to the user keys in here in order, with the dict they are of (ordered tables).
     """
 
@@ -98,18 +108,18 @@ class RocksTable:
     def __init__(
         self,
         spec: TableSpec,
-        scope: CurrentKey,
-        opened: Callable[[], LocalStore],
+        current: TableKey,
+        opened: Callable[[], LocalDatabase],
         rebuild: Rebuild,
     ) -> None:
         self.spec = spec
-        self._scope = scope
+        self._current = current
         self._opened = opened
         self._rebuild = rebuild
         self.point_at(RocksTableData(), b"")
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
-        """Turn to a key group, where the table's rows on disk begin with `prefix`."""
+        """Turn to a key group, in which the keys of the table's rows begin with `prefix`."""
         self._data = data
         self._entries = data.entries
         self._dirty = data.dirty
@@ -120,7 +130,7 @@ class RocksTable:
 
     @property
     def data(self) -> RocksTableData:
-        """What it points at."""
+        """What it is pointed at."""
         return self._data
 
     def take_over(self, rebuilt: RocksTableData) -> None:
@@ -150,7 +160,7 @@ class RocksTable:
         return self._opened().items(self._prefix, self._prefix + b"\xff")
 
     def _first_row(self, raw: bytes) -> bytes | None:
-        """A row, once all are read as far as they fit: in order that takes a third of the time."""
+        """A row, after reading all that fit in memory: in order, that takes a third of the time."""
         rows: dict[bytes, bytes] = {}
         read, room = self._rows(), self.most_ahead
         while room > 0 and (chunk := dict(islice(read, _CHUNK))):
@@ -208,9 +218,14 @@ class RocksTable:
     def count(self) -> int:
         return self._data.size
 
-    # Sweeping: first what is on disk, then what is not there or not as it is there.
+    # Sweeping: first the rows on disk, then what memory has besides them or instead of them.
 
-    def sweep(self, count: int, is_dead: Callable[[Entry], bool]) -> int:
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
         data = self._data
         seen = deleted = 0
         if data.rest is None:
@@ -225,13 +240,13 @@ class RocksTable:
             data.rest = iter(self._overlaid())
         for key, user_key in islice(data.rest, max(count - seen, 0)):
             seen += 1
-            deleted += self._bury(key, user_key, is_dead)
+            deleted += self._delete_dead(key, user_key, is_dead)
         if seen < count:
             data.rest, data.cursor = None, b""
         return deleted
 
     def _sweep_disk(self, count: int, is_dead: Callable[[Entry], bool]) -> tuple[int, int, bool]:
-        """How many entries were seen and deleted, and whether that were all rows."""
+        """How many entries were seen and deleted, and whether these were the last rows."""
         data, seen, deleted = self._data, 0, 0
         begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
         for raw, row in self._opened().items(begin, end):
@@ -249,7 +264,7 @@ class RocksTable:
         """How many entries are in a row, and how many of them were deleted."""
         raise NotImplementedError
 
-    def _bury(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
+    def _delete_dead(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
         """Delete an entry if it is there and dead."""
         entry = self._lookup(key, user_key)
         if entry is MISSING or not is_dead(entry):

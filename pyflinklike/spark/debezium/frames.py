@@ -1,49 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """`decode_debezium` of a DataFrame: the records of a batch, decoded on the executors.
 
-Each record goes through the same decoder as a single one does, inside `mapInArrow`; what is more
-here are the types that a column must have (`json_types`).  A value that does not fit its column
-is a `ValueDecodeError` like any other, and follows `on_error`.
+Each record goes through the same decoder as a single one does, inside `mapInArrow`
+(`frame_decoder`).  What is added are the types of the columns (`json_types`): a value that does
+not fit its column is a `ValueDecodeError` like any other, and follows `on_error`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.cdc.decoder import DebeziumDecoder
-from pyflinklike.cdc.envelope import schema_of
 from pyflinklike.cdc.event import CdcEvent
 from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
-from pyflinklike.errors import (
-    DeclarationTypeError,
-    DeclarationValueError,
-    KeyDecodeError,
-    ValueDecodeError,
-)
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
-from pyflinklike.spark.debezium.json_types import (
-    RowConverter,
-    Semantic,
-    arrow_type,
-    fields_of,
-    json_text,
-    needs_semantics,
-    semantics_of,
-)
+from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
+from pyflinklike.spark.debezium.json_types import RowConverter
 
-__all__ = ["FrameDecoder", "decode_debezium", "event_schema"]
+__all__ = ["decode_debezium", "event_schema"]
 
 _RECORD = ("key", "value", "partition", "offset")
 _TEXT = (st.StringType, st.BinaryType)
 _ORDER_TYPE = "array<bigint>"
-_MAX_TIME = 253_402_300_799_999  # the last ms of the year 9999, as far as Spark's literals go
 
 
 def decode_debezium(
@@ -62,8 +47,8 @@ def decode_debezium(
 
     Args:
         df: With the columns `key` and `value` (JSON as STRING or BINARY, null where there is
-            none), `partition` and `offset`, as Spark's Kafka source gives them.  Partition
-            and offset may be missing, but for `order="offset"`.
+            none), `partition` and `offset`, as Spark's Kafka source gives them.  Only
+            `order="offset"` needs partition and offset.
         schema: The table's row, as DDL or a `StructType`.
         key: The key's column, or columns.  None takes the first column of `schema`.
         order: What orders the events of a key: the position in the database's log
@@ -72,10 +57,10 @@ def decode_debezium(
             fields of the envelope beside them.
         truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
             op `t` and no key ("apply"), which the caller takes out before keying by it.
-        unavailable: What becomes of a column that neither `after` nor `before` tells: it is
-            named in the event's `unavailable` ("keep"), None ("null"), or an "error".
+        unavailable: What becomes of a column whose value neither `after` nor `before` has: it
+            is named in the event's `unavailable` ("keep"), None ("null"), or an "error".
         on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
-        order_type: Of an `order` that is a function: the DDL type of what it returns.
+        order_type: The DDL type of what `order` returns, if it is a function.
         placeholder: The connector's `unavailable.value.placeholder`.
 
     Returns:
@@ -83,8 +68,8 @@ def decode_debezium(
         several columns as a struct, `event_time` as a timestamp, `source` as JSON text.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The DataFrame or an argument does not do.
-        KeyDecodeError, NullKeyError, ValueDecodeError: A record does not, with
+        DeclarationTypeError, DeclarationValueError: The DataFrame or an argument is wrong.
+        KeyDecodeError, NullKeyError, ValueDecodeError: A record cannot be decoded, with
             `on_error="raise"`; raised when the DataFrame is computed.
     """
     decoder = DebeziumDecoder.of(
@@ -122,131 +107,6 @@ def _decoded(df: DataFrame, decoder: DebeziumDecoder, schema: Any, order_type: s
     return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, events)
 
 
-@attrs.frozen
-class FrameDecoder:
-    """What the executors run; picklable.
-
-    Args:
-        decoder: Of single records.
-        key_columns: Of the key, in the order of its parts.
-        row: The table's row.
-        events: What comes out.
-    """
-
-    decoder: DebeziumDecoder
-    key_columns: tuple[str, ...]
-    row: st.StructType
-    events: st.StructType
-
-    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Record batches of records as record batches of events."""
-        convert = _EventConverter(self)
-        fields = [pa.field(each.name, arrow_type(each.dataType)) for each in self.events.fields]
-        for batch in batches:
-            columns: list[list[Any]] = [[] for _ in fields]
-            for record in batch.to_pylist():
-                event = convert.record(record)
-                if event is not None:
-                    for column, value in zip(columns, event):
-                        column.append(value)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, fields)]
-            yield pa.record_batch(arrays, schema=pa.schema(fields))
-
-
-class _EventConverter:
-    """Decodes records to the values that Arrow takes."""
-
-    def __init__(self, work: FrameDecoder) -> None:
-        self._decoder = work.decoder
-        self._key_columns = work.key_columns
-        keys = [st.StructField(name, work.row[name].dataType) for name in work.key_columns]
-        self._key = RowConverter(st.StructType(keys))
-        self._row = RowConverter(work.row)
-        self._order = RowConverter(st.StructType([work.events["order_key"]]))
-        self._needs_schema = needs_semantics(work.row)
-
-    def record(self, record: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The fields of a record's event, None where nothing is to apply."""
-        event = self._decoder.record(record)
-        if event is None:
-            return None
-        try:
-            return self._fields(event, record)
-        except (KeyDecodeError, ValueDecodeError) as error:
-            failed = self._decoder.failed(record, error)
-        if failed is None:
-            return None
-        try:
-            return self._fields(failed, record)
-        except (KeyDecodeError, ValueDecodeError):  # what does not fit is one of these
-            return self._fields(failed._replace(key=None, order_key=None, event_time=None), record)
-
-    def _fields(self, event: CdcEvent, record: Mapping[str, Any]) -> tuple[Any, ...]:
-        order = event.order_key
-        if isinstance(order, tuple):
-            order = list(order)
-        try:
-            sides = self._sides(event, record)
-            before = event.before and self._row(event.before, sides.get("before", {}))
-            after = event.after and self._row(event.after, sides.get("after", {}))
-            order = self._order({"order_key": order}, {})["order_key"]
-        except ValueError as error:
-            msg = f"a record must fit schema= and the order's type, got another: {error}"
-            raise ValueDecodeError(msg) from error
-        return (
-            event.op,
-            self._key_of(event, record, sides),
-            before,
-            after,
-            order,
-            _microseconds(event.event_time),
-            event.snapshot,
-            None if event.source is None else json_text(event.source),
-            event.error,
-            list(event.unavailable),
-        )
-
-    def _sides(
-        self, event: CdcEvent, record: Mapping[str, Any]
-    ) -> Mapping[str, Mapping[str, Semantic]]:
-        try:
-            return semantics_of(schema_of(record["value"])) if self._needs_schema else {}
-        except ValueError:
-            if event.error is None:
-                raise
-            return {}  # it may be what the error is about
-
-    def _key_of(
-        self,
-        event: CdcEvent,
-        record: Mapping[str, Any],
-        sides: Mapping[str, Mapping[str, Semantic]],
-    ) -> Any:
-        if event.key is None:
-            return None
-        values = event.key if isinstance(event.key, tuple) else (event.key,)
-        if len(values) != len(self._key_columns):
-            msg = f"a key must have the columns {list(self._key_columns)}, got {shown(event.key)}; name them with key="
-            raise KeyDecodeError(msg)
-        try:
-            own = fields_of(schema_of(record["key"])) if self._needs_schema else {}
-            semantics = {**sides.get("before", {}), **sides.get("after", {}), **own}
-            named = self._key(dict(zip(self._key_columns, values)), semantics)
-        except ValueError as error:
-            msg = f"a key must fit schema=, got one that does not: {error}"
-            raise KeyDecodeError(msg) from error
-        return named if len(values) > 1 else next(iter(named.values()))
-
-
-def _microseconds(event_time: int | None) -> int | None:
-    if event_time is None:
-        return None
-    if abs(event_time) > _MAX_TIME:
-        msg = f"the time of a change must be in ms since the epoch, got {shown(event_time)}"
-        raise ValueDecodeError(msg)
-    return event_time * 1000
-
-
 def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructType:
     if isinstance(schema, str):
         try:
@@ -262,7 +122,7 @@ def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructTy
 
 
 def _nullable(data_type: st.DataType) -> st.DataType:
-    """The type with every field nullable: a record need not have all columns."""
+    """The type with every field nullable, as a record may lack columns."""
     if isinstance(data_type, st.StructType):
         return st.StructType([st.StructField(f.name, _nullable(f.dataType)) for f in data_type])
     if isinstance(data_type, st.ArrayType):
@@ -275,7 +135,11 @@ def _nullable(data_type: st.DataType) -> st.DataType:
 def event_schema(
     row: st.StructType, key: Sequence[st.StructField], order: st.DataType
 ) -> st.StructType:
-    """The columns of `CdcEvent`."""
+    """The columns of `CdcEvent`.
+
+    Raises:
+        DeclarationTypeError: A column has a type that JSON has no form for.
+    """
     whole = _nullable(row)
     types: dict[str, st.DataType] = {
         "op": st.StringType(),
@@ -289,13 +153,13 @@ def event_schema(
         "error": st.StringType(),
         "unavailable": st.ArrayType(st.StringType()),
     }
-    for data_type in types.values():
-        arrow_type(data_type)
-    return st.StructType([st.StructField(name, types[name]) for name in CdcEvent._fields])
+    events = st.StructType([st.StructField(name, types[name]) for name in CdcEvent._fields])
+    RowConverter(events)  # refuses the types that JSON has no form for
+    return events
 
 
 def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
-    """The columns of a record that the DataFrame has, all of them for an order by a function."""
+    """The columns to decode; all of the DataFrame's if `order` is a function."""
     needed = ["key", "value"] + (["partition", "offset"] if decoder.order == "offset" else [])
     lacking = [name for name in needed if name not in df.columns]
     if lacking:

@@ -2,8 +2,8 @@
 """The values of Debezium's JSON as those of a Spark schema.
 
 JSON has fewer types than a table, so Kafka Connect's converter writes dates as days, times as
-numbers in some unit, decimals and bytes as base64.  What a number or a text means is in the
-schema of a wrapped envelope (`semantics_of`).  Of a bare one only what is plain is taken:
+numbers in some unit, and decimals and bytes as base64.  The schema of a wrapped envelope says
+what a number or a text means (`semantics`).  In a bare envelope only what is plain is accepted:
 
     DATE                     days since the epoch, or ISO 8601 text
     TIMESTAMP, TIMESTAMP_NTZ ISO 8601 text; a number only where the schema tells its unit
@@ -11,8 +11,8 @@ schema of a wrapped envelope (`semantics_of`).  Of a bare one only what is plain
     BINARY                   base64
     STRING                   text; an object or an array as its JSON
 
-Nothing is guessed: 1700000000000 is a time in ms and another one in us, and "1234" is a
-number and also base64.
+Nothing is guessed: 1700000000000 is one time in ms and another in us, and "1234" may be a
+number or base64.
 """
 
 from __future__ import annotations
@@ -23,28 +23,20 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import types as st
 
+from pyflinklike.checks import is_int, is_number
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
+from pyflinklike.spark.debezium.semantics import Semantic
 
-__all__ = [
-    "RowConverter",
-    "Semantic",
-    "arrow_type",
-    "fields_of",
-    "json_text",
-    "needs_semantics",
-    "semantics_of",
-]
+__all__ = ["RowConverter", "json_text", "needs_semantics"]
 
-Convert: TypeAlias = Callable[[Any, "Semantic | None"], Any]
-"""A JSON value that is not None, and what the schema says of it, as a value of the type."""
+Convert: TypeAlias = Callable[[Any, Semantic | None], Any]
+"""Takes a JSON value that is not None, and what the schema says of it; gives the typed value."""
 
 _FRACTION = re.compile(r"\.\d+")
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -61,49 +53,8 @@ _WIDE = Context(prec=100)  # of a decimal that Spark has; the default context wo
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-class Semantic(msgspec.Struct):
-    """What the schema of a wrapped envelope says of a field."""
-
-    field: str = ""
-    name: str | None = None
-    parameters: dict[str, str] = {}
-    fields: list[Semantic] = []
-    items: Semantic | None = None
-    values: Semantic | None = None
-
-
-_SEMANTIC = msgspec.json.Decoder(Semantic)
-
-
-@lru_cache(maxsize=256)
-def fields_of(schema: bytes) -> Mapping[str, Semantic]:
-    """The fields by their names, of a schema of Kafka Connect; none of an empty one.
-
-    Raises:
-        ValueError: It is no such schema.
-    """
-    try:
-        fields = _SEMANTIC.decode(schema).fields if schema else []
-    except RecursionError as error:
-        msg = f"the schema is nested too deeply: {error}"
-        raise ValueError(msg) from error
-    return {each.field: each for each in fields}
-
-
-@lru_cache(maxsize=256)
-def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
-    """The same for each struct of an envelope's schema, above all `before` and `after`.
-
-    Raises:
-        ValueError: It is no such schema.
-    """
-    return {
-        name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
-    }
-
-
 def json_text(value: Any) -> str:
-    """What was read from JSON as JSON again."""
+    """JSON text of a value that was read from JSON."""
     try:
         return msgspec.json.encode(value).decode()
     except OverflowError:  # msgspec reads ints of any size, and writes those of 64 bits
@@ -111,7 +62,7 @@ def json_text(value: Any) -> str:
 
 
 def needs_semantics(data_type: st.DataType) -> bool:
-    """Whether a type has parts whose JSON a schema may have to explain."""
+    """Whether a type has parts whose JSON values may need a schema to be understood."""
     if isinstance(data_type, st.StructType):
         return any(needs_semantics(each.dataType) for each in data_type.fields)
     if isinstance(data_type, st.ArrayType):
@@ -167,7 +118,7 @@ def _integer(bits: int) -> Convert:
     limit = 1 << (bits - 1)
 
     def convert(value: Any, _: Semantic | None) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
+        if is_int(value) and -limit <= value < limit:
             return value
         raise _misfit(f"an integer of {bits} bits", value)
 
@@ -175,7 +126,7 @@ def _integer(bits: int) -> Convert:
 
 
 def _float(value: Any, _: Semantic | None) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return float(value)
     if isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
@@ -204,7 +155,7 @@ def _decimal(precision: int, scale: int) -> Convert:
             number = _unscaled(value["value"], value["scale"])  # VariableScaleDecimal
         elif isinstance(value, str) and semantic is not None and semantic.name == _DECIMAL:
             number = _unscaled(value, int(semantic.parameters.get("scale", 0)))
-        elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        elif isinstance(value, str) or is_number(value):
             number = Decimal(str(value))
         else:
             raise _misfit("a decimal number", value)
@@ -225,7 +176,7 @@ def _unscaled(value: str, scale: int) -> Decimal:
 
 
 def _date(value: Any, _: Semantic | None) -> dt.date:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_int(value):
         return _DAY_ZERO + dt.timedelta(days=value)
     if isinstance(value, str):
         return dt.date.fromisoformat(value.removesuffix("Z"))
@@ -233,14 +184,14 @@ def _date(value: Any, _: Semantic | None) -> dt.date:
 
 
 def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
-    """A time without a zone; one that has a zone is that of UTC."""
+    """The time without a zone; a time that has a zone is converted to UTC."""
     if isinstance(value, str):
         # Python 3.10 knows no Z, and no fraction of other than 3 or 6 digits.
         text = _FRACTION.sub(lambda found: f"{found[0]:0<7.7}", value.replace("Z", "+00:00"))
         parsed = dt.datetime.fromisoformat(text)
         return parsed if parsed.tzinfo is None else parsed.astimezone(_UTC).replace(tzinfo=None)
     unit = _PER_MICROSECOND.get(semantic.name or "") if semantic is not None else None
-    if isinstance(value, int) and unit is not None:
+    if is_int(value) and unit is not None:
         return _EPOCH + dt.timedelta(microseconds=value * unit[0] // unit[1])
     expected = (
         "a timestamp as ISO 8601, or as a number whose unit a schema tells "
@@ -249,41 +200,22 @@ def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
     raise _misfit(expected, value)
 
 
-_PLAIN: dict[type[st.DataType], tuple[pa.DataType, Convert]] = {
-    st.BooleanType: (pa.bool_(), _boolean),
-    st.ByteType: (pa.int8(), _integer(8)),
-    st.ShortType: (pa.int16(), _integer(16)),
-    st.IntegerType: (pa.int32(), _integer(32)),
-    st.LongType: (pa.int64(), _integer(64)),
-    st.FloatType: (pa.float32(), _float),
-    st.DoubleType: (pa.float64(), _float),
-    st.StringType: (pa.string(), _string),
-    st.BinaryType: (pa.binary(), _binary),
-    st.DateType: (pa.date32(), _date),
-    st.TimestampType: (pa.timestamp("us", tz="UTC"), _timestamp),
-    st.TimestampNTZType: (pa.timestamp("us"), _timestamp),
+_PLAIN: dict[type[st.DataType], Convert] = {
+    st.BooleanType: _boolean,
+    st.ByteType: _integer(8),
+    st.ShortType: _integer(16),
+    st.IntegerType: _integer(32),
+    st.LongType: _integer(64),
+    st.FloatType: _float,
+    st.DoubleType: _float,
+    st.StringType: _string,
+    st.BinaryType: _binary,
+    st.DateType: _date,
+    st.TimestampType: _timestamp,
+    st.TimestampNTZType: _timestamp,
 }
-
-
-# What need not be looked at, for most columns are these.
+# Values of these types are taken as they are; most columns have one of them.
 _AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
-
-
-def arrow_type(spark_type: st.DataType) -> pa.DataType:
-    """The Arrow type that Spark takes for one of its own.
-
-    Raises:
-        DeclarationTypeError: JSON has no form for it.
-    """
-    if isinstance(spark_type, st.DecimalType):
-        return pa.decimal128(spark_type.precision, spark_type.scale)
-    if isinstance(spark_type, st.ArrayType):
-        return pa.list_(arrow_type(spark_type.elementType))
-    if isinstance(spark_type, st.MapType):
-        return pa.map_(arrow_type(spark_type.keyType), arrow_type(spark_type.valueType))
-    if isinstance(spark_type, st.StructType):
-        return pa.struct([(each.name, arrow_type(each.dataType)) for each in spark_type.fields])
-    return _plain(spark_type)[0]
 
 
 def _converter(spark_type: st.DataType) -> Convert:
@@ -297,13 +229,9 @@ def _converter(spark_type: st.DataType) -> Convert:
         return _map(_converter(spark_type.valueType))
     if isinstance(spark_type, st.StructType):
         return _struct(RowConverter(spark_type))
-    return _plain(spark_type)[1]
-
-
-def _plain(spark_type: st.DataType) -> tuple[pa.DataType, Convert]:
-    for known, found in _PLAIN.items():
+    for known, convert in _PLAIN.items():
         if isinstance(spark_type, known):
-            return found
+            return convert
     raise _unknown(spark_type)
 
 

@@ -22,8 +22,8 @@ from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.spark.hosts.gc_pause import without_collection
 from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
-from pyflinklike.spark.wire.packing import KEY_GROUP, refuse_null_keys
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.packing import refuse_null_keys
 
 __all__ = ["run_batch"]
 

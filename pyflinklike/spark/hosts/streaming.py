@@ -41,7 +41,7 @@ from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.hosts.waking import replace_timer, waking_of
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import index_of
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
 

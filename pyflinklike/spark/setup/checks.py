@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be checked of the arguments of `process` before a query starts."""
+"""Checks of the arguments of `process`, before a query starts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pyspark.sql import DataFrame
 
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown, shown_message
 
 __all__ = [
     "MAX_KEY_GROUPS",
     "check_column",
+    "check_function",
     "check_max_parallelism",
     "check_pickle",
     "check_savepoint",
@@ -31,10 +33,10 @@ _dumps: Any = cloudpickle.dumps
 
 
 def check_column(df: DataFrame, column: Any, what: str) -> None:
-    """See that a column is there.
+    """See that a DataFrame has a column.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is not, or is no name.
+        DeclarationTypeError, DeclarationValueError: It does not, or the name is not a str.
     """
     if not isinstance(column, str):
         msg = f"{what} takes the name of a column, got {column!r}; add it with withColumn first"
@@ -45,12 +47,12 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
 
 
 def check_max_parallelism(value: Any) -> None:
-    """See that a number of key groups is one.
+    """See that a number of key groups is in Flink's range.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It is not.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_int(value):
         msg = f"max_parallelism must be an int, got {shown(value)}"
         raise DeclarationTypeError(msg)
     if not 1 <= value <= MAX_KEY_GROUPS:
@@ -62,7 +64,7 @@ def checked_backend(state_backend: Any) -> StateBackend:
     """The backend itself.
 
     Raises:
-        DeclarationTypeError: It is none.
+        DeclarationTypeError: It is not a state backend.
     """
     if not isinstance(state_backend, StateBackend):
         msg = (
@@ -73,11 +75,22 @@ def checked_backend(state_backend: Any) -> StateBackend:
     return state_backend
 
 
+def check_function(function: Any) -> None:
+    """See that a function is a `KeyedProcessFunction`.
+
+    Raises:
+        DeclarationTypeError: It is not.
+    """
+    if not isinstance(function, KeyedProcessFunction):
+        msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
+        raise DeclarationTypeError(msg)
+
+
 def check_pickle(function: KeyedProcessFunction) -> None:
     """See that a function can reach the workers.
 
     Raises:
-        DeclarationError: It does not pickle; says which of its attributes does not.
+        DeclarationError: It does not pickle; the message names the attribute that does not.
     """
     try:
         _dumps(function)
@@ -97,7 +110,7 @@ def check_pickle(function: KeyedProcessFunction) -> None:
 
 
 def holds_accumulators(function: KeyedProcessFunction) -> bool:
-    """Whether a function holds accumulators of Spark, which count for the task they came with."""
+    """Whether a function holds accumulators of Spark, which belong to the task they came with."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())
     pickler.dump(function)
@@ -118,7 +131,7 @@ def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
     """See that a query can begin with a savepoint.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no bytes, or the query is a batch.
+        DeclarationTypeError, DeclarationValueError: It is not bytes, or the query is a batch.
     """
     if not isinstance(savepoint, bytes):
         msg = (

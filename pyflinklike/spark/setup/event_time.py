@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column tells the event time, of the records and of the result.
+"""Which column is the event time, of the records and of the result.
 
-Spark keeps two things apart.  The *watermark* of a query is made by a node of its plan,
-`withWatermark`, of which the way to a stateful operator may have one only: a second one behind
-a stateful operator is refused, or never moves.  And a *mark* in the metadata of a column
-tells Spark's own operators (windows, deduplication, joins) that it holds the event time.  Every Python
-stage loses the mark, ours and the user's alike.  So whether there is a watermark is read off
-the plan, and the result's event-time column is marked anew.
+Spark distinguishes two things.  The *watermark* of a query is made by a node of its plan,
+`withWatermark`; the way to a stateful operator may have only one: a second one behind a
+stateful operator is refused, or never moves.  A *mark* in the metadata of a column tells
+Spark's own operators (windows, deduplication, joins) that it holds the event time.  Every
+Python stage loses the mark, ours as well as the user's.  So the plan is searched for a
+watermark, and the event-time column of the result is marked again.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _explaining = threading.Lock()
 
 
 def with_event_time(df: DataFrame, event_time: str) -> DataFrame:
-    """A stream with a watermark, its own or one on the event time without delay; a batch as it is.
+    """A stream with its watermark, or with one on the event time without delay; a batch as it is.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: There is no such column, or it holds no
+        DeclarationTypeError, DeclarationValueError: There is no such column, or it does not hold
             instants.
     """
     check_column(df, event_time, "event_time")
@@ -68,7 +68,7 @@ def has_watermark(df: DataFrame) -> bool:
     """Whether a watermark is declared anywhere before a stream.
 
     Raises:
-        DeclarationValueError: One is declared behind another, or does not get here.
+        DeclarationValueError: One is declared behind another, or Spark stops it on the way.
     """
     plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
@@ -94,7 +94,7 @@ def has_watermark(df: DataFrame) -> bool:
 
 
 def _explained(df: DataFrame) -> str:
-    # Spark gives the plan to nobody but the standard output.
+    # Spark prints the plan, and offers no other way to get it.
     with _explaining:
         own = _OwnPrints(sys.stdout)
         with contextlib.redirect_stdout(own):
@@ -103,7 +103,7 @@ def _explained(df: DataFrame) -> str:
 
 
 class _OwnPrints(io.TextIOBase):
-    """A standard output that keeps what this thread prints, and passes on what others do.
+    """A standard output that keeps what this thread prints, and prints what others do.
 
     Args:
         stdout: The real one.
@@ -135,7 +135,7 @@ class EventTimeMark:
 
     Args:
         column: Its name; an output without such a column is left as it is.
-        delay: Of the watermark in ms, which Spark shows in its plans.
+        delay: Of the watermark, in ms, as Spark shows it in its plans.
     """
 
     def __init__(self, column: str | None, delay: int = 0) -> None:
@@ -143,7 +143,7 @@ class EventTimeMark:
         self._delay = delay
 
     def on(self, schema: st.StructType) -> st.StructType:
-        """The schema with the mark, and with no other: Spark takes one event time per stream."""
+        """The schema with this mark only: Spark accepts one event time per stream."""
         if self._column is None:
             return schema
         return st.StructType([self._marked(field) for field in schema.fields])
@@ -163,19 +163,19 @@ def event_time_mark(
     *,
     passes: bool,
 ) -> EventTimeMark:
-    """How the result of an operator is marked.
+    """The mark for the outputs of an operator.
 
     Args:
         df: Its input, with the watermark.
-        event_time: Of the records.
-        output_event_time: What the user named, or None: then it is called as that of the
-            records is, if an output has a timestamp of that name.
-        outputs: The schema of each output, by what to call it in messages.
+        event_time: The column of the records.
+        output_event_time: The column of the outputs that the user named; None takes the name of
+            `event_time`, if an output has a timestamp of that name.
+        outputs: The schema of each output, by its name for messages.
         passes: Whether the watermark passes through the operator.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: No output has the column that the user
-            named, it holds no instants, or a stream has no watermark that it could follow.
+            named, it does not hold instants, or the stream has no watermark.
     """
     if output_event_time is not None:
         _check_output_column(output_event_time, outputs)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is there a Java that Spark can run on?
 
-Spark answers a missing or old Java with a stack trace or a class file version.
-`check_java` asks first and answers with one sentence.  It looks where Spark's
-own launcher looks: at `JAVA_HOME` alone if that is set, else on `PATH`.
+If Java is missing or too old, Spark fails with a stack trace or a class file version.
+`check_java` checks first, and raises an error of one sentence.  It looks where Spark's
+launcher looks: only in `JAVA_HOME` if that is set, else on `PATH`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a query was decided to be on the driver; the hosts get it pickled."""
+"""What the driver has decided for a query; the hosts get it pickled."""
 
 from __future__ import annotations
 
@@ -27,12 +27,17 @@ class TimeMode(Enum):
     PROCESSING_TIME = "ProcessingTime"
 
     def domain(self) -> TimeDomain | None:
-        """The time by which Spark wakes a key group that has no data, or None where it cannot."""
+        """The time by which Spark wakes a key group without data; None if it never does."""
         return {
             TimeMode.NONE: None,
             TimeMode.EVENT_TIME: TimeDomain.EVENT_TIME,
             TimeMode.PROCESSING_TIME: TimeDomain.PROCESSING_TIME,
         }[self]
+
+    @property
+    def passes_watermark(self) -> bool:
+        """Whether Spark passes the watermark through an operator of this mode."""
+        return self is not TimeMode.PROCESSING_TIME
 
     def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
         """The timers that would never fire in this mode, with what to do about it."""
@@ -54,17 +59,17 @@ class TimeMode(Enum):
 
 @attrs.frozen
 class Plan:
-    """What the workers must know, pickled once per query.
+    """What the workers need, pickled once per query.
 
     Args:
         function: The user's.
         state_backend: Where working state is kept.
         key_type: Of the keys.
-        task: Without the parts only a worker knows.
+        task: Without what only a worker knows.
         time_mode: Of the query.
-        reader: Takes records out of payloads.
+        reader: Reads records from payloads.
         layout: Of the outputs.
-        plan_id: Tells this query's working state from another's in the same worker.
+        plan_id: Distinguishes the working states of two queries in the same worker.
         keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
     """

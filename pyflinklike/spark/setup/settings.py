@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark settings a streaming query needs: set where we may, named where not."""
+"""The Spark settings that a streaming query needs: they are set, or an error names them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 def prepare_session(spark: SparkSession) -> None:
     """Have the session keep streaming state in RocksDB, which `transformWithState` demands.
 
-    A setting at its default is set; one the user chose otherwise is an error.
+    A setting at its default is changed; another choice of the user's is an error.
 
     Raises:
         HostError: The session keeps another state store provider.
@@ -40,16 +40,16 @@ def prepare_session(spark: SparkSession) -> None:
 
 
 def partitions_of(spark: SparkSession) -> int:
-    """The number of tasks a shuffle makes; 1 where Spark is left to choose."""
+    """The number of tasks after a shuffle; 1 if Spark is left to choose."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
     return int(partitions) if partitions.isdigit() else 1
 
 
 def default_max_parallelism(spark: SparkSession) -> int:
-    """The number of key groups where the user gives none.
+    """The number of key groups if the user gives none.
 
-    Each one that has data costs a micro-batch some round trips, and each partition must
-    get as many as the others: so few, and a multiple of the partitions.
+    Each key group that has data costs a micro-batch some round trips, so there should be few;
+    and a multiple of the partitions, so that each gets as many as the others.
     """
     partitions = partitions_of(spark)
     per_partition = -(-_MIN_KEY_GROUPS // partitions)

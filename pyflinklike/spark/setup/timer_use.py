@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a function use processing-time timers?  Read off its code.
+"""Does a function use processing-time timers?  Its code is searched for the registration.
 
-Spark has one time mode per query.  In its event-time mode it wakes an idle key
-group when the watermark moves, in its processing-time mode at every trigger,
-and that makes a query run batches without end, so that `availableNow` never
-finishes.  The choice has to be made before the query starts, long before the
-function registers its first timer; hence this look at the names its code uses.
-It errs in one direction only: a timer it did not foresee is refused with the
-remedy when it is registered, never lost.
+Spark has one time mode per query.  In event-time mode it wakes an idle key group when the
+watermark moves, in processing-time mode at every trigger; then a query runs batches without
+end, and `availableNow` never finishes.  The mode is chosen before the query starts, so before
+the function registers its first timer; hence this search for the names that its code uses.
+If it misses a timer, nothing is lost: registering the timer is refused, with the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _DEPTH = 4
 
 
 def uses_processing_timers(function: object) -> bool:
-    """Whether any code a function's class can reach names the registration.
+    """Whether any code that a function can reach names the registration.
 
     Args:
         function: A `KeyedProcessFunction`.
@@ -43,26 +41,42 @@ def _mentions(subject: Any, seen: set[int], depth: int) -> bool:
     if inspect.ismethod(subject):
         subject = subject.__func__
     if isinstance(subject, FunctionType):
-        names = {name for code in _codes(subject.__code__) for name in code.co_names}
-        if _NAME in names or _NAME in _constants(subject.__code__):
-            return True
-        reached = [subject.__globals__[name] for name in names if name in subject.__globals__]
-        # What a module's function is called by is a name in the code as well.
-        modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
-        reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
-        reached += [cell.cell_contents for cell in subject.__closure__ or () if _filled(cell)]
-        return any(_mentions(each, seen, depth - 1) for each in reached if _is_users(each))
-    if isinstance(subject, type):
-        return any(
-            _mentions(member, seen, depth)
-            for cls in subject.__mro__
-            if _is_users(cls)
-            for member in vars(cls).values()
-            if isinstance(member, (FunctionType, staticmethod, classmethod, property))
+        return _names_it(subject) or any(
+            _mentions(each, seen, depth - 1) for each in _reached(subject) if _is_users(each)
         )
+    if isinstance(subject, type):
+        return any(_mentions(member, seen, depth) for member in _members(subject))
     if isinstance(subject, property):
         return any(_mentions(part, seen, depth) for part in (subject.fget, subject.fset))
     return _is_users(type(subject)) and _mentions(type(subject), seen, depth - 1)
+
+
+def _names_it(function: FunctionType) -> bool:
+    """Whether the registration is named in a function's own code, also as text."""
+    return _NAME in _names(function) or _NAME in _constants(function.__code__)
+
+
+def _reached(function: FunctionType) -> list[Any]:
+    """What a function's code can reach: globals, what of their modules it names, and its closure."""
+    names, known = _names(function), function.__globals__
+    reached = [known[name] for name in names if name in known]
+    # A module's function is called by a name that is in the code, too.
+    modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
+    reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
+    return reached + [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+
+
+def _members(cls: type) -> Iterator[Any]:
+    """The methods and properties of a class, also those that it inherits from the user's classes."""
+    for each in cls.__mro__:
+        if _is_users(each):
+            for member in vars(each).values():
+                if isinstance(member, (FunctionType, staticmethod, classmethod, property)):
+                    yield member
+
+
+def _names(function: FunctionType) -> set[str]:
+    return {name for code in _codes(function.__code__) for name in code.co_names}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

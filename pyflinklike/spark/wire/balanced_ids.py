@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers by which Spark knows key groups, chosen so that its partitions get equal shares.
+"""The grouping keys of key groups, chosen so that Spark's partitions get equal shares.
 
-Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The key
-groups 0, 1, 2 ... fall unevenly: of 128 the fuller one of 2 partitions gets 74, the
-fullest of 8 gets 23 instead of 16, and the slowest task decides how long a batch
-takes.  So key group `g` of `n` goes by a number whose hash is `g` modulo `n`.  Any number
-of partitions that divides `n` then gets the same number of key groups each.
+Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
+are spread unevenly: of 128, the fuller one of 2 partitions gets 74, the fullest of 8 gets 23
+instead of 16, and the slowest task decides how long a batch takes.  So the grouping key of key
+group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of partitions divides
+`n`, each partition then gets the same number of key groups.
 
-The numbers depend on `max_parallelism` alone, which is fixed by the checkpoint.
+The numbers depend only on `max_parallelism`, which is fixed by the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a micro-batch or batch began: the processing time where Spark tells the workers none."""
+"""When a micro-batch or batch began: the processing time, if Spark gives the workers none."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-__all__ = ["BATCH_TIME", "with_batch_time"]
+from pyflinklike.spark.wire.names import BATCH_TIME
 
-BATCH_TIME = "__batch_time"
+__all__ = ["with_batch_time"]
 
 
 def with_batch_time(df: DataFrame) -> DataFrame:
@@ -21,9 +21,9 @@ def with_batch_time(df: DataFrame) -> DataFrame:
 
 
 def _opaque(number: Column) -> Column:
-    # Spark writes a number into the code that it generates, so that one which changes has
-    # every micro-batch compile its stage anew, and run it cold.  Spark interprets a sort
-    # with a comparison of its own, and so keeps it and what it sorts out of that code.
+    # Spark writes a literal into the code that it generates: a literal that changes makes every
+    # micro-batch compile its stage again, and run it cold.  A sort with a custom comparison is
+    # interpreted, so neither it nor what it sorts is part of that code.
     return F.get(F.array_sort(F.array(number), _compared), F.lit(0))
 
 

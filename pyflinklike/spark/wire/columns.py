@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown, shown_message
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.zones import to_instants
 
 __all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
@@ -23,14 +24,14 @@ def milliseconds(column: pa.Array) -> pa.Array:
     """The instants of a timestamp column in ms."""
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     quotients = pc.divide(micros, 1000)
-    # Arrow divides towards zero; an instant before the epoch belongs to the ms before.
+    # Arrow rounds towards zero; before the epoch that would be the ms after.
     below = pc.less(micros, pc.multiply(quotients, 1000))
     return pc.subtract(quotients, below.cast(pa.int64()))
 
 
 @attrs.frozen
 class OutputEncoder:
-    """Makes an Arrow batch of what a function yielded.
+    """Encodes what a function yielded as an Arrow batch.
 
     Args:
         schema: Of the output type.
@@ -80,10 +81,10 @@ class OutputEncoder:
                 raise OutputError(msg)
             return tuple(row[name] for name in names)
         if isinstance(row, tuple):
-            fields = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            fields = names_of(row) or ()
             plain = tuple(row)
-            if fields and list(fields) != names and set(fields) == set(names):
-                return tuple(plain[list(fields).index(name)] for name in names)
+            if list(fields) != names and set(fields) == set(names):
+                return tuple(plain[fields.index(name)] for name in names)
             return plain
         if isinstance(row, list):
             return tuple(row)
@@ -130,52 +131,57 @@ def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Arr
     """
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
-    if pa.types.is_struct(kind) and any(isinstance(value, tuple) for value in values):
-        values = [_named(value, kind) for value in values]
-    if _holds_timestamps(kind):
-        values = [_zoned(value, kind, time_zone) for value in values]
+    if _holds_structs_or_instants(kind):
+        values = [_prepared(value, kind, time_zone) for value in values]
     return pa.array(values, kind)
 
 
-def _named(value: Any, kind: pa.DataType) -> Any:
-    """A tuple as a mapping of the fields of a struct, with its own structs likewise."""
-    if not isinstance(value, tuple) or not pa.types.is_struct(kind):
-        return value
-    fields = [kind.field(index) for index in range(kind.num_fields)]
-    return {field.name: _named(part, field.type) for field, part in zip(fields, value, strict=True)}
-
-
 def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
-    if kind.tz and any(isinstance(v, dt.datetime) and v.tzinfo is not None for v in values):
-        values = [_zoned(value, kind, time_zone) for value in values]
-        return pa.array(values, kind)
-    if kind.tz:
-        return to_instants(values, time_zone).cast(kind)
-    return pa.array(values, pa.timestamp("us"))
+    if not kind.tz:
+        return pa.array(values, pa.timestamp("us"))
+    if any(isinstance(value, dt.datetime) and value.tzinfo is not None for value in values):
+        return pa.array([_prepared(value, kind, time_zone) for value in values], kind)
+    return to_instants(values, time_zone).cast(kind)
 
 
-def _holds_timestamps(kind: pa.DataType) -> bool:
-    return pa.types.is_nested(kind) and "timestamp" in str(kind)
+def _holds_structs_or_instants(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return _holds_structs_or_instants(kind.key_type) or _holds_structs_or_instants(
+            kind.item_type
+        )
+    if pa.types.is_list(kind):
+        return _holds_structs_or_instants(kind.value_type)
+    return pa.types.is_struct(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
-def _zoned(value: Any, kind: pa.DataType, time_zone: str) -> Any:
-    """A nested value whose naive datetimes are given the session's time zone."""
+def _prepared(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+    """A value with its structs as mappings, and its naive datetimes as instants."""
     if value is None:
         return None
     if pa.types.is_timestamp(kind):
         if kind.tz and isinstance(value, dt.datetime) and value.tzinfo is None:
             return to_instants([value], time_zone)[0].as_py()
         return value
-    if pa.types.is_struct(kind) and isinstance(value, Mapping):
-        return {
-            name: _zoned(part, kind.field(name).type, time_zone) for name, part in value.items()
-        }
+    if pa.types.is_struct(kind):
+        return _prepared_struct(value, kind, time_zone)
     if pa.types.is_map(kind):
         pairs = value.items() if isinstance(value, Mapping) else value
         return [
-            (_zoned(k, kind.key_type, time_zone), _zoned(v, kind.item_type, time_zone))
+            (_prepared(k, kind.key_type, time_zone), _prepared(v, kind.item_type, time_zone))
             for k, v in pairs
         ]
     if pa.types.is_list(kind):
-        return [_zoned(part, kind.value_type, time_zone) for part in value]
+        return [_prepared(part, kind.value_type, time_zone) for part in value]
     return value
+
+
+def _prepared_struct(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    if isinstance(value, tuple):
+        own = names_of(value) or ()
+        names = [field.name for field in fields]
+        # As the columns of a row: by name where the names are these, else by place.
+        value = dict(zip(own if set(own) == set(names) else names, value, strict=True))
+    if not isinstance(value, Mapping):
+        return value
+    return {field.name: _prepared(value.get(field.name), field.type, time_zone) for field in fields}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.
 
-State is kept by the instant, whatever the session's time zone: neither the hour that comes
-twice when clocks go back nor a restart in another zone mixes up or loses keys.  A function
-sees such a key as it sees the column, as a local time.
+State is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor
+lost in the hour that comes twice when clocks go back, or after a restart in another zone.  A
+function sees such a key as it sees the column: as a local time.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
 
     Args:
         kind: Of the key column; of several a struct.
-        time_zone: Of the Spark session.  It is no part of what is written.
+        time_zone: Of the Spark session.  It is not part of what is written.
     """
 
     kind: pa.DataType
     time_zone: str = attrs.field(eq=False)
 
     def freeze(self, value: Any) -> Any:
-        """The encoding of a key in the user's form, or of one that has instants already."""
+        """The encoding of a key in the user's form, or of one with instants."""
         return super().freeze(self._with_instants(value, self.kind))
 
     freeze_key = freeze
@@ -58,7 +58,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
         """The keys of a binary column.
 
         Raises:
-            IncompatibleStateError: One holds a local time, of a zone that nobody knows any more.
+            IncompatibleStateError: One holds a local time, whose zone is unknown.
         """
         for key in map(decode_key, column.to_pylist()):
             if self._with_instants(key, self.kind) != key:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which key group a key is in: the one expression that decides it, computed by Spark."""
+"""Which key group a key is in: one expression decides it, and Spark computes it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pyspark.sql import types as st
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.shown import shown, shown_message
 from pyflinklike.spark.wire.columns import to_arrow
+from pyflinklike.spark.wire.names import quoted
 from pyflinklike.spark.wire.schema import arrow_type
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["KeyGroupFinder", "key_group", "quoted"]
+__all__ = ["KeyGroupFinder", "key_group"]
 
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _REMEDY = "key the stream as the savepoint's state was keyed"
@@ -34,11 +35,6 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
     """
     keys = [F.col(quoted(column)) for column in columns]
     return F.pmod(F.xxhash64(*keys), F.lit(max_parallelism)).cast("int")
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark parses it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 @attrs.frozen
@@ -65,7 +61,7 @@ class KeyGroupFinder:
             keys: In the user's form.
 
         Raises:
-            IncompatibleStateError: A key is not one that the columns can have.
+            IncompatibleStateError: The columns cannot hold a key.
         """
         if not keys:
             return []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a function yielded to the rows of the result.
+"""Lays out what a function yielded as the rows of the result.
 
-The state operator gives payloads, each of one output: number 0 is the main
-output, the side outputs follow in the order they were declared.  Without side
-outputs the rows of the result are those of the main output.  With them, a row
-is of one output: `output_tag` is null and the main columns are set, or it is
-the tag's id and the column of that name, a struct, is set.
+The state operator gives payloads, each of one output: number 0 is the main output, the side
+outputs follow in the order in which they were declared.  Without side outputs the rows of the
+result are those of the main output.  With them, each row belongs to one output: either
+`output_tag` is null and the main columns are set, or it is the tag's id and the column of that
+name, a struct, is set.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pyspark.sql import types as st
 
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.spark.wire.columns import OutputEncoder
+from pyflinklike.spark.wire.names import OUTPUT_TAG
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["OUTPUT_TAG", "OutputLayout"]
-
-OUTPUT_TAG = "output_tag"
+__all__ = ["OutputLayout"]
 
 
 @attrs.frozen
@@ -63,19 +62,9 @@ class OutputLayout:
         Args:
             show_key: The user's form of a key, for messages.
         """
-        main = OutputEncoder(
-            arrow_schema(self.main), self.time_zone, f"{self.operator} output", show_key
-        )
+        main = self._encoder(self.main, "output", show_key)
         sides = {
-            tag_id: (
-                number,
-                OutputEncoder(
-                    arrow_schema(schema),
-                    self.time_zone,
-                    f"{self.operator} side output {tag_id!r}",
-                    show_key,
-                ),
-            )
+            tag_id: (number, self._encoder(schema, f"side output {tag_id!r}", show_key))
             for number, (tag_id, schema) in enumerate(self.sides.items(), start=1)
         }
 
@@ -84,13 +73,19 @@ class OutputLayout:
             if outputs.main:
                 batches.append((0, main.encode(outputs.main, outputs.keys)))
             for tag_id, (keys, values) in outputs.side.items():
-                # A side output nobody reads is dropped, as in Flink.
+                # A side output that was not declared is dropped, as in Flink.
                 if tag_id in sides:
                     number, encoder = sides[tag_id]
                     batches.append((number, encoder.encode(values, keys)))
             return batches
 
         return encode
+
+    def _encoder(
+        self, schema: st.StructType, what: str, show_key: Callable[[Any], Any]
+    ) -> OutputEncoder:
+        what = f"{self.operator} {what}"
+        return OutputEncoder(arrow_schema(schema), self.time_zone, what, show_key)
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
         """The function that lays a numbered batch out as rows of the result."""

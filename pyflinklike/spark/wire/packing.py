@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many records in one Spark row.
 
-Spark's Python state operators cost about a millisecond per grouping key and
-copy rows one by one.  So the grouping key is the key group, and the records of
-a group travel as one Arrow record batch in a binary cell: a `Payload`.
+Spark's Python state operators cost about a millisecond per grouping key and copy rows one by
+one.  So the grouping key is the key group, and the records of a key group travel as one Arrow
+record batch in a binary cell: a payload.
 
-Before the shuffle `pack` cuts what a task reads into one payload per key
-group.  Each payload says which input task it is from and its place there, so that the
-order of arrival survives the shuffle.
+Before the shuffle `pack` splits what a task reads into one payload per key group.  Each payload
+has the number of its input task and its place there (`origin`), so that the order of arrival
+survives the shuffle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
-from pyflinklike.spark.wire.batch_time import BATCH_TIME
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "to_payload",
 ]
 
-KEY_GROUP = "__key_group"
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
 
 _PACKED = pa.schema(
@@ -75,7 +74,7 @@ def pack(
 
     Args:
         key_columns: A key of one column must not be null.
-        group_ids: The number by which Spark knows each key group.
+        group_ids: The grouping key of each key group.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,7 +95,7 @@ def pack(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches joined to larger ones, for fewer and larger payloads."""
+    """Arrow batches joined into larger ones, for fewer and larger payloads."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -141,10 +140,10 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
 
 
 def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:
-    """Refuse a record whose key is null; in a key of several columns null is a value.
+    """Refuse records with a null key; in a key of several columns a null is a value.
 
     Raises:
-        StateValueError: There is one.
+        StateValueError: A record has a null key.
     """
     if len(key_columns) != 1:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a record batch to what the operator processes: keys, elements and times."""
+"""Reads what the operator processes from a record batch: keys, elements and times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordReader:
 
     Args:
         key_columns: Names of the columns that make the key.
-        event_time: Name of the column that tells the event time, or None.
+        event_time: Name of the event-time column, or None.
         key_type: Of the keys.
         time_zone: Of the Spark session.
     """
@@ -38,12 +38,12 @@ class RecordReader:
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
         """The records of a batch, in the order to process them.
 
-        With an event time that is its order, and that of arrival among equals;
+        With an event time they are ordered by it in ms, and by arrival if it is equal;
         records without a time come first.
 
         Args:
-            records: In the order they arrived.
-            in_order: They are in their final order already.
+            records: In the order in which they arrived.
+            in_order: Whether they are in their final order.
         """
         times: list[int | None]
         if self.event_time is None:
@@ -65,5 +65,5 @@ class RecordReader:
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
-        # A key of plain columns is its own frozen form: Spark's type decides.
+        # These Spark key types need no freezing.
         return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roll call: a grouping key that is no key group, and is called in every batch with data.
+"""The roll call: a grouping key that is not a key group, and is called in every batch with data.
 
-Spark finds state by grouping key.  Which key groups have which grouping keys depends on
-`max_parallelism`, so none of them can tell whether that has changed.  This one depends on
-nothing: it holds the operator's record and roll (`pyflinklike.log.operator_record`), and every
-task that packs records tells it which key groups they are for.
+Spark finds state by grouping key.  The grouping keys of key groups depend on `max_parallelism`,
+so none of them can show that it has changed.  The grouping key of the roll call is always the
+same.  Its state is the operator's record and roll (`pyflinklike.log.operator_record`), and every
+task that packs records tells it for which key groups they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INT = "i"
 
 
 def roll_payload(groups: Iterable[int]) -> bytes:
-    """The key groups that a task has records for, as the cell of a row."""
+    """The key groups that a task has records for, as the payload of a row."""
     return array(_INT, sorted(groups)).tobytes()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's types, Arrow's and ours: one table for each direction that is used."""
+"""Spark's types, Arrow's and ours, with a table for each conversion."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _SPARK: dict[TypeInformation, st.DataType] = {
 
 
 def arrow_type(spark_type: st.DataType) -> pa.DataType:
-    """The Arrow type that Spark takes for one of its own.
+    """The Arrow type by which Spark exchanges a type of its own.
 
     Raises:
         DeclarationTypeError: Python functions cannot give this type.
@@ -102,7 +102,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
-    """How the values of key columns are kept and written.
+    """The type by which the values of key columns are kept and written.
 
     Args:
         types: Of the key columns; several make the key a tuple.
@@ -133,8 +133,8 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
 
     Args:
         df: Of the session that parses DDL.
-        output_type: DDL, a Spark type, or a TypeInformation.  One that is no row
-            makes a single column `value`.
+        output_type: DDL, a Spark type, or a TypeInformation.  A type that is not a row
+            becomes a single column `value`.
         what: The argument's name, for messages.
 
     Raises:

@@ -60,9 +60,9 @@ class Comparison(RuleBasedStateMachine):
         results = []
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
-            replica.operator.scope.key = key
+            replica.operator.current.key = key
             results.append(operation(replica.states))
-            replica.operator.scope.key = NO_KEY
+            replica.operator.current.key = NO_KEY
             replica.step()
         return results
 

@@ -185,9 +185,9 @@ class Operations(Comparison):
         """Registering one again changes nothing."""
         self.model.timers.add((key, timestamp))
         for replica in self.replicas:
-            replica.operator.scope.key = key
+            replica.operator.current.key = key
             replica.operator.timers.register_event_time_timer(timestamp)
-            replica.operator.scope.key = NO_KEY
+            replica.operator.current.key = NO_KEY
             replica.step()
 
     @rule(key=keys, timestamp=times)
@@ -195,9 +195,9 @@ class Operations(Comparison):
         """Registered or not."""
         self.model.timers.discard((key, timestamp))
         for replica in self.replicas:
-            replica.operator.scope.key = key
+            replica.operator.current.key = key
             replica.operator.timers.delete_event_time_timer(timestamp)
-            replica.operator.scope.key = NO_KEY
+            replica.operator.current.key = NO_KEY
             replica.step()
 
     @rule(watermark=times)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.table import Scope, Shape, Table, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SOME_USER_KEY,
@@ -123,7 +123,7 @@ class ChangesConformance(ConformanceTests):
         """What any backend wrote, any other one reads."""
         one.fill(spec, "a", "b")
         before = one.contents()
-        heap = HashMapStateBackend().create_keyed_state_backend(Scope(), "tested")
+        heap = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
         heap.table(spec)
         for changes in one.backend.contents():
             if len(changes):

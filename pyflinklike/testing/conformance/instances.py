@@ -14,7 +14,7 @@ from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.segments import Declaration, Section
 from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.state.table import Scope, Shape, Table, TableChanges, TableSpec
+from pyflinklike.state.table import CurrentKey, Shape, Table, TableChanges, TableSpec
 from pyflinklike.types import Types
 
 __all__ = [
@@ -53,7 +53,7 @@ class Instance:
 
     def at(self, key: Any) -> None:
         """Make a key current."""
-        self.backend.scope.key = key
+        self.backend.current.key = key
 
     def fill(self, spec: TableSpec, *keys: str) -> None:
         """Put one entry, named as its key, under each key."""
@@ -90,7 +90,7 @@ class ConformanceTests:
         raise NotImplementedError
 
     def _open(self, specs: Iterable[TableSpec] = SPECS) -> Instance:
-        backend = self.state_backend().create_keyed_state_backend(Scope(), "tested")
+        backend = self.state_backend().create_keyed_state_backend(CurrentKey(), "tested")
         instance = Instance(backend, {spec.name: backend.table(spec) for spec in specs})
         instance.enter(0)
         return instance

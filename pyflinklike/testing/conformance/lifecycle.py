@@ -7,7 +7,7 @@ import copy
 import pickle
 
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Scope
+from pyflinklike.state.table import CurrentKey
 from pyflinklike.testing.conformance.instances import MAP, ConformanceTests, Instance
 
 __all__ = ["LifecycleConformance"]
@@ -36,7 +36,7 @@ class LifecycleConformance(ConformanceTests):
         """It holds settings and no state."""
         state_backend = self.state_backend()
         before = copy.deepcopy(state_backend)
-        state_backend.create_keyed_state_backend(Scope(), "tested").close()
+        state_backend.create_keyed_state_backend(CurrentKey(), "tested").close()
 
         assert before == state_backend
 

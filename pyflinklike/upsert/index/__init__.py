@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`UpsertState`: the record of each key, for programs that keep it themselves.
+"""`UpsertState`: an index of the record of each key, for programs without Spark.
 
-Differences of a collection are added up in any order (`sketch`), in memory, in RocksDB, or first
-in one and then in the other.
+The differences of a collection are added up in any order (`sketch`), in memory, in RocksDB, or
+first in memory and then in RocksDB.
 """

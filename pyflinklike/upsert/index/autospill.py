@@ -2,10 +2,9 @@
 """The backend that begins in memory and moves to RocksDB when it has grown too big.
 
 It moves once, before the put that would cross the threshold, and never back (as
-Materialize's autospill).  A move that fails leaves all in memory, and the put
-undone.  What is spilled is working state, not a place to keep things: half of it was in memory
-until then, so the files go when the backend is closed, and what a killed process left
-is removed by the next one.
+Materialize's autospill).  If the move fails, everything stays in memory, and nothing is put.
+Spilled files are working state and not durable, so they are deleted when the backend is
+closed; files that a killed process left are deleted by the next one.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.index.backend import UpsertBackend, checked_open, prepare_puts
@@ -27,7 +27,7 @@ from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAnd
 __all__ = ["AutoSpillBackend"]
 
 _MARK: Final = "pyflinklike-upsert-spill"
-"""A file in a directory that a spill made, which the next one may therefore remove."""
+"""A file that marks a directory as made by a spill: the next one may delete it."""
 
 
 class AutoSpillBackend:
@@ -36,7 +36,7 @@ class AutoSpillBackend:
     Args:
         threshold: Bytes of keys and states that may be held in memory.
         path: The directory for the RocksDB: missing, empty, or left by an earlier spill.
-            It is made when it is needed.
+            It is created when it is needed.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The threshold is no int, or is negative,
@@ -44,7 +44,7 @@ class AutoSpillBackend:
     """
 
     def __init__(self, *, threshold: int, path: str | os.PathLike[str]) -> None:
-        if isinstance(threshold, bool) or not isinstance(threshold, int):
+        if not is_int(threshold):
             msg = f"threshold must be an int of bytes, got {shown(threshold)}; for example 64 << 20"
             raise DeclarationTypeError(msg)
         if threshold < 0:
@@ -58,12 +58,12 @@ class AutoSpillBackend:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether it is a RocksDB by now."""
+        """Whether it has moved to RocksDB."""
         return self._rocks is not None
 
     @property
     def supports_merge(self) -> bool:
-        """Whether it is a RocksDB by now."""
+        """Whether it has moved to RocksDB."""
         return self.is_spilled
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
@@ -74,7 +74,7 @@ class AutoSpillBackend:
         """Put or remove states; what that changed.
 
         Raises:
-            HostError: It had to move to RocksDB and could not; nothing was put.
+            HostError: The move to RocksDB failed; nothing was put.
         """
         current = self._current()
         if self._heap is None:
@@ -90,7 +90,7 @@ class AutoSpillBackend:
         """Add states to what is held, without reading it.
 
         Raises:
-            NotImplementedError: It is in memory still.
+            NotImplementedError: It is still in memory.
         """
         return self._current().multi_merge(merges)
 
@@ -99,7 +99,7 @@ class AutoSpillBackend:
         return self._current().totals()
 
     def close(self) -> None:
-        """Forget everything, files included."""
+        """Drop all states, and delete the files."""
         heap, self._heap = self._heap, None
         rocks, self._rocks = self._rocks, None
         if heap is not None:

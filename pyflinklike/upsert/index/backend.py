@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What upsert state is kept in: a blind map from keys to states, with bulk verbs.
+"""Where upsert state is kept: a map from keys to states, with bulk methods.
 
-A backend knows neither what a state means nor that there is time.  It puts, gets and, if
-it can, merges many keys at once, and tells what that did to the size
+A backend knows neither the meaning of a state nor time.  It puts, gets and, if it can, merges
+many keys at once, and returns by how much that changed the size
 (`pyflinklike.upsert.index.statistics`).
 
 * The keys of one `multi_get` differ; the results are parallel to them.
-* Of several puts of one key in one `multi_put` the last one stays.
-* Whatever cannot be encoded is refused before anything is written; a put or merge that fails
-  has written nothing.
+* Of several puts of one key in one `multi_put` the last one counts.
+* Keys and states that cannot be encoded are refused before anything is written; a put or merge
+  that fails has written nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyflinklike.errors import StateValueError, StoreClosedError, StoreValueError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import encode_upsert_key
-from pyflinklike.upsert.index.encoding import decode_state, encode_state, metadata_of
+from pyflinklike.upsert.index.state_codec import decode_state, encode_state, metadata_of
 from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.value_codec import encode_upsert_key
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
 
 __all__ = ["UpsertBackend", "checked_open", "distinct_keys", "found", "prepare_puts", "total_of"]
@@ -32,9 +32,9 @@ Write = tuple[bytes, "bytes | None"]
 
 @runtime_checkable
 class UpsertBackend(Protocol):
-    """The bulk verbs, as Materialize's `UpsertStateBackend`.
+    """The bulk methods, as Materialize's `UpsertStateBackend`.
 
-    All verbs raise a `StoreClosedError` once the backend is closed.
+    All methods raise a `StoreClosedError` once the backend is closed.
     """
 
     @property
@@ -68,14 +68,14 @@ class UpsertBackend(Protocol):
         """What is held, as if it had been put into an empty backend; reads all of it."""
 
     def close(self) -> None:
-        """Let go of the memory or the files; calling it again does nothing."""
+        """Release the memory or the files; calling it again does nothing."""
 
 
 def checked_open(handle: Handle | None, what: str) -> Handle:
-    """What an open backend works with.
+    """The handle itself.
 
     Raises:
-        StoreClosedError: It is None.
+        StoreClosedError: It is None, so the backend is closed.
     """
     if handle is None:
         msg = f"{what} can be used until it is closed, got a call after close(); make another one"
@@ -100,7 +100,7 @@ def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
 
 
 def found(data: bytes | None) -> UpsertValueAndSize:
-    """What `multi_get` returns for the bytes under a key."""
+    """The result of `multi_get` for the bytes of a key's state."""
     if data is None:
         return UpsertValueAndSize(None, None)
     state = decode_state(data)
@@ -126,7 +126,7 @@ def prepare_puts(puts: Iterable[tuple[Any, PutValue]]) -> tuple[list[Write], Put
         new = None if put.value is None or data is None else metadata_of(put.value, data)
         encoded = encode_upsert_key(key)
         stats.processed_puts += 1
-        # Of a second put of one key the first one is what was there.
+        # The second put of a key replaces the first, not what was there before both.
         stats.adjust(new, put_before.get(encoded, put.previous_value_metadata))
         put_before[encoded] = new
         writes.append((encoded, data))

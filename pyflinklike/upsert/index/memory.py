@@ -23,8 +23,8 @@ __all__ = ["InMemoryUpsertBackend"]
 class InMemoryUpsertBackend:
     """A dict of bytes, as Materialize's `InMemoryHashMap`.
 
-    States are kept encoded, so that nobody can change one from outside, and so that they take
-    the memory they are said to.
+    States are kept encoded, so that they cannot be changed from outside, and take as much
+    memory as is reported.
     """
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class InMemoryUpsertBackend:
 
     @property
     def supports_merge(self) -> bool:
-        """False: reading costs nothing here."""
+        """False: there is no need to, as reading is cheap."""
         return False
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all keys and states, without the dict's own."""
+        """Bytes of all keys and states, without those of the dict itself."""
         return self._held
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
@@ -54,7 +54,7 @@ class InMemoryUpsertBackend:
         return stats
 
     def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
-        """Refuse: there is no merging without reading.
+        """Not supported: every merge would read.
 
         Raises:
             NotImplementedError: Always.
@@ -67,7 +67,7 @@ class InMemoryUpsertBackend:
         return total_of(self._open().values())
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all states."""
         self._states = None
         self._held = 0
 

@@ -7,16 +7,15 @@
 No key's bytes are the beginning of another one's (`pyflinklike.types.key_codec`), so the operands of
 a key lie together.
 
-rocksdict has no merge operators, so the merging of operands is done here, and as an
-LSM store would: `multi_merge` only writes, in whatever order the differences come, and the first
-verb that reads folds all operands, key by key in RocksDB's order, with
-`consolidating_merge_function`.  A large snapshot is so read back with sequential
-writes and one sorted pass, instead of one random read per record.  A slice of the
-fold is one write batch: a crash leaves an operand either pending or folded in.
+rocksdict has no merge operators, so operands are merged here, as an LSM store would do it:
+`multi_merge` only writes, in whatever order the differences come, and the first method that
+reads folds all operands, key by key in RocksDB's order, with `consolidating_merge_function`.
+So a large snapshot costs sequential writes and one sorted pass, instead of one random read per
+record.  The fold is cut into write batches: after a crash an operand is either pending or folded.
 
-A put or merge is one write batch, all of it or nothing, so that a full disk leaves the numbers of
-`UpsertState` right.  Writes go through RocksDB's log, so what a killed process wrote is there when the directory
-is opened again.
+A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay
+right when the disk is full.  Writes go through RocksDB's log, so what a killed process wrote is
+there when the directory is opened again.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyflinklike.backends.rocksdb.options import PredefinedOptions
+from pyflinklike.backends.rocksdb.package import require_rocksdict
 from pyflinklike.backends.rocksdb.reading import is_corruption, rows
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.shown import shown
@@ -40,11 +40,11 @@ from pyflinklike.upsert.index.backend import (
     prepare_puts,
     total_of,
 )
-from pyflinklike.upsert.index.codec import encode_upsert_key
-from pyflinklike.upsert.index.encoding import decode_state, encode_state, size_of
 from pyflinklike.upsert.index.rocksdb_mark import WrittenMark
 from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.index.state_codec import decode_state, encode_state, size_of
 from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.value_codec import encode_upsert_key
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
 
 __all__ = ["RocksDBUpsertBackend"]
@@ -59,24 +59,24 @@ class RocksDBUpsertBackend:
     """A RocksDB in a directory of its own.
 
     Args:
-        path: The directory; made if it is missing, gone on with if it was one before.
-        write_ahead_log: Whether what is written survives a killed process.
+        path: The directory; created if missing, else reopened.
+        write_ahead_log: Whether writes survive a killed process.
 
     Raises:
         HostError: rocksdict is not installed, or the directory cannot be used, for example
-            because somebody else has it open.
-        CorruptStateError: What the directory holds is damaged, or not all that was written.
+            because another process has it open.
+        CorruptStateError: The directory is damaged, or lacks something that was written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, write_ahead_log: bool = True) -> None:
         self.path = Path(path)
-        self._rocksdict = _require_rocksdict()
+        self._rocksdict = require_rocksdict("RocksDBUpsertBackend")
         self._is_logged = write_ahead_log
         self._mark = WrittenMark(self.path)
         self._db: Any = self._opened()
         self._write_options = self._rocksdict.WriteOptions()
         self._write_options.disable_wal = not write_ahead_log
-        # Beyond those of operands that were left unfolded: no operand replaces another.
+        # Greater than the number of any operand that is still pending, so that none is replaced.
         self._sequence = self._db.latest_sequence_number()
         self._has_operands = any(True for _ in self._scan(_OPERAND, _OPERAND_END))
 
@@ -139,7 +139,7 @@ class RocksDBUpsertBackend:
         return total_of(data for _, data in self._scan(_STATE, _STATE_END))
 
     def close(self) -> None:
-        """Release the directory; what is in it stays.
+        """Release the directory; its content stays.
 
         Raises:
             HostError: The disk is full.
@@ -155,14 +155,14 @@ class RocksDBUpsertBackend:
             finally:
                 self._mark.close()
 
-    # For the backend that moves out of memory
+    # For the backend that spills
 
     def apply(self, writes: Iterable[Write]) -> None:
         """Write encoded states, all of them or none."""
         self._write((_STATE + key, data) for key, data in writes)
 
     def load(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write more encoded states than may be in memory twice."""
+        """Write encoded states in slices, as they may be too many for one batch."""
         for slice_ in _slices(items):
             self.apply(slice_)
 
@@ -179,7 +179,7 @@ class RocksDBUpsertBackend:
             return
         operands = self._scan(_OPERAND, _OPERAND_END)
         by_key = itertools.groupby(operands, key=lambda item: item[0][: -_SEQUENCE.size])
-        # A key's operands have to be read before the next key is asked for.
+        # groupby forgets a group when it goes on to the next, so each is read at once.
         pending = ((prefix, [data for _, data in group]) for prefix, group in by_key)
         for slice_ in _slices(pending):
             self._fold_slice(slice_)
@@ -246,7 +246,7 @@ class RocksDBUpsertBackend:
 
 
 def _lacks_a_file(error: Exception) -> bool:
-    """Whether a file that RocksDB itself has named is gone."""
+    """Whether a file of RocksDB's own is missing."""
     text = str(error)
     return "No such file or directory" in text and (".sst" in text or "MANIFEST" in text)
 
@@ -255,15 +255,3 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while slice_ := list(itertools.islice(iterator, _CHUNK)):
         yield slice_
-
-
-def _require_rocksdict() -> Any:
-    try:
-        import rocksdict
-    except ImportError as error:
-        msg = (
-            f"RocksDBUpsertBackend needs the package rocksdict, got {error}; "
-            "pip install 'pyflinklike[rocksdb]'"
-        )
-        raise HostError(msg) from error
-    return rocksdict

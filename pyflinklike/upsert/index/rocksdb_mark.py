@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a RocksDB has been given, noted outside of it.
+"""A file beside those of a RocksDB that notes the number of its last change.
 
-RocksDB cannot tell a log that a crash cut short from one that is damaged: it goes on
-from what comes before the first record that it cannot read, without an error.  The
-number of its last change, noted in a file beside its own after the change is in its log,
-tells them apart: what a crash cuts off was never noted.
+RocksDB cannot distinguish a log that a crash cut short from one that is damaged: it silently
+continues from before the first record that it cannot read.  The number of its last change,
+noted after the change is in the log, distinguishes them: what a crash cuts off was never noted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MAGIC = b"pflwrit1"
 
 
 class WrittenMark:
-    """The number of the last change in a RocksDB that is known to be whole.
+    """The number of the last change that a RocksDB must have.
 
     Args:
         directory: Of the RocksDB.
@@ -36,10 +35,10 @@ class WrittenMark:
         self._file: int | None = None
 
     def check_files(self) -> None:
-        """See that a RocksDB which is there has the file without which it would begin anew.
+        """See that an existing RocksDB has the file without which it would begin empty.
 
         Raises:
-            CorruptStateError: It has not.
+            CorruptStateError: The file is missing.
         """
         directory = self._directory
         if (directory / "CURRENT").exists():
@@ -48,13 +47,13 @@ class WrittenMark:
             raise self._short("no file CURRENT")
 
     def check(self, last: int) -> None:
-        """See that a RocksDB which was opened has all that it was given.
+        """See that an opened RocksDB has all that was written to it.
 
         Args:
             last: The number of its last change.
 
         Raises:
-            CorruptStateError: It has not, or the file is damaged.
+            CorruptStateError: It lacks changes, or the noting file is damaged.
         """
         noted = self._noted()
         if last < noted:
@@ -65,7 +64,7 @@ class WrittenMark:
         if self._file is None:
             self._file = os.open(self._directory / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
         data = _MARK.pack(_MAGIC, last)
-        # In place, within one page: a killed process leaves either number.
+        # In place, within one page: a killed process leaves the old number or the new one.
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, data + _CHECKSUM.pack(zlib.crc32(data)))
 
@@ -76,7 +75,7 @@ class WrittenMark:
             os.close(file)
 
     def _noted(self) -> int:
-        """The number, 0 where there is none: in a directory that is new, or of an older version."""
+        """The number; 0 if there is none, in a new directory or one of an older version."""
         try:
             data = (self._directory / _NAME).read_bytes()
         except FileNotFoundError:

@@ -3,17 +3,17 @@
 
 A collection that is read back from its differences comes as (key, value, diff), and the
 `+1` of a new value may come before the `-1` of the old one.  Instead of keeping both
-until they meet, a key keeps a sketch of all it has seen: xor of the values' bytes, and
-the sums of diffs, lengths times diff, and checksums times diff.  Each of these forgets a
-value that was added and taken away; so when the collection is whole, what is left is
-the bytes, length and checksum of the one value that is there, or nothing.
+until they meet, each key keeps a sketch of all it has seen: the xor of the values' bytes, and
+the sums of diffs, of lengths times diff, and of checksums times diff.  A value that is added and
+removed leaves no trace in these.  So when the collection is complete, the sketch has the
+bytes, length and checksum of the one value that is left, or nothing.
 
-Three things follow (Materialize's `Consolidating`, whose algorithm this is):
+Three things follow (the algorithm is that of Materialize's `Consolidating`):
 
-* The bytes of a value must be deterministic (`pyflinklike.upsert.index.codec`).
-* A sketch must not be read before the collection is whole; `ensure_decoded` sees that
-  length and checksum fit.
-* Merging is associative and commutative, so chunks, backends and processes may add up in
+* The bytes of a value must be deterministic (`pyflinklike.upsert.index.value_codec`).
+* A sketch must not be read before the collection is complete; `ensure_decoded` checks length
+  and checksum.
+* Merging is associative and commutative, so chunks, backends and processes may be added up in
   any order.  Sums wrap around at 64 bits; the xor grows, padded with zeros, and never shrinks.
 """
 
@@ -25,9 +25,10 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
+from pyflinklike.checks import is_int64
 from pyflinklike.errors import StateValueError, UpsertStateError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import decode_value, encode_value
+from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 from pyflinklike.upsert.index.values import FinalizedValue, StateValue, Tombstone
 
 __all__ = [
@@ -44,7 +45,7 @@ _ZERO: Final = b"\0"
 
 
 def checksum(data: bytes) -> int:
-    """64 stable bits of these bytes."""
+    """A checksum of 64 bits, the same in every process."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
@@ -54,7 +55,7 @@ def checked_diff(diff: Any) -> int:
     Raises:
         StateValueError: It is no int of 64 bits.
     """
-    if isinstance(diff, bool) or not isinstance(diff, int) or not -_SIGN <= diff < _SIGN:
+    if not is_int64(diff):
         msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
         raise StateValueError(msg)
     return diff
@@ -89,7 +90,7 @@ class Consolidating(StateValue):
 
     @classmethod
     def of(cls, state: StateValue) -> Consolidating:
-        """A sketch of what is settled in a state; a copy of a sketch."""
+        """A sketch of the settled value of a state; for a sketch, a copy."""
         if isinstance(state, Consolidating):
             return cls(state.value_xor, state.len_sum, state.checksum_sum, state.diff_sum)
         sketch = cls()
@@ -100,12 +101,12 @@ class Consolidating(StateValue):
 
     @property
     def is_tombstone(self) -> bool:
-        """False: a sum has forgotten what was deleted."""
+        """False: a sketch does not know what was deleted."""
         return False
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether all that was added was taken away, so that the key may be forgotten."""
+        """Whether everything that was added was removed, so that the key can be dropped."""
         return not (
             self.diff_sum or self.checksum_sum or self.len_sum or self.value_xor.strip(_ZERO)
         )
@@ -115,10 +116,10 @@ class Consolidating(StateValue):
 
         Args:
             value: Of the record, never None.
-            diff: How often it is added; negative to take away.
+            diff: How often it is added; negative to remove it.
 
         Returns:
-            Whether the key may be forgotten, as far as is known.
+            Whether the key can be dropped, by the differences so far.
 
         Raises:
             StateValueError: The value cannot be encoded, or the diff is no int of 64 bits.
@@ -130,7 +131,7 @@ class Consolidating(StateValue):
         return self.is_cancelled
 
     def merge_encoded(self, data: bytes, diff: int) -> None:
-        """Add a difference whose value is encoded already."""
+        """Add a difference whose value is encoded."""
         self.diff_sum = _wrapped(self.diff_sum + diff)
         self.len_sum = _wrapped(self.len_sum + len(data) * diff)
         self.checksum_sum = _wrapped(self.checksum_sum + checksum(data) * diff)
@@ -138,7 +139,7 @@ class Consolidating(StateValue):
             self.value_xor = _xor(self.value_xor, data)
 
     def merge_state(self, other: StateValue) -> bool:
-        """Add another state, of which only what is settled counts; whether the key may go."""
+        """Add the settled value of another state; returns whether the key can be dropped."""
         sketch = other if isinstance(other, Consolidating) else Consolidating.of(other)
         self.diff_sum = _wrapped(self.diff_sum + sketch.diff_sum)
         self.len_sum = _wrapped(self.len_sum + sketch.len_sum)
@@ -147,11 +148,11 @@ class Consolidating(StateValue):
         return self.is_cancelled
 
     def ensure_decoded(self) -> FinalizedValue | Tombstone:
-        """The record, or a tombstone where there is none; both with the order key None.
+        """The record, or a tombstone if there is none; both with the order key None.
 
         Raises:
             UpsertStateError: The differences do not add up to one record or none: some are
-                missing yet, or the collection is not one.
+                still missing, or are not those of a collection.
         """
         if self.diff_sum == 1:
             return FinalizedValue(decode_value(self._checked_bytes()), None)
@@ -196,7 +197,7 @@ def consolidating_merge_function(
     key: Any,  # noqa: ARG001  the signature of a merge operator
     updates: Iterable[StateValue],
 ) -> StateValue:
-    """The sum of states of one key: what a merge operator of a log-structured store does.
+    """The sum of the states of one key, as a merge operator of a log-structured store gives it.
 
     Args:
         key: Whose states they are.

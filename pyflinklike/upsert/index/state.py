@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`UpsertState`: the record of each key, over a backend's bulk verbs.
 
-An upsert turns keyed optional values into a differential collection, and for that has to
-know what was there.  Batch by batch it gets what is held for the keys of the batch, and puts what
-is there now; after a restart it reads its own output back, as differences in
-any order, with `consolidate_chunk` (as Materialize's `UpsertState`).
+An upsert turns keyed optional values into a differential collection, and for that needs the
+record before.  For each batch it gets the states of the batch's keys, and puts the new ones;
+after a restart it reads its own output back, as differences in any order, with
+`consolidate_chunk` (as Materialize's `UpsertState`).
 
-A difference is added without reading (`multi_merge`) where the backend can, but only as long as no
-state was put: a put state has an order key, or is a tombstone, whose bytes go when
-it becomes a sum, and only who reads it knows how many.  So that the numbers
-below are exact: for a collection that is whole they are those of what `multi_get` finds.
+If the backend can, a difference is added without reading (`multi_merge`), but only until the
+first put.  After a put, read before adding: a put state may have an order key or be a tombstone,
+whose bytes are freed when it becomes a sketch, and only a read knows how many they are.  So the
+numbers below are exact: for a complete collection they are those of what `multi_get` finds.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import Any
 from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
 from pyflinklike.shown import shown
 from pyflinklike.upsert.index.backend import UpsertBackend
-from pyflinklike.upsert.index.codec import UpsertKey, encode_upsert_key, encode_value
 from pyflinklike.upsert.index.consolidate import consolidate
 from pyflinklike.upsert.index.sketch import Consolidating, Difference, checked_diff
 from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
+from pyflinklike.upsert.index.value_codec import UpsertKey, encode_upsert_key, encode_value
 from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize, ValueMetadata
 
 __all__ = ["UpsertState"]
 
 
 class UpsertState:
-    """What is there under each key.
+    """The record or tombstone of each key.
 
-    Keys and values are whatever `pyflinklike.upsert.index.codec` encodes: scalars, dates, and
-    tuples, lists, dicts and `Row`s of these.  What it hands out is the caller's own.
+    Keys and values are whatever `pyflinklike.upsert.index.value_codec` encodes: scalars, dates, and
+    tuples, lists, dicts and `Row`s of these.  What it returns is a new object each time.
 
     Args:
-        backend: Where states are kept; what it holds already counts.
+        backend: Where states are kept; those that it has are counted.
 
     Raises:
-        StateValueError: It is no backend.
+        StateValueError: It is not a backend.
     """
 
     def __init__(self, backend: UpsertBackend) -> None:
@@ -65,7 +65,7 @@ class UpsertState:
 
     @property
     def num_records(self) -> int:
-        """How many keys have a record; exact when the collection is whole."""
+        """How many keys have a record; exact when the collection is complete."""
         return self._records
 
     @property
@@ -79,16 +79,16 @@ class UpsertState:
         return self._size
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """What is there for each key, in a value mode.
+        """The value of each key.
 
-        A key whose differences do not add up yet is returned as the `Consolidating` it is, whose
+        If the differences of a key do not add up yet, its `Consolidating` is returned, whose
         `ensure_decoded` says what is wrong.
 
         Args:
             keys: All different.
 
         Returns:
-            A value and its metadata for each key, both None where nothing is.
+            A value and its metadata for each key, both None if the key has none.
 
         Raises:
             StoreValueError: A key comes twice.
@@ -110,9 +110,9 @@ class UpsertState:
 
         Args:
             puts: Keys, each with what to put and the metadata that `multi_get` returned for
-                it; of several puts of one key the last one stays.
-            update_per_record_stats: Whether inserts, updates and deletes are counted; not
-                where the same records are going to be put again.
+                it; of several puts of one key the last one counts.
+            update_per_record_stats: Whether inserts, updates and deletes are counted; False if
+                the same records are going to be put again.
 
         Returns:
             What this changed.
@@ -133,11 +133,11 @@ class UpsertState:
     def consolidate_chunk(
         self, updates: Iterable[tuple[Any, Any, int]], completed: bool = False
     ) -> SnapshotStats:
-        """Add differences of the collection, in any order and cut into chunks anyhow.
+        """Add differences of the collection, in any order and in chunks of any size.
 
         Args:
             updates: Keys, values and diffs.
-            completed: Whether the snapshot is whole with this chunk; later chunks are
+            completed: Whether the snapshot is complete with this chunk; later chunks are
                 what was appended to the collection since.
 
         Returns:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs of upsert state did, in numbers that add up exactly.
+"""What the methods of upsert state did, in numbers that add up exactly.
 
-The sum of all `values_diff` is the number of records, the sum of all `size_diff` the
-bytes they and the tombstones count, and the sum of all `tombstones_diff` the number of
-tombstones; none of them is ever negative for a state whose collection is whole.  As
-Materialize's statistics; two of one kind add with `+=`.
+The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the
+number of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None
+of them is negative for a complete collection.  As Materialize's statistics; two of the same
+kind add with `+=`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PutStats(_Statistics):
         size_diff: By how many bytes the size changed.
         inserts: Records put where there was none.
         updates: Records put where there was one.
-        deletes: Records that went.
+        deletes: Records that were removed.
     """
 
     processed_puts: int = 0
@@ -99,7 +99,7 @@ class SnapshotStats(_Statistics):
     Args:
         updates: Differences that came.
         values_diff: The sum of their diffs, hence by how much the number of records changed.
-        size_diff: By how many bytes the size changed; negative where more went than came.
+        size_diff: By how many bytes the size changed.
         inserts: The sum of the positive diffs.
         deletes: The sum of the negative diffs, as a positive number.
     """

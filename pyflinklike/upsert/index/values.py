@@ -2,14 +2,14 @@
 """What upsert state holds for a key, as Materialize's `StateValue`.
 
 There are two modes.  While a collection is read back from its differences, in any order,
-a key has a `Consolidating` (its own module): a sum that can be read only once the
-collection is whole.  After that a key has a value:
+a key has a `Consolidating` (module `sketch`): a sum that can be read only when the
+collection is complete.  After that a key has a value:
 
 * `FinalizedValue(value, order)`: the record, and the order key it came with.
-* `Tombstone(order)`: the record is deleted; the order key is remembered, so that an older
+* `Tombstone(order)`: the record is deleted; the order key is kept, so that an older
   update that comes late does not bring it back.
-* `ProvisionalValue`: what was emitted at a timestamp of which more may come, beside what
-  is settled.  A provisional part of another timestamp is ignored.
+* `ProvisionalValue`: the settled value, and one that was emitted at a timestamp of which more
+  may come.  A provisional part of another timestamp is ignored.
 
 The order key None is below all others.
 """
@@ -35,20 +35,20 @@ __all__ = [
 
 
 class StateValue:
-    """What is held for one key; each of its kinds is immutable but `Consolidating`."""
+    """What is kept for one key; all kinds but `Consolidating` are immutable."""
 
     __slots__ = ()
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether there is no settled record under the key, though something is held."""
+        """Whether the key has no settled record."""
         raise NotImplementedError
 
     def ensure_decoded(self) -> StateValue:
-        """The state in a value mode.
+        """The state as a value.
 
         Raises:
-            UpsertStateError: It is the sum of a collection that is not whole.
+            UpsertStateError: It is the sum of a collection that is not complete.
         """
         return self
 
@@ -115,7 +115,7 @@ class FinalizedValue(StateValue):
 
 @attrs.frozen
 class Tombstone(StateValue):
-    """What remains of a deleted record.
+    """The mark of a deleted record.
 
     Args:
         order: The order key of the deletion; None is below all others.
@@ -138,7 +138,7 @@ class Tombstone(StateValue):
 
 @attrs.frozen
 class ProvisionalValue(StateValue):
-    """What was emitted at a timestamp that is not over, beside what is settled.
+    """A value that was emitted at a timestamp that is not over, and the settled one.
 
     Args:
         finalized: The settled value and its order key, or None.
@@ -150,7 +150,7 @@ class ProvisionalValue(StateValue):
 
     @classmethod
     def new(cls, value: Any, ts: Any, order: Any) -> ProvisionalValue:
-        """A value emitted at `ts` under a key of which nothing is settled."""
+        """A value emitted at `ts` for a key that has no settled one."""
         return cls(None, (value, ts, order))
 
     @property
@@ -175,9 +175,9 @@ class ProvisionalValue(StateValue):
 
 
 class ValueMetadata(NamedTuple):
-    """What accounting has to know of a value that is there.
+    """What accounting needs of a value.
 
-    `size` is in bytes, see `pyflinklike.upsert.index.encoding`.
+    `size` is in bytes, see `pyflinklike.upsert.index.state_codec`.
     """
 
     size: int
@@ -185,17 +185,17 @@ class ValueMetadata(NamedTuple):
 
 
 class UpsertValueAndSize(NamedTuple):
-    """What `multi_get` finds under a key: both None where nothing is."""
+    """What `multi_get` finds for a key: both None if it has nothing."""
 
     value: StateValue | None
     metadata: ValueMetadata | None
 
 
 class PutValue(NamedTuple):
-    """What to put under a key; a `value` of None removes it.
+    """What to put for a key; a `value` of None removes it.
 
-    `previous_value_metadata` is what `multi_get` returned for the key, or None where
-    nothing was: accounting relies on it.
+    `previous_value_metadata` is what `multi_get` returned for the key, or None if it had
+    nothing: accounting relies on it.
     """
 
     value: StateValue | None
@@ -203,7 +203,7 @@ class PutValue(NamedTuple):
 
 
 class MergeValue(NamedTuple):
-    """What to add under a key without reading it: a sketch, and the sum of its diffs."""
+    """What to add to a key without reading it: a sketch, and the sum of its diffs."""
 
     value: StateValue
     diff: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of keys as bytes, and how big they count.
+"""Encodes the states of keys, and tells the size that they are charged for.
 
     F  value                       a FinalizedValue without an order key
     f  order, value                one with
@@ -8,10 +8,10 @@
     P  (finalized, provisional)    a ProvisionalValue
     C  len, checksum, diff, xor    a Consolidating
 
-A state counts as many bytes as it has.  Only a `Consolidating` counts as what it will be: the
-value's bytes and one more, times its diff.  So that size can be added up without
-reading what is there, is the same on every backend, and does not change when
-a collection is whole and its sketches are values.
+A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it
+will become: (length + 1) times its diff.  So sizes are added up without reading the state
+before, are the same in every backend, and stay the same when a collection is complete and its
+sketches become values.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.shown import shown
-from pyflinklike.upsert.index.codec import decode_from, decode_value, encode_value
 from pyflinklike.upsert.index.sketch import Consolidating
+from pyflinklike.upsert.index.value_codec import decode_from, decode_value, encode_value
 from pyflinklike.upsert.index.values import (
     FinalizedValue,
     ProvisionalValue,
@@ -34,7 +34,7 @@ from pyflinklike.upsert.index.values import (
 __all__ = ["RECORD_OVERHEAD", "decode_state", "encode_state", "metadata_of", "size_of"]
 
 RECORD_OVERHEAD: Final = 1
-"""Bytes that a record without an order key counts beside those of its value."""
+"""Bytes that a record without an order key is charged for, besides those of its value."""
 
 _SUMS = struct.Struct(">qqq")
 _VALUE, _ORDERED, _GONE, _GONE_ORDERED = b"F", b"f", b"T", b"t"
@@ -67,10 +67,10 @@ def encode_state(state: StateValue) -> bytes:
 
 
 def decode_state(data: bytes) -> StateValue:
-    """The state that `encode_state` gave these bytes for.
+    """The state that `encode_state` encoded to these bytes.
 
     Raises:
-        CorruptStateError: They are no state.
+        CorruptStateError: They are not a state.
     """
     kind = data[:1]
     if kind == _VALUE:
@@ -92,7 +92,7 @@ def decode_state(data: bytes) -> StateValue:
 
 
 def size_of(data: bytes) -> int:
-    """How many bytes an encoded state counts."""
+    """How many bytes an encoded state is charged for."""
     if data[:1] == _CONSOLIDATING:
         length, _, diff = _SUMS.unpack_from(data, 1)
         return int(length + diff * RECORD_OVERHEAD)
@@ -100,5 +100,5 @@ def size_of(data: bytes) -> int:
 
 
 def metadata_of(state: StateValue, data: bytes) -> ValueMetadata:
-    """What accounting has to know of a state and its bytes."""
+    """What accounting needs of a state and its bytes."""
     return ValueMetadata(size_of(data), state.is_tombstone)

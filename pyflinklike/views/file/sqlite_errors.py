@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of SQLite says of a view, in the words of the library."""
+"""Translates the errors of SQLite into ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyflinklike.errors import CorruptStateError, PyflinklikeError, StateStoreEr
 
 __all__ = ["translated"]
 
-# SQLite's code, how its text begins where Python (3.10) does not tell the code, and the remedy.
+# SQLite's code, the beginning of its text (Python 3.10 does not give the code), and the remedy.
 _FAULTS = [
     (5, "database is locked", "another program holds it: let that end"),
     (6, "database table is locked", "another program holds it: let that end"),
@@ -32,7 +32,7 @@ def translated(error: sqlite3.Error, what: str, *, writing: bool) -> Pyflinklike
     Args:
         error: Of SQLite.
         what: The view and its file, for the message.
-        writing: Whether rows of the caller's were being written.
+        writing: Whether the caller's rows were being written.
     """
     if writing and _is(error, _TOO_BIG):
         msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"
@@ -42,9 +42,9 @@ def translated(error: sqlite3.Error, what: str, *, writing: bool) -> Pyflinklike
             if _is(error, fault):
                 msg = f"{what} must be there to be read and written, got: {error}"
                 return StateStoreError(f"{msg}; {fault[2]}")
-    # Also where the schema, types or constraints are not as we made them.
+    # Also if the schema, types or constraints are not those that we created.
     msg = f"{what} must be the file of a view as it was written, got: {error}"
-    return CorruptStateError(f"{msg}; restore it from a copy, or build the view anew")
+    return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 
 
 def _is(error: sqlite3.Error, fault: tuple[int, str, str]) -> bool:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mark beside a view's file: how many batches were acknowledged.
 
-Where a writer was killed, its last batches are in SQLite's log alone.  A damaged log ends,
-for SQLite, where the damage begins: the batches behind it are gone without an error, although
-their streams were told that they are in.  The mark tells that they were there.
+After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged,
+SQLite reads it up to the damage and drops the rest without an error, although the streams
+were told that these batches are applied.  The mark shows that they are missing.
 
-It is written after the commit and not synced.  So it may lag behind the view, never run ahead:
-whatever is lost with the power, it finds fault only where a batch that was committed is missing.
+It is written after the commit, and not synced.  So it may lag behind the view, but is never
+ahead of it: after a loss of power, too, it reports only batches that were committed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Mark:
 
     def __init__(self, file: Path) -> None:
         self.file = file.with_name(f"{file.name}-mark")
-        """Where it is."""
+        """The mark's own file."""
         self._descriptor: int | None = None
 
     def read(self, identity: int | None) -> int:
         """The last batch that was acknowledged.
 
         Args:
-            identity: Of the view's file; None for whichever it was.
+            identity: Of the view's file; None for any.
 
         Returns:
-            The seq of the batch; 0 where there is no mark, or one of another file.
+            The seq of the batch; 0 if there is no mark, or it belongs to another file.
 
         Raises:
             MarkError: It is damaged.
@@ -55,7 +55,7 @@ class Mark:
         except FileNotFoundError:
             return 0
         if not any(data):
-            return 0  # made, and the power was lost before it was written
+            return 0  # the power was lost after the file was created
         if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
             raise MarkError
         _, marked, seq, _ = _FORMAT.unpack(data)

@@ -37,14 +37,14 @@ def segment_of(*payloads):
 
 
 @pytest.mark.parametrize("spec", [VALUE, MAP], ids=["single", "map"])
-@pytest.mark.parametrize("stamped", [False, True])
-def test_every_kind_of_change_is_read_back(spec, stamped):
+@pytest.mark.parametrize("paired", [False, True])
+def test_every_kind_of_change_is_read_back(spec, paired):
     """Clears, puts and deletions in their order."""
     entries = ["x", MISSING, None] if spec is MAP else [1, MISSING, 3]
-    if stamped:
+    if paired:
         entries = [each if each is MISSING else (7, each) for each in entries]
     user_keys = [5, 6, 7] if spec is MAP else [None] * 3
-    spec = attrs.evolve(spec, paired=stamped)
+    spec = attrs.evolve(spec, paired=paired)
     changes = TableChanges(spec, ["c"], ["a", "b", "c"], user_keys, entries)
 
     assert changes == through_bytes(changes)
@@ -56,13 +56,13 @@ def test_no_changes_are_read_back():
 
 
 @given(st.data(), strategies.type_infos(), st.booleans())
-def test_values_of_every_type_are_read_back(data, type_info, stamped):
+def test_values_of_every_type_are_read_back(data, type_info, paired):
     """Equal, of the same types, the stamp with them."""
     values = data.draw(st.lists(strategies.values_of(type_info), max_size=4))
     entries = [type_info.freeze(value) for value in values]
-    if stamped:
+    if paired:
         entries = [(number, entry) for number, entry in enumerate(entries)]
-    spec = TableSpec("l", Shape.LIST, "list", type_info, paired=stamped)
+    spec = TableSpec("l", Shape.LIST, "list", type_info, paired=paired)
     positions = list(range(len(entries)))
     changes = TableChanges(spec, [], ["k"] * len(entries), positions, entries)
 
@@ -111,13 +111,13 @@ def test_entries_with_stamps_lose_them_for_a_program_without_ttl():
     assert [1] == through_bytes(changes, VALUE).entries
 
 
-@pytest.mark.parametrize("stamped", [False, True])
-def test_a_section_tells_whether_it_has_stamps(stamped):
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_section_tells_whether_it_has_stamps(paired):
     """A change of TTL is noticed by it."""
-    spec = attrs.evolve(VALUE, paired=stamped)
+    spec = attrs.evolve(VALUE, paired=paired)
     (payload,) = encode_entries(TableChanges(spec, ["c"]), KEY)
 
-    assert stamped is has_stamps(Section(DECLARATION, payload))
+    assert paired is has_stamps(Section(DECLARATION, payload))
 
 
 def test_a_small_change_makes_a_small_segment():

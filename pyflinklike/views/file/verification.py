@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all of a view's file is as it was written.
+"""Checks that all of a view's file is as it was written.
 
-Checksums of lines do not tell of lines that are missing, or that are older than they should
-be: a damaged page of SQLite's may lead past them.  So every line is read once, in its order,
-and what is found is compared with what the last batch says there is.  For tables without row
-ids that is all there is to a tree: a search in it finds what a walk through it finds.  The
-indexes, and what SQLite will reuse when it writes, are checked by SQLite itself.
+The checksums of lines do not show that lines are missing or outdated: a damaged page of
+SQLite's may lead past them.  So every line is read once, in key order, and the result is
+compared with what the last batch stores.  In tables without row ids this checks the whole tree:
+a search finds what a walk through it finds.  The indexes and the free pages are checked by
+SQLite itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from pyflinklike.views import tables
-from pyflinklike.views.checksums import Damage
-from pyflinklike.views.tables import Batch, Connection
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.checksums import Damage
+from pyflinklike.views.file.tables import Batch, Connection
 
 __all__ = ["verify"]
 
@@ -28,7 +28,7 @@ def verify(connection: Connection) -> None:
         connection: Of the view.
 
     Raises:
-        Damage: Something is not as it was written.
+        Damage: Something is not what was written.
         sqlite3.Error: SQLite found damage.
     """
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -81,24 +81,24 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
 
 
 def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
-    """What is told of the changes; those of the oldest batch are not kept."""
+    """What the batches store of their changes; those of the oldest batch are not kept."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 
 
 def _folded(
     connection: Connection, checked: Callable[..., int], table: str, columns: str
 ) -> tuple[int, int]:
-    """Have SQLite call a function for each line of a table in its order: half of a loop's cost.
+    """Have SQLite call a function for each line of a table; half the cost of a Python loop.
 
     Raises:
-        Damage: The function said so.
+        Damage: The function raised it.
     """
     damage: list[Exception] = []
 
     def guarded(*line: Any) -> int:
         try:
             return checked(*line)
-        except (Damage, TypeError) as error:  # SQLite does not pass on what is raised here
+        except (Damage, TypeError) as error:  # SQLite would replace it with its own
             damage.append(error)
             raise
 

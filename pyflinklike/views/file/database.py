@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQLite file of a view: its one writer and its many readers.
 
-SQLite in WAL mode is what gives a view its guarantees.  A transaction is a whole batch:
-readers go on with what was committed when they began, and are never in each other's or
-the writer's way.  A connection is used by one thread at a time.  Readers' connections are
-kept in a pool, which threads that come and go do not outgrow.
+SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch: readers see
+what was committed when they began, and readers and the writer never wait for each other.
+A connection is used by one thread at a time (`readers`).
 
 The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.
-That a process is killed takes nothing from a log that the operating system has, so NORMAL
-would do for that; but a stream that was told its batch is in never sends it again, and must
-not lose it to a loss of power either.
+NORMAL would survive a killed process, but not a loss of power; and a stream never sends a
+batch again once `apply` has returned.
 
-A file that exists is looked through before a connection that could write to it is opened:
-SQLite itself takes the end of what it can read in its log for the end of the log, and would
-drop the rest.
+An existing file is checked before any connection opens it for writing: where its log is
+damaged, SQLite would take the damage for the end of the log, and drop the rest.
 """
 
 from __future__ import annotations
@@ -31,28 +28,29 @@ from pyflinklike.errors import (
     StateStoreError,
     StoreClosedError,
 )
-from pyflinklike.views import tables
-from pyflinklike.views.checksums import Damage, Sums
-from pyflinklike.views.mark import Mark, MarkError
-from pyflinklike.views.schema import check_schema, create, identify, is_empty
-from pyflinklike.views.sqlite_errors import translated
-from pyflinklike.views.tables import Connection
-from pyflinklike.views.verification import verify
+from pyflinklike.views.file import tables
+from pyflinklike.views.file.checksums import Damage, Sums
+from pyflinklike.views.file.mark import Mark, MarkError
+from pyflinklike.views.file.readers import ReaderPool
+from pyflinklike.views.file.schema import check_schema, create, identify, is_empty
+from pyflinklike.views.file.sqlite_errors import translated
+from pyflinklike.views.file.tables import Connection
+from pyflinklike.views.file.verification import verify
 
 __all__ = ["Database"]
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
-_MAKING = threading.Lock()  # closing a file that SQLite has open would drop its locks
+_MAKING = threading.Lock()  # closing a file drops the locks that SQLite holds on it
 
 
 class Database:
     """An open view file.
 
     Args:
-        file: Made where it is not there.
+        file: Created if it does not exist.
         name: Of the view.
         key_columns: Of the view.
-        verified: Whether all of an existing file is looked through first.
+        verified: Whether an existing file is checked as a whole first.
 
     Raises:
         CorruptStateError: The file is damaged, or of an unknown format.
@@ -67,10 +65,7 @@ class Database:
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
-        self._idle: list[Connection] = []
-        self._in_use = 0
-        self._closed = False
-        self._readers = threading.Condition()
+        self._readers = ReaderPool(self._connect_reader, self._closed_error)
         self._mark = Mark(file)
         self._identity: int | None = None
         with self._translating(writing=False):
@@ -106,9 +101,13 @@ class Database:
             connection.sums = Sums(self._identity)
         return connection
 
+    def _connect_reader(self) -> Connection:
+        with self._translating(writing=False):
+            return self._connect()
+
     def _look_through(self, *, verified: bool) -> None:
-        """Check a file that has something in it, by a connection that changes nothing."""
-        # Only who was killed while it made a view leaves a rollback journal, to be rolled back.
+        """Check a file that is not empty, by a connection that changes nothing."""
+        # A process that is killed while it creates a view leaves a journal to be rolled back.
         is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
             try:
@@ -121,7 +120,7 @@ class Database:
             if is_new and self._acknowledged():
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
-                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin anew"
+                    f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin again"
                 )
 
     def _check(self, connection: Connection, *, verified: bool) -> None:
@@ -148,7 +147,7 @@ class Database:
             with self.writing() as connection:
                 if is_empty(connection):
                     create(connection, self._name, self._key_columns)
-                if self._identity is None:  # made just now, perhaps by another process
+                if self._identity is None:  # created just now, perhaps by another process
                     self._check(connection, verified=False)
                 latest = tables.latest_batch(connection) or tables.NO_BATCH
             assert self._identity is not None
@@ -161,14 +160,14 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """The writer's connection in a transaction, committed at the end and rolled back on error.
 
-        The caller sees to it that one thread at a time is in here.
+        The caller makes sure that only one thread at a time is in here.
 
         Raises:
-            StateStoreError: SQLite cannot write; a full disk, for one.  Nothing was written.
+            StateStoreError: SQLite cannot write, for example to a full disk.  Nothing was written.
             StateValueError: A row is too large.
             CorruptStateError: The file is damaged.
         """
-        if self._closed:
+        if self._readers.closed:
             raise self._closed_error()
         with self._translating(writing=True):
             try:
@@ -182,25 +181,21 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A reader's connection in a transaction: all it reads is of one moment.
+        """A reader's connection in a transaction: it sees one state of the file.
 
         Raises:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        connection = self._take()
-        try:
-            with self._translating(writing=False):
-                connection.execute("BEGIN")
-                try:
-                    yield connection
-                finally:
-                    connection.execute("ROLLBACK")
-        finally:
-            self._give_back(connection)
+        with self._readers.taken() as connection, self._translating(writing=False):
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
 
     def detached_reader(self) -> Connection:
-        """A reader's connection in a transaction that begins now; its caller closes it."""
+        """A reader's connection in a transaction that begins now; the caller closes it."""
         with self._translating(writing=False):
             connection = self._connect()
             connection.execute("BEGIN")
@@ -210,7 +205,7 @@ class Database:
         return connection
 
     def verify(self) -> None:
-        """Look through the whole file.
+        """Check the whole file.
 
         Raises:
             CorruptStateError: It is damaged.
@@ -219,7 +214,7 @@ class Database:
             verify(connection)
 
     def acknowledge(self, seq: int) -> None:
-        """Note that a batch is applied, before its stream is told.
+        """Note that a batch is applied, before `apply` returns.
 
         Raises:
             StateStoreError: That cannot be written.
@@ -255,39 +250,10 @@ class Database:
     # Connections
 
     def close(self) -> None:
-        """Wait for who is reading, and close all connections but detached ones."""
-        with self._readers:
-            self._closed = True
-            self._readers.wait_for(lambda: self._in_use == 0)
-            for connection in self._idle:
-                connection.close()
-            self._idle.clear()
+        """Wait for the readers, and close all connections but detached ones."""
+        self._readers.close()
         self._writer.close()
         self._mark.close()
-
-    def _take(self) -> Connection:
-        with self._readers:
-            if self._closed:
-                raise self._closed_error()
-            self._in_use += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            with self._translating(writing=False):
-                return self._connect()
-        except BaseException:
-            self._leave()
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._readers:
-            self._idle.append(connection)
-        self._leave()
-
-    def _leave(self) -> None:
-        with self._readers:
-            self._in_use -= 1
-            self._readers.notify_all()
 
     def _closed_error(self) -> StoreClosedError:
         return StoreClosedError(
@@ -296,15 +262,15 @@ class Database:
 
 
 def _make(file: Path) -> None:
-    """Make a file and its directories, which only their owner may read.
+    """Create a file and its directories, readable by their owner only.
 
     Raises:
-        OSError: They cannot be made.
+        OSError: They cannot be created.
     """
     for directory in reversed(file.parents):
         if not directory.exists():
             with suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
     with _MAKING, suppress(FileExistsError):
-        # SQLite gives its log and its index of the log the mode of the file.
+        # SQLite creates its log and the log's index with the mode of the file.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One RocksDB on the worker's local disk: who may open it, how it fails.
 
-What is in it can be rebuilt from the changelog at any time, and is looked at
-only through the nonce of each key group.  Hence:
+What is in it can be rebuilt from the log at any time, and is used only where its
+nonce is right.  Hence:
 
 * There is no write-ahead log.  One write batch is one change from a committed
   state of a key group to the next; RocksDB keeps or loses batches as a whole
@@ -34,31 +34,15 @@ from pyflinklike.backends.rocksdb.directory import (
     remove_stale,
     unusable,
 )
+from pyflinklike.backends.rocksdb.package import require_rocksdict
 from pyflinklike.errors import HostError, LocalStateError
 
-__all__ = ["LocalStore", "require_rocksdict"]
+__all__ = ["LocalDatabase"]
 
-LOG = logging.getLogger("pyflinklike.backends")
-
-
-def require_rocksdict() -> Any:
-    """The module.
-
-    Raises:
-        HostError: It is not installed.
-    """
-    try:
-        import rocksdict
-    except ImportError as error:
-        msg = (
-            "EmbeddedRocksDBStateBackend needs the package rocksdict on every worker, got "
-            f"{error}; pip install 'pyflinklike[rocksdb]'"
-        )
-        raise HostError(msg) from error
-    return rocksdict
+_LOGGER = logging.getLogger("pyflinklike.backends")
 
 
-class LocalStore:
+class LocalDatabase:
     """An open RocksDB.
 
     Args:
@@ -72,7 +56,7 @@ class LocalStore:
     """
 
     def __init__(self, paths: tuple[str, ...], owner: str, options: Callable[[Any], Any]) -> None:
-        self._rocksdict = require_rocksdict()
+        self._rocksdict = require_rocksdict("EmbeddedRocksDBStateBackend")
         self._options = options
         self._is_private = False
         self.path = directory_of(paths, owner)
@@ -93,7 +77,7 @@ class LocalStore:
             elif _is_denied(error):
                 raise unusable(self.path, error) from error
             else:
-                LOG.warning("%s", message(self.path, error))
+                _LOGGER.warning("%s", message(self.path, error))
                 shutil.rmtree(self.path, ignore_errors=True)
         try:
             return self._open()
@@ -110,7 +94,7 @@ class LocalStore:
         """Whether it can be used: it was not closed, and did not fail."""
         return self._db is not None
 
-    # Reading: what cannot be read is let go of, as it can be rebuilt.
+    # Reading: where something cannot be read, all is deleted, since it can be rebuilt.
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None.
@@ -133,7 +117,7 @@ class LocalStore:
         return values
 
     def items(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What lies from `begin` to before `end`, as it is now; read it to its end, or drop it."""
+        """What lies from `begin` to before `end`, as it is now."""
         try:
             yield from reading.rows(self._rocksdict, self._db, begin, end)
         except Exception as error:
@@ -207,7 +191,7 @@ class LocalStore:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def delete(self) -> None:
-        """Delete the directory of a store that is closed."""
+        """Delete the directory of a database that is closed."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _release(self) -> None:
@@ -221,13 +205,13 @@ class LocalStore:
             OPEN_HERE.discard(self.path)
 
     def _lost(self, error: Exception) -> Exception:
-        """Let go of a store that cannot be read."""
+        """Let go of a database that cannot be read."""
         if isinstance(error, (KeyError, TypeError, ValueError)):
             return error  # a mistake of ours, not the disk's
         return self._damaged(error)
 
     def _failed(self, error: Exception) -> HostError:
-        """Let go of a store that could not be written to; what is in it stays if it is whole."""
+        """Let go of a database that could not be written to; what is in it stays if it is whole."""
         if reading.is_corruption(error):
             return self._damaged(error)
         with contextlib.suppress(Exception):
@@ -236,7 +220,7 @@ class LocalStore:
 
     def _damaged(self, error: Exception) -> LocalStateError:
         if self.is_open:
-            LOG.warning("%s", message(self.path, error))
+            _LOGGER.warning("%s", message(self.path, error))
         self.discard()
         return LocalStateError(message(self.path, error))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format of a view's file: its tables, and whether a file has these and no others.
+"""The format of a view's file: its tables, and a check that a file has these and no others.
 
 | table     | a line is                                                                      |
 |-----------|--------------------------------------------------------------------------------|
@@ -9,11 +9,11 @@
 | `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
 | `seen`    | a run of batch ids that were applied, of one source                            |
 
-What a row was after a batch is what it was before the first change since, and where there
-is none, what it is now.  So the past costs one image for each change, and none for each row.
+A row as of a batch is the row before its first later change or, if there is none, the row as
+it is now.  So the history costs one old row for each change.
 
-Each line ends with its checksum (`checksums`).  A batch tells as well what the tables hold
-after it, as numbers of lines and sums of their checksums (`verification`).
+Each line ends with its checksum (`checksums`).  A batch also stores what the tables hold after
+it, as numbers of lines and sums of their checksums (`verification`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import secrets
 import sqlite3
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.views.checksums import Damage, Sums
+from pyflinklike.views.file.checksums import Damage, Sums
 
 __all__ = ["check_schema", "create", "identify", "is_empty"]
 
@@ -52,7 +52,7 @@ _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever put in a file; one whose tables have gone is not empty."""
+    """Whether a file never had anything in it; one whose tables were dropped is not empty."""
     marks = [_number(connection, name) for name in ("application_id", "user_version")]
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     # An empty database in WAL mode has one page.
@@ -60,7 +60,7 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def create(connection: sqlite3.Connection, name: str, key_columns: tuple[str, ...]) -> None:
-    """Make the tables of a view in an empty file."""
+    """Create the tables of a view in an empty file."""
     for statement in _SCHEMA:
         connection.execute(statement)
     identity = secrets.randbits(63)
@@ -70,17 +70,17 @@ def create(connection: sqlite3.Connection, name: str, key_columns: tuple[str, ..
 
 
 def check_schema(connection: sqlite3.Connection, what: str) -> None:
-    """Whether a file is a view's, of this format, with its tables and nothing beside them.
+    """See that a file is a view's, of this format, with its tables and nothing else.
 
-    A trigger, say, would run with every batch.
+    A trigger, for example, would run with every batch.
 
     Args:
         connection: Of the file.
         what: The view and its file, for messages.
 
     Raises:
-        IncompatibleStateError: It is another program's.
-        CorruptStateError: It is of another format, or has other tables.
+        IncompatibleStateError: It belongs to another program.
+        CorruptStateError: It has another format, or other tables.
     """
     application, version = (_number(connection, n) for n in ("application_id", "user_version"))
     if application != _APPLICATION_ID:
@@ -109,7 +109,7 @@ def identify(
 
     Raises:
         IncompatibleStateError: It holds another view, or this one by another key.
-        Damage: It does not tell.
+        Damage: It does not have one line that says so.
     """
     lines = connection.execute("SELECT * FROM about").fetchall()
     if len(lines) != 1 or not isinstance(lines[0][2], int):
@@ -129,7 +129,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
 
 
 def _expected() -> set[tuple[str, str, str, str]]:
-    """The lines of SQLite's schema, as this SQLite writes them."""
+    """The lines of SQLite's schema table, as this version of SQLite writes them."""
     connection = sqlite3.connect(":memory:")
     try:
         for statement in _SCHEMA:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys, values and order keys of an upsert as bytes, and back.
+"""Encodes the keys, values and order keys of upserts, and decodes them.
 
-Consolidation adds up bytes, so these must be *deterministic*: equal values of one type
-are the same bytes, whoever wrote them.  Hence dicts are written in the order of their
-keys' bytes, -0.0 as 0.0, every NaN as one, and equal decimals alike.  They must also be
+Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type
+have the same bytes in every process.  Hence dicts are written in the order of their keys'
+bytes, -0.0 as 0.0, every NaN as the same one, and equal decimals alike.  It must also be
 *injective*: `1`, `1.0`, `True`, `"1"`, `(1,)` and `[1]` are six values.
 
-Scalars and tuples are written by `pyflinklike.types.key_codec`, and so need no schema and run no
-code of the data's choosing.  What that does not know becomes a tuple that begins with a
-number for its kind; the bytes of a value end where they say, so that values can be
-written one behind another.
+Scalars and tuples are written by `pyflinklike.types.key_codec`; this needs no schema and,
+unlike a pickle, runs no code.  Other types become a tuple that begins with a number for
+their kind.  The bytes of a value show where they end, so values can be written one after
+another.
 """
 
 from __future__ import annotations
@@ -18,34 +18,23 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyflinklike.errors import (
-    CorruptStateError,
-    KeyDecodeError,
-    NullKeyError,
-    OrderKeyError,
-    StateValueError,
-    UpsertError,
-    ValueDecodeError,
-)
+from pyflinklike.errors import CorruptStateError, StateValueError, UpsertError
 from pyflinklike.shown import shown
 from pyflinklike.types import Instant
 from pyflinklike.types.base import plain
 from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
 from pyflinklike.types.row import Row, row_class
+from pyflinklike.upsert.index.error_text import error_named, name_of
 
 __all__ = ["UpsertKey", "decode_from", "decode_value", "encode_upsert_key", "encode_value"]
 
 _TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
-_ERRORS: Final = {
-    each.__name__: each
-    for each in (UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError)
-}
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class UpsertKey(bytes):
-    """A key that is encoded already, which the verbs of backends take as the key it is of."""
+    """An encoded key, which the methods of backends take in place of the key itself."""
 
     __slots__ = ()
 
@@ -84,7 +73,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def decode_value(data: bytes) -> Any:
-    """The value that `encode_value` gave these bytes for; the caller's own.
+    """The value that `encode_value` encoded to these bytes; a new object each time.
 
     Raises:
         CorruptStateError: They are not one whole value.
@@ -103,7 +92,7 @@ def decode_from(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _written(value: Any) -> Any:
-    """The value in scalars and tuples that begin with their kind."""
+    """The value as scalars, and tuples that begin with their kind."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -120,8 +109,7 @@ def _written(value: Any) -> Any:
     if isinstance(value, dt.timedelta):
         return (_DELTA, value // _MICROSECOND)
     if isinstance(value, UpsertError):
-        known = kind if kind.__name__ in _ERRORS else UpsertError
-        return (_ERROR, known.__name__, str(value))
+        return (_ERROR, name_of(value), str(value))
     if isinstance(value, bytearray):
         return bytes(value)
     return _checked(plain(value))
@@ -172,6 +160,6 @@ def _restored(written: Any) -> Any:
     if kind == _DELTA:
         return parts[0] * _MICROSECOND
     if kind == _ERROR:
-        return _ERRORS[parts[0]](parts[1])
+        return error_named(*parts)
     msg = f"unknown kind {kind!r}"
     raise ValueError(msg)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch writes to the tables of a view, in a transaction of the writer's."""
+"""Writes a batch to the tables of a view, in the writer's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyflinklike.views.checksums import Damage
-from pyflinklike.views.tables import NO_BATCH, Batch, Connection, RowChange, runs
+from pyflinklike.views.file.checksums import Damage
+from pyflinklike.views.file.tables import NO_BATCH, Batch, Connection, RowChange, runs
 
 __all__ = ["write_batch"]
 
@@ -18,20 +18,20 @@ def write_batch(
     changes: Sequence[RowChange],
     history: int,
 ) -> None:
-    """Apply a batch, and forget those that the history is too short for.
+    """Apply a batch, and delete the history that is too old to be kept.
 
     Args:
         connection: In a transaction.
-        batch: What the caller knows of it: all up to its watermark.
+        batch: Its fields up to `watermark`; the others are filled in here.
         latest: The batch before.
         changes: At most one for a key, in the order to publish them.
         history: How many batches are kept.
     """
     before = latest or NO_BATCH
-    # B-trees like to be written to in the order of their keys.
+    # B-trees are faster to write to in key order.
     placed = sorted(enumerate(changes), key=lambda each: each[1].key)
     size, rows_sum = _write_rows(connection, [change for _, change in placed])
-    # What was before the first batch, or before the only one kept, cannot be asked for.
+    # Keep the rows before only if an older batch can be queried.
     is_logged = batch.seq > 1 and history > 1
     count, changes_sum = _log(connection, batch.seq, placed) if is_logged else (0, 0)
     grown, grown_sum = _see(connection, batch.source, batch.batch_id)
@@ -52,7 +52,7 @@ def write_batch(
 
 
 def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[int, int]:
-    """Write rows; by how much their number and the sum of their checksums grew."""
+    """Write rows, and return by how much their number and the sum of their checksums grew."""
     of_row = connection.sums.of_row
     kept = [
         (each.key, each.after, of_row(each.key, each.after))
@@ -76,7 +76,7 @@ def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[i
 def _log(
     connection: Connection, seq: int, placed: Sequence[tuple[int, RowChange]]
 ) -> tuple[int, int]:
-    """Keep the rows before; their number and the sum of their checksums."""
+    """Keep the rows before, and return their number and the sum of their checksums."""
     of_line = connection.sums.of_line
     lines = []
     for position, change in placed:
@@ -87,7 +87,7 @@ def _log(
 
 
 def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
-    """Add an id to the runs of ids, joining those that now touch.
+    """Add an id to the runs of ids, and join runs that are now adjacent.
 
     Returns:
         By how much the number of runs and the sum of their checksums grew.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checksums of what stands in a view's file.
+"""Checksums of the lines of a view's file.
 
-SQLite notices some damage of its pages, and none of what is in them: a flipped bit of a row
-is another row.  So each line of each table has a checksum over all its columns, its table and
-the identity of the file, so that it can stand for no other line, nor for one of another view.
+SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row
+is just another row.  So each line of each table has a checksum of its columns, its table and
+the identity of the file; a line of another table or file does not pass for it.
 
-A line that is not found has no checksum to tell that it should be there.  So each batch says
-how many lines there are after it, and the sum of their checksums (`verification`).
+Checksums of lines cannot show that a line is missing.  So each batch stores how many lines
+there are after it, and the sum of their checksums (`verification`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class Damage(sqlite3.DatabaseError):
-    """The file is damaged in a way that SQLite does not notice."""
+    """The file is damaged in a way that SQLite itself does not notice."""
 
 
 class Sums:
@@ -45,7 +45,7 @@ class Sums:
         return crc32(table.encode(), self._begin)
 
     def of_row(self, key: bytes, row: bytes) -> int:
-        """The checksum of a line of `rows`; there are many, so it is made without a copy."""
+        """The checksum of a line of `rows`, made without copying: there are many."""
         return crc32(row, crc32(key, self._rows + len(key)))
 
     def of_line(self, table: str, *columns: Any) -> int:
@@ -56,7 +56,7 @@ class Sums:
         """Compare the checksum of a line of `rows`.
 
         Raises:
-            Damage: It is another one.
+            Damage: It does not match.
         """
         try:
             if self.of_row(key, row) == stored:
@@ -69,7 +69,7 @@ class Sums:
         """Compare the checksum of a line of another table, which is its last column.
 
         Raises:
-            Damage: It is another one.
+            Damage: It does not match.
         """
         *columns, stored = line
         try:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read from the tables of a view, in a transaction of the caller's.
+"""Reads the tables of a view, in the caller's transaction.
 
-A batch has a number besides its id, `seq`, which counts what was applied: ids begin anew with
-another stream, and may come in any order.  The line of a batch in `batches` is kept for as many
-batches as the view's history is long.  Its changes go when the batch itself becomes the oldest
-one: what was before it can no longer be asked for.
+A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again
+with another stream, and may come in any order.  The line of a batch in `batches` is kept for as
+many batches as the view's history is long.  Its changes are deleted when the batch becomes the
+oldest one: they lead back to the batch before it, which can no longer be asked for.
 
-Each line is compared with its checksum, and each walk through a whole table with the number and
-the sum that the batch tells (`checksums`): what differs is a `Damage`.
+Each line is compared with its checksum, and each read of a whole table with the number of lines
+and the sum that the last batch stores (`checksums`).  A difference is a `Damage`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pyflinklike.views.checksums import Damage, Sums
+from pyflinklike.views.file.checksums import Damage, Sums
 
 __all__ = [
     "NO_BATCH",
@@ -43,7 +43,7 @@ class Connection(sqlite3.Connection):
     """A connection to a view's file."""
 
     sums: Sums
-    """Of the file; set by who opens it."""
+    """Of the file; set when it is opened."""
 
 
 class Batch(NamedTuple):
@@ -51,13 +51,13 @@ class Batch(NamedTuple):
 
     Args:
         seq: Its number among the applied ones, from 1.
-        source: The stream it is from; "" where no stream was.
+        source: The stream it came from; "" if it came from no stream.
         batch_id: Its id there.
         applied_at: When, in ms since the epoch.
-        watermark: How far event time had come, in ms; None if nothing told.
+        watermark: How far event time had come, in ms; None if it was unknown.
         size: How many rows the view had after it.
         rows_sum: The sum of their checksums.
-        changes: How many keys it changed, where that is kept.
+        changes: How many keys it changed, if its changes are kept.
         changes_sum: The sum of the checksums of these changes.
         runs: How many runs of ids had been seen after it.
         runs_sum: The sum of their checksums.
@@ -79,11 +79,11 @@ class Batch(NamedTuple):
 
 
 NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
-"""What is known before the first one."""
+"""The fields before the first batch."""
 
 
 class RowChange(NamedTuple):
-    """What a batch did to a key: bytes; a row of None is no row."""
+    """What a batch did to a key, encoded; None is no row."""
 
     key: bytes
     before: bytes | None
@@ -207,12 +207,12 @@ _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
 def replay(
     connection: Connection, oldest: Batch, key: bytes | None = None
 ) -> Iterator[tuple[RowChange, int]]:
-    """Every kept change and when it was made, in the order they were published.
+    """Every kept change and when it was made, in the order in which they were published.
 
-    What the oldest batch left behind comes first, as changes that it made out of nothing.
+    The rows after the oldest batch come first, as inserts.
 
     Args:
-        connection: In a transaction, which must last as long as this is read.
+        connection: In a transaction, which must last until the iterator is exhausted.
         oldest: The oldest batch that is kept.
         key: Of one key only.
     """

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and keys of a view as bytes, and back as they were put in.
+"""Encodes the rows and keys of a view, and decodes them as they were put in.
 
-A row is MessagePack, which any language reads, and which runs no code of the data's
-choosing: a view's file may come from anywhere, so nothing in it is ever unpickled.  What
-MessagePack has no form for is an extension type:
+A row is MessagePack, which any language reads and which, unlike a pickle, cannot run code: a
+view's file may come from anywhere.  Types that MessagePack does not have are extensions:
 
 | code | value                              | data                                             |
 |------|------------------------------------|--------------------------------------------------|
@@ -18,8 +17,8 @@ MessagePack has no form for is an extension type:
 | 9    | timedelta                          | days, seconds, microseconds                      |
 | 10   | an error in the place of a row     | the error, as a value                            |
 
-The names stand in every row, so that a view survives a change of its rows' schema.
-A key is what `pyflinklike.types.key_codec` makes of it: keys sort as their values do.
+Every row has its names, so the schema of a view's rows may change.
+Keys are encoded by `pyflinklike.types.key_codec`: they sort as their values do.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ import msgspec
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.shown import shown
+from pyflinklike.types.fields import names_of
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.row import Row, row_class
 
@@ -44,7 +44,7 @@ _ROW, _TUPLE, _DICT, _INT, _DECIMAL, _DATE, _TIME, _DATETIME, _TIMEDELTA, _FAILU
 
 _Ext = msgspec.msgpack.Ext
 _pack = msgspec.msgpack.Encoder().encode
-_MOST_DEPTH = 100  # as much as MongoDB's; what is written can be read from any thread's stack
+_MOST_DEPTH = 100  # as in MongoDB; such a row can be decoded on any thread's stack
 _MOST_BYTES = 999_000_000  # SQLite's limit is 1,000,000,000 for a line, key and checksum included
 _AS_THEY_ARE = frozenset({type(None), bool, float, str, bytes})
 _TYPES = (
@@ -55,10 +55,10 @@ _TYPES = (
 
 @attrs.frozen
 class Failure:
-    """What is stored in the place of a row that could not be decoded.
+    """Stored in place of a row that could not be decoded.
 
     Args:
-        error: What the feed says of it.
+        error: The feed's description of the error.
     """
 
     error: Any
@@ -80,7 +80,7 @@ def part_form(part: Any) -> bytes:
     """The bytes of one part of a key, which may be None, or of a whole key.
 
     Raises:
-        StateValueError: It is of a type that has no order, or of no size for a key.
+        StateValueError: Its type has no order, or it is too large for a key.
     """
     try:
         return encode_key(part)
@@ -93,7 +93,7 @@ def part_form(part: Any) -> bytes:
 
 
 def from_key_bytes(data: bytes) -> Any:
-    """The key that these are the bytes of; a struct is a plain tuple."""
+    """The key that was encoded to these bytes; a struct is a plain tuple."""
     return decode_key(data)
 
 
@@ -101,8 +101,8 @@ def encode_row(row: Any) -> bytes:
     """The bytes of a row, or of a plain value.
 
     Raises:
-        StateValueError: Something in it is none of the types a Spark row holds, it is nested
-            too deeply, or too large.
+        StateValueError: It holds something that a Spark row does not, is nested too deeply, or
+            is too large.
     """
     try:
         data = _pack(_prepared(row, 0))
@@ -141,7 +141,7 @@ _DAMAGE = (
 
 
 def _prepared(value: Any, depth: int) -> Any:
-    """The value in a form that MessagePack has, made of extensions where need be."""
+    """The value in types of MessagePack, with extensions where needed."""
     cls = type(value)
     if cls in _AS_THEY_ARE:
         return value
@@ -173,7 +173,7 @@ def _all_prepared(values: Iterable[Any], depth: int) -> list[Any]:
 
 
 def _of_tuple(value: tuple[Any, ...], depth: int) -> Any:
-    names = getattr(value, "_fields", None) or getattr(value, "__fields__", None)
+    names = names_of(value)
     if names is None and not isinstance(value, Row):
         return _Ext(_TUPLE, _pack(_all_prepared(value, depth)))
     return _Ext(_ROW, _pack([list(names or ()), *_all_prepared(value, depth)]))

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is on disk of a key group beside its entries: one row, from which a later batch goes on.
+
+The row is a header, which says how this row and those of the entries are written, and a
+pickled dict of builtin values by name.  Reading it makes no object of a class and imports
+nothing.  A row that another version has written is told by its header, before anything of it
+is unpickled; one that cannot be read, though RocksDB found its bytes to be right, is not
+guessed at.  In both cases the key group is rebuilt from its log, and replaces what is here.
+
+Tables and timers are not in it: a table's rows are its own, and timers follow from them.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import pickle
+import struct
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, NoReturn
+
+from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.working_state import WorkingState
+
+__all__ = ["KeptTable", "entries_at", "from_row", "row_at", "to_row"]
+
+_LOGGER = logging.getLogger("pyflinklike.backends")
+
+_LAYOUT = 3
+"""How rows are written, those of entries too; to be raised whenever that changes."""
+_HEADER = struct.Struct("<4sI")
+_MAGIC = b"PFK\x00"
+_KEY = struct.Struct(">cI")
+_DECLARATION = ("name", "kind", "shape", "key", "user_key", "value")
+
+
+def entries_at(index: int) -> tuple[bytes, bytes]:
+    """Between which keys all entries of a key group lie."""
+    return _KEY.pack(b"g", index), _KEY.pack(b"g", index + 1)
+
+
+def row_at(index: int) -> bytes:
+    """Under which key the row of a key group lies."""
+    return _KEY.pack(b"m", index)
+
+
+class KeptTable(NamedTuple):
+    """What is to be known of a table whose entries are on disk.
+
+    Args:
+        form: What its entries were written as; None where no program declared it.
+        size: Number of entries.
+        cursor: The row at which the running sweep goes on.
+        is_dense: Whether the batch used most of the entries.
+    """
+
+    form: str | None
+    size: int
+    cursor: bytes
+    is_dense: bool
+
+
+def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
+    """The row of a key group.
+
+    Args:
+        state: Of the group; its tables and timers are left out.
+        tables: What is on disk of each of its tables, by name.
+    """
+    fields = {
+        "nonce": state.nonce,
+        "next_sequence": state.next_sequence,
+        "rewrite": state.rewrite,
+        "declared": state.declared,
+        "declarations": {number: _plain(each) for number, each in state.declarations.items()},
+        "pending": {
+            name: [(_plain(each.declaration), each.payload, each.place) for each in sections]
+            for name, sections in state.pending.items()
+        },
+        "tables": {name: each._asdict() for name, each in tables.items()},
+    }
+    return _HEADER.pack(_MAGIC, _LAYOUT) + pickle.dumps(fields, 5)
+
+
+def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]] | None:
+    """What `to_row` was given, without tables; None where the row cannot be gone on from.
+
+    Args:
+        row: As it is on disk.
+        index: Of the group.
+    """
+    if row[: _HEADER.size] != _HEADER.pack(_MAGIC, _LAYOUT):
+        _LOGGER.info("key group %d was kept by another version, and is rebuilt from its log", index)
+        return None
+    try:
+        fields = _Unpickler(io.BytesIO(row[_HEADER.size :])).load()
+        tables = {name: KeptTable(**each) for name, each in fields.pop("tables").items()}
+        return _state(index, **fields), tables
+    except Exception as error:  # unpickling raises what it likes
+        _LOGGER.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
+        return None
+
+
+def _state(
+    index: int,
+    *,
+    nonce: bytes,
+    next_sequence: int,
+    rewrite: bool,
+    declared: dict[str, int],
+    declarations: Mapping[int, Mapping[str, str]],
+    pending: Mapping[str, Iterable[tuple[Mapping[str, str], bytes, str]]],
+) -> WorkingState:
+    return WorkingState(
+        index,
+        nonce,
+        next_sequence,
+        rewrite=rewrite,
+        declared=declared,
+        declarations={number: Declaration(**each) for number, each in declarations.items()},
+        pending={
+            name: [
+                Section(Declaration(**declaration), payload, place)
+                for declaration, payload, place in sections
+            ]
+            for name, sections in pending.items()
+        },
+    )
+
+
+def _plain(declaration: Declaration) -> dict[str, str]:
+    return {field: getattr(declaration, field) for field in _DECLARATION}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes builtin values only."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse: no row names a class or function."""
+        msg = f"{module}.{name} in a row of plain values"
+        raise pickle.UnpicklingError(msg)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package rocksdict, which need not be installed: asked for here, when it is first needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.errors import HostError
+
+__all__ = ["require_rocksdict"]
+
+
+def require_rocksdict(who: str) -> Any:
+    """The module.
+
+    Args:
+        who: What needs it, for the message.
+
+    Raises:
+        HostError: It is not installed.
+    """
+    try:
+        import rocksdict
+    except ImportError as error:
+        msg = (
+            f"{who} needs the package rocksdict, got {error}; "
+            "pip install 'pyflinklike[rocksdb]' wherever it runs"
+        )
+        raise HostError(msg) from error
+    return rocksdict

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a log has its operator count."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["LogCounters"]
+
+
+class LogCounters(Protocol):
+    """What is counted of loads and commits."""
+
+    key_groups: int
+    """Key groups loaded."""
+    warm_loads: int
+    """Of these, those whose working state could be used as it was."""
+    caught_up_loads: int
+    """Those whose working state was brought up to date."""
+    cold_loads: int
+    """Those rebuilt from their log."""
+    compactions: int
+    """Logs replaced by a snapshot, or by nothing where nothing was left."""
+    segment_bytes: int
+    """Bytes written to the log."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the schema of a wrapped envelope says of its fields, above all the unit of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+__all__ = ["Semantic", "fields_of", "semantics_of"]
+
+
+class Semantic(msgspec.Struct):
+    """What the schema of a wrapped envelope says of a field."""
+
+    field: str = ""
+    name: str | None = None
+    parameters: dict[str, str] = {}
+    fields: list[Semantic] = []
+    items: Semantic | None = None
+    values: Semantic | None = None
+
+
+_SEMANTIC = msgspec.json.Decoder(Semantic)
+
+
+@lru_cache(maxsize=256)
+def fields_of(schema: bytes) -> Mapping[str, Semantic]:
+    """The fields of a schema of Kafka Connect, by name; none if it is empty.
+
+    Raises:
+        ValueError: It is no such schema.
+    """
+    try:
+        fields = _SEMANTIC.decode(schema).fields if schema else []
+    except RecursionError as error:
+        msg = f"the schema is nested too deeply: {error}"
+        raise ValueError(msg) from error
+    return {each.field: each for each in fields}
+
+
+@lru_cache(maxsize=256)
+def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
+    """The fields of each struct of an envelope's schema, above all of `before` and `after`.
+
+    Raises:
+        ValueError: It is no such schema.
+    """
+    return {
+        name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
+    }

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outputs of an operator as its user declares them: types of ours, DDL or Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.setup.event_time import EventTimeMark
+from pyflinklike.spark.wire.names import OUTPUT_TAG
+from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.spark.wire.schema import changelog_schema, output_schema
+from pyflinklike.stores.tag import ChangelogTag
+from pyflinklike.types import Types
+
+__all__ = ["DeclaredOutputs"]
+
+SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+
+
+@attrs.frozen
+class DeclaredOutputs:
+    """Schemas of outputs.
+
+    Args:
+        main: Of the main output.
+        sides: Of each side output, by tag id.
+    """
+
+    main: st.StructType
+    sides: dict[str, st.StructType]
+
+    @classmethod
+    def of(
+        cls, df: DataFrame, key_columns: Sequence[str], output_type: Any, side_outputs: SideOutputs
+    ) -> DeclaredOutputs:
+        """What the arguments of `process` mean.
+
+        Args:
+            df: Whose records are keyed.
+            key_columns: By which.
+            output_type: Of the main output.
+            side_outputs: Tags, with their types where these are not the tags' own.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: One of them cannot become columns.
+        """
+        typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
+        main = output_schema(df, output_type)
+        sides = {}
+        for tag, declared in typed.items():
+            if not isinstance(tag, OutputTag):
+                msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
+                raise DeclarationTypeError(msg)
+            kind = _type_of(tag, df, key_columns) if declared is None else declared
+            sides[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
+        return cls(main, sides)
+
+    def described(self) -> dict[str, st.StructType]:
+        """The schemas by the name of each output in messages."""
+        sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
+        return {"output_type": self.main, **sides}
+
+    def layout(self, mark: EventTimeMark, time_zone: str, operator: str) -> OutputLayout:
+        """The layout of the result that has all outputs.
+
+        Args:
+            mark: Of the event-time column.
+            time_zone: Of the Spark session.
+            operator: Its name, for messages.
+
+        Raises:
+            DeclarationValueError: Two columns of the result would have one name.
+        """
+        sides = {tag_id: mark.on(schema) for tag_id, schema in self.sides.items()}
+        layout = OutputLayout(mark.on(self.main), sides, time_zone, operator)
+        names = [field.name.lower() for field in layout.result_type().fields]
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            msg = (
+                f"the columns of the result must differ in name, got {double} twice; rename them "
+                f"({OUTPUT_TAG!r} and the ids of side outputs are columns of the result, too)"
+            )
+            raise DeclarationValueError(msg)
+        return layout
+
+
+def _type_of(tag: OutputTag, df: DataFrame, key_columns: Sequence[str]) -> Any:
+    """The tag's own type."""
+    if isinstance(tag, ChangelogTag):
+        return changelog_schema(df, key_columns, tag)
+    if tag.type_info == Types.PICKLED_BYTE_ARRAY():
+        msg = (
+            f"a side output needs a type to become columns, got {tag!r} without one; write "
+            f'OutputTag({tag.tag_id!r}, Types.ROW_NAMED(...)) or side_outputs={{tag: "<DDL>"}}'
+        )
+        raise DeclarationValueError(msg)
+    return tag.type_info

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of columns: the runtime's own, and how Spark parses any."""
+
+from __future__ import annotations
+
+__all__ = ["ARRIVAL", "BATCH_TIME", "KEY_GROUP", "OUTPUT_TAG", "quoted"]
+
+KEY_GROUP = "__key_group"
+"""The key group of a record or of packed records."""
+
+BATCH_TIME = "__batch_time"
+"""When the micro-batch or batch began, in ms."""
+
+ARRIVAL = "__arrival"
+"""The place of a batch's record among those of its task."""
+
+OUTPUT_TAG = "output_tag"
+"""The id of the side output that a row of the result is of; null where it is of the main one."""
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark parses it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

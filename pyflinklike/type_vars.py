@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type variables of public generic classes, all of which default to Any.
+
+So `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users write
+them, is complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
+`typing` has no defaults.  Only type checkers need them, and these know `typing_extensions`
+without its being installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    ACC = TypeVar("ACC", default=Any)
+    IN = TypeVar("IN", default=Any)
+    K = TypeVar("K", default=Any)
+    OUT = TypeVar("OUT", default=Any)
+    T = TypeVar("T", default=Any)
+    T_co = TypeVar("T_co", default=Any, covariant=True)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    ACC = TypeVar("ACC")
+    IN = TypeVar("IN")
+    K = TypeVar("K")
+    OUT = TypeVar("OUT")
+    T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+    V = TypeVar("V")
+
+__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "V"]

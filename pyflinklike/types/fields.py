@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fields of a row, whoever made its class: a mapping, our `Row`, Spark's, or a named tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyflinklike.types.row import Row
+
+__all__ = ["field_of", "names_of"]
+
+
+def names_of(row: Any) -> tuple[str, ...] | None:
+    """The names of a row's fields; None where it has none."""
+    if isinstance(row, Row):  # not by getattr: a Row is slow to refuse a name that is no field
+        return type(row)._fields or None
+    if isinstance(row, tuple):
+        # Spark's Row first: it takes `_fields` for the name of a column.
+        names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
+        return tuple(names) if names else None
+    return tuple(row) if isinstance(row, Mapping) else None
+
+
+def field_of(row: Any, name: str, default: Any) -> Any:
+    """A field of a row, or an attribute of any other object; the default where it has none.
+
+    A field is found under its name, also one called as a method of tuples, such as `count`.
+    """
+    if isinstance(row, Row):  # the usual element, asked for several fields
+        at = type(row)._positions.get(name)
+        return default if at is None else tuple.__getitem__(row, at)
+    if isinstance(row, tuple):
+        names = names_of(row) or ()
+        if name in names:
+            return tuple.__getitem__(row, names.index(name))
+        return default if hasattr(tuple, name) else getattr(row, name, default)
+    return row.get(name, default) if isinstance(row, Mapping) else getattr(row, name, default)

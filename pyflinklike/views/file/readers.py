@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connections that read a view: as many as threads read at the same time, and reused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyflinklike.views.file.tables import Connection
+
+__all__ = ["ReaderPool"]
+
+
+class ReaderPool:
+    """Lends connections to threads, each to one at a time.
+
+    Args:
+        connect: Opens one more.
+        closed_error: Makes the error that is raised once the pool is closed.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Connection], closed_error: Callable[[], Exception]
+    ) -> None:
+        self._connect = connect
+        self._closed_error = closed_error
+        self._idle: list[Connection] = []
+        self._lent = 0
+        self._moved = threading.Condition()
+        self.closed = False
+        """Whether no more are lent."""
+
+    @contextmanager
+    def taken(self) -> Iterator[Connection]:
+        """A connection that no other thread uses; `close` waits until it is given back."""
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            with self._moved:
+                self._idle.append(connection)
+            self._leave()
+
+    def close(self) -> None:
+        """Wait for the connections that are lent, and close all."""
+        with self._moved:
+            self.closed = True
+            self._moved.wait_for(lambda: self._lent == 0)
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+
+    def _take(self) -> Connection:
+        with self._moved:
+            if self.closed:
+                raise self._closed_error()
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        with self._moved:
+            self._lent -= 1
+            self._moved.notify_all()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`InMemoryLogStorage`: a log without a host."""
+
+import pytest
+from tasks import Task
+
+from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+
+
+class Count(KeyedProcessFunction):
+    """Counts the elements of a key."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        yield self.count.value()
+
+
+def test_a_log_that_begins_with_a_snapshot_is_gone_on_with():
+    """By an operator that has nothing of the group, and then by its own commits."""
+    with KeyedProcessHarness(
+        Count(), key_selector=lambda value: value, key_type=Types.STRING()
+    ) as harness:
+        harness.process_elements([("a", None), ("a", None), ("b", None)])
+        blob = harness.snapshot()
+    task = Task(Count(), HashMapStateBackend())
+    task.store = InMemoryLogStorage.of_snapshot(blob, 8)
+
+    assert [3, 2] == task.serve([("a", "a", None), ("b", "b", None)])
+    task.lose()
+    assert [4] == task.serve([("a", "a", None)])
+
+
+def test_a_damaged_snapshot_is_refused():
+    """When the log is made, not when somebody reads it."""
+    with pytest.raises(CorruptStateError):
+        InMemoryLogStorage.of_snapshot(b"not a segment", 8)
+
+
+def test_a_copy_changes_on_its_own():
+    """A transaction that fails leaves the original as it was."""
+    storage = InMemoryLogStorage(None, {0: b"blob"})
+    storage.copy().clear_segments()
+
+    assert {0: b"blob"} == storage.segments
