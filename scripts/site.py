@@ -37,9 +37,12 @@ _RAW_SECTION = re.compile(r"<p>\s*((?:Args|Raises|Returns|Yields)\b[^<:]{0,30}:)
 
 def build(folder: Path) -> None:
     """Make the site in a folder; warnings are errors."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-d", str(folder)]
+    # Not --quiet: what is not logged is not counted as a warning.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    subprocess.run(command, cwd=_ROOT, env=env, check=True)
+    done = subprocess.run(command, cwd=_ROOT, env=env, text=True, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
 
 
 def faults(folder: Path) -> Iterator[str]:

@@ -22,7 +22,8 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.context import StoreContext

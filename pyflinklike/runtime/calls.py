@@ -21,7 +21,7 @@ from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.outputs import Outputs, check_results
-from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation
@@ -39,7 +39,7 @@ class FunctionCalls:
         current: Gets the current key.
         clock: Gets the timestamp of the current element.
         context: What the function is given as `ctx`.
-        before: Called before every record and timer; they may become more.
+        before: Called before every record and timer; the list may grow.
         metrics: Count the timers.
         outputs: Gather what is yielded until it is taken.
     """

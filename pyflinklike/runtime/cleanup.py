@@ -29,7 +29,7 @@ class StateCleanup:
     """Background cleanup of the states of one operator, in its current key group.
 
     Args:
-        assembled: The states, by name; they may become more.
+        assembled: The states by name; there may be more of them later.
         clock: Tells the time.
     """
 

@@ -107,7 +107,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self.index_told: int | None = None
         """The index of the subtask, once the function has asked for it."""
 
-    def serve(self, task: TaskInfo) -> None:
+    def resume(self, task: TaskInfo) -> None:
         """Answer for another task of the same operator from now on."""
         self._task = task
 

@@ -16,7 +16,7 @@ from pyflinklike.log.chain import joined
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.types.pickle_switch import check_pickled
@@ -30,7 +30,7 @@ class CurrentGroup:
     Args:
         backend: Keeps the entries.
         log: Reads and writes the durable form.
-        assembled: The states by name; they may become more.
+        assembled: The states by name; there may be more of them later.
         queues: The timers of each domain.
         allow_pickle: Whether a table may be declared that has to be unpickled.
     """

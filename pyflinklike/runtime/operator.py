@@ -33,7 +33,8 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
-from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.table import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
@@ -112,7 +113,7 @@ class KeyedProcessOperator:
             self.backend.close()
 
     def abandon(self) -> None:
-        """Close after a failure, which is what the caller is going to tell of.
+        """Close after a failure, without another error: the caller raises the failure itself.
 
         As in Flink, a function is closed whether its task succeeds or not.
         """
@@ -135,12 +136,12 @@ class KeyedProcessOperator:
             task: Which task this is now.
             owner: Whose working state it works on.
         """
-        self.runtime_context.serve(task)
+        self.runtime_context.resume(task)
         self.backend.owner = owner
         self._user_metrics.begin()
 
     def bound_to(self) -> int | None:
-        """The only subtask whose tasks the open function can serve, or None if it is any."""
+        """The only subtask whose tasks the open function can serve, or None if it can serve any."""
         return self.runtime_context.index_told
 
     def declared(self) -> dict[str, dict[str, Any]]:

@@ -1,223 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timers: which ones there are, and which one is due next.
-
-A timer is the pair of a key and a timestamp in one time domain.  That pair is
-an entry of a table like any other (the user key is the timestamp), so timers
-are snapshotted, logged and restored by the machinery that states use.  Beside
-the table stands an `Agenda`, the same pairs by time, which answers "what is due
-first"; it is derived from the table and is made anew when a key group is loaded.
-
-The contract is Flink's `InternalTimerServiceImpl`:
-
-* registering a timer twice fires it once; the two domains are separate;
-* a timer is removed before `on_timer` runs, so that the same time can be registered
-  again inside it;
-* timers fire in ascending time, those of equal time in no promised order;
-* a timer in the past is accepted and fires at the next advance, never inside
-  its registration; one that `on_timer` registers fires in the same advance if it is due;
-* but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
-  Flink the clock goes on meanwhile, and ours stands still.
-
-In Flink a timer that registers itself for its own time again and again fires for ever; here that
-is refused after a hundred thousand rounds.
-"""
+"""What `ctx.timer_service()` gives; `runtime.timer_queue` says when a timer fires."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping
-from heapq import heappop, heappush
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from pyflinklike.api.context import TimerService
 from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
-from pyflinklike.shown import shown
-from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import CurrentKey, Shape, Tables, TableSpec
-from pyflinklike.types import Types
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.runtime.timer_queue import TimerQueue
 
-__all__ = ["KeyedTimerService", "TimerQueue"]
-
-_MOST_AT_THE_END = 1_000_000
-_MOST_ROUNDS = 100_000
-_MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
-
-
-class TimerQueue:
-    """The timers of one domain in the current key group.
-
-    Args:
-        domain: Of the timers.
-        backend: Keeps them.
-    """
-
-    def __init__(self, domain: TimeDomain, backend: Tables) -> None:
-        self.domain = domain
-        spec = TableSpec(
-            timers_table(domain),
-            Shape.MAP,
-            "timers",
-            user_key_type=Types.LONG(),
-        )
-        self.table = backend.table(spec)
-        self._put = self.table.put
-        self._delete = self.table.delete
-        self._current: CurrentKey = backend.current
-        self._turn_to(Agenda())
-
-    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
-        """Turn to another key group.
-
-        Args:
-            agendas: Kept with the working state of the group; empty after a load.
-        """
-        agenda = agendas.get(self.domain)
-        if agenda is None:
-            agenda = agendas[self.domain] = Agenda.of(self.table.scan())
-        self._turn_to(agenda)
-
-    def _turn_to(self, agenda: Agenda) -> None:
-        self._agenda = agenda
-        self._keys_at = agenda.keys_at
-        self._times = agenda.times
-
-    def register(self, timestamp: int) -> None:
-        """Add a timer for the current key; nothing happens where it exists.
-
-        Raises:
-            StateValueError: The timestamp is not an int of 64 bits.
-        """
-        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-            timestamp = _checked(timestamp)
-        key = self._current.key
-        keys = self._keys_at.get(timestamp)
-        if keys is None:
-            self._keys_at[timestamp] = {key: None}
-            heappush(self._times, timestamp)
-        elif key in keys:
-            return
-        else:
-            keys[key] = None
-        self._put(timestamp, None)
-
-    def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; nothing happens where there is none.
-
-        Raises:
-            StateValueError: The timestamp is not an int of 64 bits.
-        """
-        timestamp = _checked(timestamp)
-        key = self._current.key
-        keys = self._keys_at.get(timestamp, {})
-        if key in keys:
-            self._delete(timestamp)
-            del keys[key]
-            if not keys:
-                del self._keys_at[timestamp]
-                self._agenda.drop_idle_times()
-
-    def due(self, now: int) -> Generator[int, None, None]:
-        """Remove the timers that are due, one by one, and make the key of each current.
-
-        Timers may be registered and deleted meanwhile.  To be closed: those that have not
-        fired are due again then.
-
-        Args:
-            now: The time of the domain in ms.
-
-        Yields:
-            The timestamps in ms, ascending but for what is registered meanwhile.
-
-        Raises:
-            UserFunctionError: Timers are registered without end.
-        """
-        times, keys_at, current, delete = self._times, self._keys_at, self._current, self._delete
-        at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
-        # Where the clock goes on while timers fire, "now" is no time that has come.
-        until = now if self.domain is TimeDomain.PROCESSING_TIME else None
-        registered_for_now: set[Hashable] = set()
-        keys: dict[Hashable, None] | None = None
-        timestamp = _MIN_TIMESTAMP - 1
-        rounds = 0
-        try:
-            while times and times[0] <= now:
-                if times[0] <= timestamp:
-                    if timestamp == until == times[0]:
-                        break
-                    rounds = _next_round(rounds, timestamp)
-                timestamp = heappop(times)
-                keys = keys_at.pop(timestamp, None)
-                if timestamp == until and keys:
-                    self._put_back(now, {key: None for key in keys if key in registered_for_now})
-                    keys = {key: None for key in keys if key not in registered_for_now}
-                while keys:
-                    key, _ = keys.popitem()
-                    current.key = key
-                    delete(timestamp)
-                    if at_the_end is not None:
-                        at_the_end(key)
-                    was_there = until is None or key in keys_at.get(until, ())
-                    yield timestamp
-                    if not was_there and key in keys_at.get(now, ()):
-                        registered_for_now.add(key)
-                    if times and times[0] < timestamp:
-                        break
-                if keys:
-                    self._put_back(timestamp, keys)
-                    keys = None
-        finally:
-            if keys:
-                self._put_back(timestamp, keys)
-
-    def _put_back(self, timestamp: int, keys: dict[Hashable, None]) -> None:
-        if not keys:
-            return
-        if timestamp in self._keys_at:
-            self._keys_at[timestamp].update(keys)
-        else:
-            self._keys_at[timestamp] = keys
-            heappush(self._times, timestamp)
-
-    def _at_the_end(self) -> Callable[[Hashable], None]:
-        """What refuses timers without end: a periodic one is due whatever its time."""
-        left = Counter(chain.from_iterable(self._keys_at.values()))
-
-        def count(key: Hashable) -> None:
-            left[key] -= 1
-            if left[key] < -_MOST_AT_THE_END:
-                msg = (
-                    "on_timer must come to an end when time does, got more than "
-                    f"{_MOST_AT_THE_END:,} timers that it registered for one key at the end of the "
-                    "input; register none where ctx.timer_service().current_watermark() is "
-                    "MAX_WATERMARK"
-                )
-                raise UserFunctionError(msg)
-
-        return count
-
-    def earliest(self) -> int | None:
-        """The time of the first timer in ms, or None."""
-        times, keys_at = self._times, self._keys_at
-        while times and times[0] not in keys_at:
-            heappop(times)
-        return times[0] if times else None
-
-    def count(self) -> int:
-        """How many timers the key group has."""
-        return self.table.count()
-
-
-def _next_round(rounds: int, timestamp: int) -> int:
-    if rounds == _MOST_ROUNDS:
-        msg = (
-            f"on_timer must come to an end, got more than {_MOST_ROUNDS:,} timers in one advance that "
-            f"it registered for the time that fires or before, last {timestamp}; register a "
-            "later one"
-        )
-        raise UserFunctionError(msg)
-    return rounds + 1
+__all__ = ["KeyedTimerService"]
 
 
 class KeyedTimerService(TimerService):
@@ -239,6 +32,7 @@ class KeyedTimerService(TimerService):
     ) -> None:
         self._clock = clock
         self.queues = event_timers, processing_timers
+        """Those of event time, and those of processing time."""
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registering(event_timers, refused)
@@ -281,19 +75,3 @@ def _registering(
         raise refusal
 
     return refuse
-
-
-def _checked(timestamp: Any) -> int:
-    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-        integral = getattr(timestamp, "__index__", None)
-        if integral is None or isinstance(timestamp, bool):
-            msg = (
-                f"the time of a timer must be an int of ms, got {shown(timestamp)}; "
-                "ctx.timestamp() is None where the element has no event time"
-            )
-            raise StateValueError(msg)
-        timestamp = int(integral())
-    if not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-        msg = f"the time of a timer must fit in 64 bits, got {shown(timestamp)}; it is in ms"
-        raise StateValueError(msg)
-    return int(timestamp)

@@ -108,7 +108,7 @@ def test_the_expired_of_a_long_key_go_and_the_others_stay(shape: str) -> None:
 
 
 def test_a_sweep_goes_on_in_a_list_whose_gaps_were_closed() -> None:
-    """Its positions are others then."""
+    """Its positions change with that."""
     heap = Heap.of("list")
     heap.add(heap.table, new(0, 100))
     heap.table.sweep(1, lambda _: False)
@@ -224,7 +224,7 @@ def do(heap: Heap, step: tuple[str, str, int], entry: Any, dead: Any) -> int:
 def test_two_passes_look_at_all_that_is_there(
     shape: str, before: Any, after: Any, size: int
 ) -> None:
-    """Wherever the running one stands, whatever is written meanwhile; the dead go, no other does."""
+    """Wherever the running one stands, whatever is written meanwhile; only dead entries are deleted."""
     heap = Heap.of(shape)
     looking = Looking(lambda entry: entry[1] % 4 == 0)
     for number, step in enumerate(before):

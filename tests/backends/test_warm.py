@@ -97,7 +97,7 @@ def test_a_limit_of_zero_keeps_nothing(warm):
 
 
 def test_a_group_beyond_the_limit_leaves_the_others(warm):
-    """It is not kept itself, and drops nothing in vain."""
+    """It is not kept, and nothing else is dropped for it."""
     small, large = group_of({"k": 1}), group_of(dict.fromkeys(range(10_000), 1))
     warm.keep("small", small, 100_000)
     warm.keep("large", large, 100_000)
@@ -106,7 +106,7 @@ def test_a_group_beyond_the_limit_leaves_the_others(warm):
 
 
 def test_a_group_that_grew_beyond_the_limit_is_dropped(warm):
-    """Its former, smaller state is of no use."""
+    """Its former, smaller state is dropped, too."""
     warm.keep("a", group_of({}), 100_000)
     warm.keep("a", group_of(dict.fromkeys(range(10_000), 1)), 100_000)
 

@@ -83,7 +83,7 @@ def sizes(store: InMemoryLogStorage) -> list[int]:
 
 
 def text(number: int, size: int = 500) -> str:
-    """A text that LZ4 makes nothing of."""
+    """A text that LZ4 cannot make smaller."""
     return "".join(chr(33 + (number * 7919 + at * at * 31) % 90) for at in range(size))
 
 
@@ -159,7 +159,7 @@ def test_what_is_not_declared_is_carried_through_a_divided_snapshot(store):
 
 @pytest.mark.parametrize("missing", range(3))
 def test_a_segment_of_a_large_commit_that_is_missing_is_refused(store, missing):
-    """A part of a commit is none."""
+    """A part of a commit is no commit."""
     Worker().batch(store, *ENTRIES[:20])
     last = store.head.next_sequence - 1
     del store.segments[(0, last // 2, last)[missing]]

@@ -69,7 +69,7 @@ def damaged(blob):
 
 
 def test_the_record_says_what_the_log_does_not(checkpoint):
-    """Names, columns, times, and what each state and store was declared as, though it be empty."""
+    """Names, columns, times, and what each state and store was declared as, even if it is empty."""
     record = json.loads(checkpoint.blobs[ROLL_CALL][RECORD_AT])
     long = Types.LONG().signature
     assert {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint is gone on from by the operator that it was made by, or by none: the processor without a JVM."""
+"""Only the operator that made a checkpoint goes on from it: the processor of a stream, without a JVM."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_renamed_class_goes_on_under_the_former_name():
 
 
 def test_a_first_batch_that_failed_leaves_no_record():
-    """What it would have been is no matter."""
+    """Which one it would have been does not matter."""
     checkpoint = Checkpoint()
     with pytest.raises(UserFunctionError):
         checkpoint.run(Program(Count(), max_parallelism=4), [("a", -1)], time=1)

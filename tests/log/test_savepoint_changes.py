@@ -60,7 +60,7 @@ EMPTY = (None, [], [], None, None)
 def test_a_ttl_may_change_at_a_restore(
     source, target, before, after, restored_at, alive_at, dead_at
 ):
-    """Of all five states: the stored stamp counts; on begins with the restore; off is for good."""
+    """Of all five states: stored stamps count; a new TTL begins at the restore; without one all is alive."""
     driver = drive(*five_states(ttl_of(before)), state_backend=source).at(1_000)
     driver.run(FILL)
     blob = driver.harness.snapshot()

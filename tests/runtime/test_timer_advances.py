@@ -14,7 +14,7 @@ from tasks import Task
 from pyflinklike import MAX_WATERMARK, KeyedProcessFunction, TimeDomain
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.runtime.timers import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.state.table import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -176,7 +176,7 @@ def test_at_the_end_of_the_input_a_chain_of_timers_fires_to_its_end() -> None:
 @pytest.fixture
 def _few_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand timers are too many here, where a million are in earnest."""
-    monkeypatch.setattr("pyflinklike.runtime.timers._MOST_AT_THE_END", 1_000)
+    monkeypatch.setattr("pyflinklike.runtime.timer_queue._MOST_AT_THE_END", 1_000)
 
 
 @pytest.mark.usefixtures("_few_at_the_end")

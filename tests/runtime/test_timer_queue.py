@@ -9,7 +9,8 @@ from pyflinklike import TimeDomain
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock
 from pyflinklike.errors import HostError
-from pyflinklike.runtime.timers import KeyedTimerService, TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.table import CurrentKey
 
 # Deleting

@@ -3,17 +3,8 @@
 
 Spark calls `handleInputRows` once per key group that has data in a micro-batch,
 and `handleExpiredTimer` for one that has none but a Spark timer that is due.
-Both do the same: load the group, fire what is due, process the records, fire
-what that made due, commit, and say when to be called again.
-
-Spark holds one timer per key group, to wake it.  Which of the function's timers
-fire is decided by the operator's own queues.  What a time mode can wake:
-
-| mode           | chosen when                          | event timers       | processing timers  |
-|----------------|--------------------------------------|--------------------|--------------------|
-| None           | neither of the below                 | refused            | refused            |
-| EventTime      | `event_time` is given                | as the watermark moves | refused        |
-| ProcessingTime | the function has processing timers   | at every trigger   | at every trigger   |
+Both have `runtime.serving` serve the group, hand its outputs to Spark as Arrow
+payloads, and say when to be called again (`hosts.waking`).
 """
 
 from __future__ import annotations

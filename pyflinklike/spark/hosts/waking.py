@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """When Spark has to call a key group although it has no records, and the timer that sees to it.
 
-Spark holds one timer per key group.  By which time it fires depends on the time mode of the
-query; which of the function's timers fire then is decided by the operator's own queues.
+Spark holds one timer per key group, to wake it.  Which of the function's timers fire then is
+decided by the operator's own queues.  What a time mode can wake:
+
+| mode           | chosen when                          | event timers       | processing timers  |
+|----------------|--------------------------------------|--------------------|--------------------|
+| None           | neither of the below                 | refused            | refused            |
+| EventTime      | `event_time` is given                | as the watermark moves | refused        |
+| ProcessingTime | the function has processing timers   | at every trigger   | at every trigger   |
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ three ms), since what goes wrong goes wrong with the second write of an entry.
 
 With `background=True` cleanup in the background runs.  Then expired entries are
 never shown, and the clock never goes back, so that cleanup must be unobservable
-but for the number of entries that are stored.
+except for the number of entries that are stored.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ whiles = st.integers(0, 3)
 
 
 class Comparison(RuleBasedStateMachine):
-    """Declares the states and compares; what is done to them is told by its subclasses."""
+    """Declares the states and compares them; subclasses say what is done to them."""
 
     backends: tuple[StateBackend, ...] = ()
     background = False

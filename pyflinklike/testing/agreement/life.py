@@ -49,7 +49,7 @@ class WorkersLife(Operations):
 
     @rule(written=st.booleans(), back=st.booleans())
     def fail_batch(self, written: bool, back: bool) -> None:
-        """All is as it was before the batch, but for the time, also with what a worker kept of it."""
+        """Everything but the time is as before the batch, also with what a worker kept of it."""
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
             replica.fail(written=written)

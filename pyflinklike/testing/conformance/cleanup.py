@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps come by every entry and delete the dead ones."""
+"""Sweeps look at every entry and delete the expired ones."""
 
 from __future__ import annotations
 
