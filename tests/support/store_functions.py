@@ -16,6 +16,7 @@ from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
     SessionStoreDescriptor,
+    StoreDescriptor,
     TimestampedStoreDescriptor,
     VersionedStoreDescriptor,
     WindowStoreDescriptor,
@@ -50,23 +51,23 @@ def times(first: int, last: int) -> st.SearchStrategy[int]:
 class Doer(KeyedProcessFunction):
     """Opens stores, and does to them what its elements say."""
 
-    def __init__(self, *descriptors):
+    def __init__(self, *descriptors: StoreDescriptor) -> None:
         self.descriptors = descriptors
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.context = runtime_context
         self.stores = {each.name: runtime_context.get_store(each) for each in self.descriptors}
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         yield value(*self.stores.values())
 
 
-def harness(*descriptors, **options):
+def harness(*descriptors: StoreDescriptor, **options: Any) -> KeyedProcessHarness:
     """Under the key "k"."""
     return KeyedProcessHarness(Doer(*descriptors), lambda _: "k", **options)
 
 
-def put_something(store):
+def put_something(store: Any) -> None:
     """An entry in any kind of store."""
     kind = type(store).__name__
     if kind == "SessionStore":
