@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -41,6 +41,8 @@ from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedProcessHarness"]
+
+T = TypeVar("T")
 
 
 class KeyedProcessHarness:
@@ -185,7 +187,7 @@ class KeyedProcessHarness:
 
     # Observing
 
-    def side_output(self, tag: OutputTag) -> list[Any]:
+    def side_output(self, tag: OutputTag[T]) -> list[T]:
         """Every value that went to a side output so far, in order."""
         return self._side_output.setdefault(tag.tag_id, [])
 
