@@ -113,7 +113,7 @@ def test_what_a_life_leaves_is_there_in_the_next(saved):
 
 
 def test_no_flipped_bit_is_silent(saved):
-    """In any file; what RocksDB needs not is harmless."""
+    """In any file; only damage to what RocksDB does not need is harmless."""
     verdicts = Counter()
     for damage in flips(files_of(saved), EVERY):
         verdict = verdict_on(saved, damage)
