@@ -142,7 +142,7 @@ class MaterializedView:
             batch_id: As Spark gives it.
 
         Raises:
-            DeclarationTypeError: It is no DataFrame.
+            DeclarationTypeError: It is not a DataFrame.
             NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
                 batch and repeats it.
         """
