@@ -74,7 +74,9 @@ def test_the_names_of_the_runtime_are_taken():
 
 
 @each_kind
-@pytest.mark.parametrize("not_a_type", [None, "long", int, Types.LONG], ids=str)
+@pytest.mark.parametrize(
+    "not_a_type", [None, "long", int, Types.LONG], ids=["None", "str", "class", "function"]
+)
 def test_a_type_is_a_type_information(make, not_a_type):
     """Not a str, a Python type, or a factory that was not called."""
     with pytest.raises(DeclarationTypeError, match="must be a TypeInformation"):
