@@ -31,6 +31,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, Waking, serve
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -139,16 +140,17 @@ def run_task(
         function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
     )
     operator.open()
-    try:
-        keys = batch_of(number)
-        head = store.read_head("test")
-        operator.load(store, head, 0)
-        operator.process(keys, [number] * len(keys), [None] * len(keys))
-        operator.advance_watermark(number * 1_000)
+
+    def about_to_commit(operator: KeyedProcessOperator, _: int | None) -> None:
         if number == BATCHES - 1:
             operator.group.rewrite()
         before(operator)
-        operator.commit(store, head)
+
+    try:
+        keys = batch_of(number)
+        operator.clock.watermark = number * 1_000
+        records = Records(keys, [number] * len(keys), [None] * len(keys))
+        serve(operator, store, 0, records, waking=Waking(wake_at=about_to_commit))
         before(operator)
         outputs = list(operator.outputs.take().main)
         operator.keep_warm()
