@@ -131,7 +131,7 @@ def test_enabling_a_ttl_changes_the_descriptor_and_returns_none(make):
 
 @pytest.mark.parametrize("off", [None, StateTtlConfig.DISABLED], ids=["None", "DISABLED"])
 def test_a_ttl_can_be_switched_off_again(off):
-    """A disabled configuration is none."""
+    """A disabled configuration counts as none."""
     descriptor = with_ttl(MAKERS["value"](), HOUR)
     descriptor.enable_time_to_live(off)
     assert MAKERS["value"]() == descriptor

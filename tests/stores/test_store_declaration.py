@@ -149,7 +149,7 @@ def test_a_store_is_made_once():
             context.get_store(WindowStoreDescriptor("w", TEXT, LONG, window_size=1))
 
 
-def test_the_names_of_1f_are_all_there():
+def test_all_public_names_are_there():
     """Stores, exceptions (also in `errors`) and records."""
     exceptions = [
         "StateStoreError",

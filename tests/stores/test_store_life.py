@@ -102,7 +102,7 @@ def test_what_a_store_says_of_itself(backend):
     ],
 )
 def test_the_settings_of_the_topic_are_kafka_streams(descriptor, expected):
-    """And over them those that were declared."""
+    """Settings that were declared replace them."""
     assert expected == descriptor.new_store().changelog_config
 
 
