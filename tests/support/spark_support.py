@@ -54,7 +54,7 @@ _POLL_SECONDS = 0.25
 
 def pickle_by_value(module: str) -> None:
     """Have the classes of a test module pickled whole."""
-    cloudpickle.register_pickle_by_value(sys.modules[module])
+    cloudpickle.register_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
 
 
 pickle_by_value(__name__)
