@@ -15,7 +15,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["AggregatingState", "ReducingState"]
 
 
-class ReducingState(MergingState[T, T]):
+class ReducingState(MergingState[T, T | None]):
     """One value per key into which elements are folded, as Flink's ReducingState."""
 
     __slots__ = ("_reduce",)
@@ -26,7 +26,7 @@ class ReducingState(MergingState[T, T]):
         super().__init__(name, table, type_info)
         self._reduce = reduce
 
-    def get(self) -> T | None:  # type: ignore[override]
+    def get(self) -> T | None:
         """The elements reduced so far, or None where there is none."""
         stored = self._get(None)
         if stored is MISSING:
@@ -63,7 +63,7 @@ class ReducingState(MergingState[T, T]):
         self._put(None, frozen)
 
 
-class AggregatingState(MergingState[IN, OUT]):
+class AggregatingState(MergingState[IN, OUT | None]):
     """An accumulator per key with its own result, as Flink's AggregatingState."""
 
     __slots__ = ("_function",)
@@ -78,7 +78,7 @@ class AggregatingState(MergingState[IN, OUT]):
         super().__init__(name, table, accumulator_type)
         self._function = function
 
-    def get(self) -> OUT | None:  # type: ignore[override]
+    def get(self) -> OUT | None:
         """`get_result` of the accumulator, or None where nothing was added."""
         stored = self._get(None)
         if stored is MISSING:

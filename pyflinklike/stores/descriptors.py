@@ -25,6 +25,7 @@ from pyflinklike.stores.checks import (
     checked_type,
     to_retention,
 )
+from pyflinklike.stores.records import ChangelogRecord
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.type_vars import K, V
 from pyflinklike.types import TypeInformation, Types
@@ -73,7 +74,7 @@ class StoreDescriptor(Generic[K, V]):
     scope: str = attrs.field(kw_only=True, default="key", validator=checked_scope)
 
     @property
-    def changelog_tag(self) -> OutputTag:
+    def changelog_tag(self) -> OutputTag[ChangelogRecord]:
         """The side output of the store's changes, which are `ChangelogRecord`s."""
         return ChangelogTag(
             f"{self.name}-changelog",

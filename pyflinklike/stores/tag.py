@@ -11,13 +11,14 @@ from __future__ import annotations
 import attrs
 
 from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.stores.records import ChangelogRecord
 from pyflinklike.types import TypeInformation
 
 __all__ = ["ChangelogTag"]
 
 
 @attrs.frozen
-class ChangelogTag(OutputTag):
+class ChangelogTag(OutputTag[ChangelogRecord]):
     """An `OutputTag` that knows what `ChangelogRecord`s are made of.
 
     Args:

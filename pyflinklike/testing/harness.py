@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -41,6 +41,8 @@ from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedProcessHarness"]
+
+T = TypeVar("T")
 
 
 class KeyedProcessHarness:
@@ -92,6 +94,7 @@ class KeyedProcessHarness:
         self._operator.open()
         self._closed = False
         self._batches = Batches(self._operator)
+        self._process_one = self._batches.process_one
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
@@ -134,7 +137,7 @@ class KeyedProcessHarness:
             timestamp = checked_time(timestamp, "the timestamp of an element")
         key = self._key_of(value)
         try:
-            self._batches.process_one(key, value, timestamp)
+            self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
             if operator.runtime_context.before_every_call:
                 operator.stores.flush()
@@ -185,7 +188,7 @@ class KeyedProcessHarness:
 
     # Observing
 
-    def side_output(self, tag: OutputTag) -> list[Any]:
+    def side_output(self, tag: OutputTag[T]) -> list[T]:
         """Every value that went to a side output so far, in order."""
         return self._side_output.setdefault(tag.tag_id, [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Incremental cleanup on the heap: what a step looks at, and that it comes by everything."""
+"""Incremental cleanup on the heap: what a step looks at, and that everything is reached."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_sweep_goes_on_in_a_list_whose_gaps_were_closed() -> None:
 
 
 def test_gaps_of_a_list_cost_a_sweep_no_entries() -> None:
-    """It comes by what is behind thousands of them in one step."""
+    """One step reaches what is behind thousands of them."""
     heap = Heap.of("list")
     heap.add(heap.table, new(0, 10_000))
     heap.table.sweep_all(lambda entry: 0 < entry[1] < 9_000)
@@ -159,7 +159,7 @@ def test_gaps_of_a_list_cost_a_sweep_no_entries() -> None:
 
 @pytest.mark.parametrize("shape", ["single", *MANY])
 def test_what_has_gone_since_a_pass_began_costs_it_no_entries(shape: str) -> None:
-    """Else the pass would not come to its end in the looks that the entries there are allow."""
+    """Otherwise a pass would take more looks than there are entries."""
     heap = Heap.of(shape)
     current = heap.backend.current
     for current.key in range(500):

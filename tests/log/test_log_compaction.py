@@ -50,7 +50,7 @@ def test_a_log_of_small_commits_is_held_against_a_compressed_snapshot(store):
 
 
 def test_groups_that_fill_at_one_pace_are_compacted_in_different_batches():
-    """Else one batch in many would compact them all."""
+    """Otherwise one batch would have to compact all of them."""
     compacted = []
     for index in (0, 20, 40, 60):
         store, worker = InMemoryLogStorage(), Worker()

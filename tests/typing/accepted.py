@@ -33,6 +33,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.stores import (
+    ChangelogRecord,
     Cursor,
     KeyValueStore,
     KeyValueStoreDescriptor,
@@ -49,6 +50,7 @@ from pyflinklike.stores import (
     WindowStoreDescriptor,
     open_in_memory,
 )
+from pyflinklike.testing import KeyedProcessHarness
 
 LATE = OutputTag("late", Types.STRING())
 
@@ -221,4 +223,9 @@ def tags() -> None:
     assert_type(OutputTag("rows", [Types.LONG()]), OutputTag[Row])
     assert_type(OutputTag("any"), OutputTag[Any])
     every: list[OutputTag] = [LATE, OutputTag("any")]
-    assert every
+    counts = KeyValueStoreDescriptor("counts", Types.STRING(), Types.LONG())
+    assert_type(counts.changelog_tag, OutputTag[ChangelogRecord])
+    with KeyedProcessHarness(States(), key_selector=lambda value: value[0]) as harness:
+        assert every
+        assert_type(harness.side_output(LATE), list[str])
+        assert_type(harness.side_output(counts.changelog_tag), list[ChangelogRecord])

@@ -83,7 +83,7 @@ NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
 
 
 class RowChange(NamedTuple):
-    """What a batch did to a key, encoded; None is no row."""
+    """What a batch did to a key, encoded; None stands for no row."""
 
     key: bytes
     before: bytes | None
