@@ -18,7 +18,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = _ROOT / "pyflinklike"
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def package_files() -> set[str]:
+    """The modules of the package, and its marker of types."""
+    paths = [*_PACKAGE.rglob("*.py"), _PACKAGE / "py.typed"]
+    return {path.relative_to(_ROOT).as_posix() for path in paths}
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -32,7 +39,7 @@ def check_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     info = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
-    expected = {name for name in _tracked() if name.startswith("pyflinklike/")}
+    expected = package_files()
     licences = {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"}
     inside = {name for name in names if not name.startswith(f"{info}/")}
     _refuse("the wheel lacks", (expected | licences) - names)
@@ -43,7 +50,8 @@ def check_sdist(sdist: Path) -> None:
     """See that the sdist holds every file of the repository but those of its tools."""
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    _refuse("the sdist lacks", {each for each in _tracked() if not each.startswith(".")} - names)
+    tracked = subprocess.check_output(["git", "ls-files"], cwd=_ROOT, text=True)  # noqa: S607
+    _refuse("the sdist lacks", {each for each in tracked.split() if each[0] != "."} - names)
 
 
 def try_wheel(wheel: Path, folder: Path) -> None:
@@ -55,10 +63,6 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     python = str(folder / "env" / "bin" / "python")
     _run([python, "-m", "pip", "install", "--quiet", str(wheel)], cwd=folder)
     _run([python, "-I", "example.py"], cwd=folder)
-
-
-def _tracked() -> list[str]:
-    return subprocess.check_output(["git", "ls-files"], cwd=_ROOT, text=True).split()  # noqa: S607
 
 
 def _run(command: list[str], cwd: Path) -> None:

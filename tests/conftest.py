@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,7 +26,7 @@ if importlib.util.find_spec("pyspark") is None:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-SPARK_SETTINGS = {
+SPARK_SETTINGS: dict[str, Any] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -126,6 +126,7 @@ def _file_manager(session: SparkSession) -> str:
     package = "org.apache.spark.sql.execution.streaming"
     name = "FileSystemBasedCheckpointFileManager"
     newer = f"{package}.checkpointing.{name}"  # since Spark 4.1
-    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm: Any = session._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     found = loader.getResource(newer.replace(".", "/") + ".class")
     return newer if found is not None else f"{package}.{name}"

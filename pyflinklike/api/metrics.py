@@ -131,10 +131,9 @@ def _check_name(name: str) -> None:
 class MetricGroup:
     """Where metrics are registered, as `pyflink.metrics.MetricGroup`.
 
-    All of its methods that take a name raise:
-        DeclarationTypeError: The name is not a str.
-        DeclarationValueError: The name is empty.
-        DeclarationError: The name is taken by a metric of another kind.
+    The methods that take a name raise a `DeclarationTypeError` where it is not a str, a
+    `DeclarationValueError` where it is empty, and a `DeclarationError` where a metric of
+    another kind has it.
     """
 
     _prefix: str = attrs.field(default="", init=False)

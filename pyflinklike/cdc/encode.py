@@ -138,7 +138,7 @@ def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
 
 
 def _columns(row: Any) -> dict[str, Any]:
-    """A row's columns by name; a value that is no row is a column `value`."""
+    """A row's columns by name; any other value is a column `value`."""
     if isinstance(row, Mapping):
         return dict(row)
     names = names_of(row)

@@ -60,29 +60,26 @@ def keyed_process_operator(
     Raises:
         DeclarationValueError: It may not, and keys or the backend's files would have to be.
     """
-    if not allow_pickle:
-        check_pickled(f"operator {task.name!r}, keys", key_type)
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
-    backend = _backend(state_backend, current, owner, task, allow_pickle=allow_pickle)
+    backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     timers = _timers(clock, backend, refused_timers or {})
     context = CallContext(clock, current, key_type, timers)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
-    stores = StoreRegistry(
-        StoreContext(
-            backend=backend,
-            clock=clock,
-            key_type=key_type,
-            application=task.name,
-            on_table=group.declare,
-            emit=lambda tag, value, key: outputs.emit_side((tag, value), key),
-            wants=lambda tag: side_outputs_read is None or tag in side_outputs_read,
-            timestamp=context.timestamp,
-            position=group.position,
-        )
+    surroundings = StoreContext(
+        backend=backend,
+        clock=clock,
+        key_type=key_type,
+        application=task.name,
+        on_table=group.declare,
+        emit=lambda tag, value, key: outputs.emit_side((tag, value), key),
+        wants=lambda tag: side_outputs_read is None or tag in side_outputs_read,
+        timestamp=context.timestamp,
+        position=group.position,
     )
+    stores = StoreRegistry(surroundings)
     cleanup.join(stores)
     runtime = OperatorRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     before = runtime.before_every_call
@@ -95,16 +92,19 @@ def _backend(
     current: CurrentKey,
     owner: str,
     task: TaskInfo,
-    *,
+    key_type: TypeInformation,
     allow_pickle: bool,
 ) -> KeyedStateBackend:
     """The operator's own backend.
 
     Raises:
-        DeclarationValueError: Its files are pickles, which may not be read.
+        DeclarationValueError: Keys, or the backend's files, are pickles and may not be read.
     """
+    if allow_pickle:
+        return state_backend.create_keyed_state_backend(current, owner)
+    check_pickled(f"operator {task.name!r}, keys", key_type)
     backend = state_backend.create_keyed_state_backend(current, owner)
-    if not allow_pickle and backend.is_persistent:
+    if backend.is_persistent:
         backend.close()
         msg = (
             f"operator {task.name!r}: nothing is unpickled where allow_pickle is False or "

@@ -95,11 +95,9 @@ class FunctionCalls:
             UserFunctionError: The function raised; what it wrote before stays in
                 the working state, which the host must then not commit.
         """
-        current, clock, context = self._current, self._clock, self._context
-        process_element = self.function.process_element
-        emit_side, emit_main = self.outputs.emit_side, self.outputs.main.append
-        emit_key = self.outputs.keys.append
-        before = self._before
+        current, clock, context, outputs = self._current, self._clock, self._context, self.outputs
+        process_element, before = self.function.process_element, self._before
+        emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
         try:
             for current.key, value, clock.timestamp in zip(keys, values, timestamps):
@@ -111,10 +109,9 @@ class FunctionCalls:
                     continue
                 if results.__class__ is not GeneratorType:
                     check_results(results)
-                # The same as Outputs.emit, without a call per record.
-                for result in results:
+                for result in results:  # as Outputs.emit, without a call per record
                     if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                        emit_side(result, current.key)
+                        outputs.emit_side(result, current.key)
                     else:
                         emit_main(result)
                         emit_key(current.key)
@@ -122,8 +119,7 @@ class FunctionCalls:
             self._explain(error, "process_element", value)
             raise
         finally:
-            current.key = NO_KEY
-            clock.timestamp = None
+            current.key, clock.timestamp = NO_KEY, None
 
     def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
         """Process a single record of the current group, as `process` does many.

@@ -66,7 +66,7 @@ class CurrentGroup:
         return self._log.where(index)
 
     def position(self) -> dict[int, int]:
-        """How many commits the working state includes, by key group; empty where none is current."""
+        """The first segment that the working state lacks, by key group; empty if none is current."""
         state = self._state
         return {} if state is None else {state.index: state.next_sequence}
 

@@ -25,7 +25,8 @@ refused after a hundred thousand rounds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Generator, Hashable
+from contextlib import closing
 from heapq import heappop, heappush
 from itertools import chain
 from typing import Any
@@ -133,43 +134,58 @@ class TimerQueue:
         Raises:
             UserFunctionError: The function registers timers without end.
         """
+        late: set[Hashable] = set()
+        due = self._in_order(now, late)
+        if self.domain is TimeDomain.PROCESSING_TIME:
+            due = self._noting_late(due, now, late)
+        return self._ending(due) if now == _MAX_TIMESTAMP else due
+
+    def _in_order(self, now: int, late: set[Hashable]) -> Generator[int, None, None]:
+        """The timers up to now, but none for now of the keys that are late."""
         times, keys_at, current, delete = self._times, self._keys_at, self._current, self._delete
-        at_the_end = self._at_the_end() if now == _MAX_TIMESTAMP else None
-        # Flink's processing time goes on while timers fire: what is for "now" is not due yet.
-        until = now if self.domain is TimeDomain.PROCESSING_TIME else None
-        registered_for_now: set[Hashable] = set()
-        keys: dict[Hashable, None] | None = None
-        timestamp = _MIN_TIMESTAMP - 1
-        rounds = 0
+        timestamp, rounds = _MIN_TIMESTAMP - 1, 0
+        keys: dict[Hashable, None] = {}
         try:
             while times and times[0] <= now:
                 if times[0] <= timestamp:
-                    if timestamp == until == times[0]:
+                    if late and timestamp == now == times[0]:
                         break
                     rounds = _next_round(rounds, timestamp)
                 timestamp = heappop(times)
-                keys = keys_at.pop(timestamp, None)
-                if timestamp == until and keys:
-                    self._put_back(now, {key: None for key in keys if key in registered_for_now})
-                    keys = {key: None for key in keys if key not in registered_for_now}
+                keys = keys_at.pop(timestamp, {})
+                if late and timestamp == now:
+                    keys = self._punctual(now, keys, late)
                 while keys:
-                    key, _ = keys.popitem()
-                    current.key = key
+                    current.key, _ = keys.popitem()
                     delete(timestamp)
-                    if at_the_end is not None:
-                        at_the_end(key)
-                    was_there = until is None or key in keys_at.get(until, ())
                     yield timestamp
-                    if not was_there and key in keys_at.get(now, ()):
-                        registered_for_now.add(key)
                     if times and times[0] < timestamp:
                         break
                 if keys:
                     self._put_back(timestamp, keys)
-                    keys = None
+                    keys = {}
         finally:
-            if keys:
-                self._put_back(timestamp, keys)
+            self._put_back(timestamp, keys)
+
+    def _noting_late(
+        self, due: Generator[int, None, None], now: int, late: set[Hashable]
+    ) -> Generator[int, None, None]:
+        """Note who registers a timer for now while timers fire: in Flink the clock has gone on."""
+        keys_at, current = self._keys_at, self._current
+        with closing(due):
+            for timestamp in due:
+                key = current.key
+                was_there = key in keys_at.get(now, ())
+                yield timestamp
+                if not was_there and key in keys_at.get(now, ()):
+                    late.add(key)
+
+    def _punctual(
+        self, now: int, keys: dict[Hashable, None], late: set[Hashable]
+    ) -> dict[Hashable, None]:
+        """The keys of timers for now that are not late; the late ones wait for the next advance."""
+        self._put_back(now, {key: None for key in keys if key in late})
+        return {key: None for key in keys if key not in late}
 
     def _put_back(self, timestamp: int, keys: dict[Hashable, None]) -> None:
         if not keys:
@@ -180,22 +196,22 @@ class TimerQueue:
             self._keys_at[timestamp] = keys
             heappush(self._times, timestamp)
 
-    def _at_the_end(self) -> Callable[[Hashable], None]:
-        """What refuses timers without end: a periodic one is due whatever its time."""
+    def _ending(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
+        """Refuse timers without end when time ends: a periodic one is due whatever its time."""
         left = Counter(chain.from_iterable(self._keys_at.values()))
-
-        def count(key: Hashable) -> None:
-            left[key] -= 1
-            if left[key] < -_MOST_AT_THE_END:
-                msg = (
-                    "on_timer must come to an end when time does, got more than "
-                    f"{_MOST_AT_THE_END:,} timers that it registered for one key at the end of the "
-                    "input; register none where ctx.timer_service().current_watermark() is "
-                    "MAX_WATERMARK"
-                )
-                raise UserFunctionError(msg)
-
-        return count
+        with closing(due):
+            for timestamp in due:
+                key = self._current.key
+                left[key] -= 1
+                if left[key] < -_MOST_AT_THE_END:
+                    msg = (
+                        "on_timer must come to an end when time does, got more than "
+                        f"{_MOST_AT_THE_END:,} timers that it registered for one key at the end of "
+                        "the input; register none where ctx.timer_service().current_watermark() "
+                        "is MAX_WATERMARK"
+                    )
+                    raise UserFunctionError(msg)
+                yield timestamp
 
     def earliest(self) -> int | None:
         """The time of the first timer in ms, or None."""

@@ -29,7 +29,7 @@ class StoreContext:
         emit: Sends a value to a side output; the last argument is the key it belongs to.
         wants: Whether anybody reads the side output of a tag id.
         timestamp: The time of the current element or timer in ms, or None.
-        position: Commits that the working state includes, by key group.
+        position: The first segment that the working state lacks, by key group.
         cursors: Those that are open.
     """
 

@@ -94,6 +94,7 @@ class KeyedProcessHarness:
         self._operator.open()
         self._closed = False
         self._batches = Batches(self._operator)
+        self._process_one = self._batches.process_one
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
@@ -136,7 +137,7 @@ class KeyedProcessHarness:
             timestamp = checked_time(timestamp, "the timestamp of an element")
         key = self._key_of(value)
         try:
-            self._batches.process_one(key, value, timestamp)
+            self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
             if operator.runtime_context.before_every_call:
                 operator.stores.flush()

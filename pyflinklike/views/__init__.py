@@ -4,9 +4,9 @@
 from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
 from pyflinklike.views.change import Change
-from pyflinklike.views.changes import Changes
 from pyflinklike.views.freshness import Freshness
-from pyflinklike.views.serving import ServingView
+from pyflinklike.views.serving_view import ServingView
+from pyflinklike.views.subscription import Changes
 from pyflinklike.views.view import MaterializedView
 from pyflinklike.views.view_at import ViewAt
 

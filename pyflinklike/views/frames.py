@@ -43,7 +43,7 @@ class Feed:
         df: Of a micro-batch, or any other.
 
     Raises:
-        DeclarationTypeError: It is no DataFrame.
+        DeclarationTypeError: It is not a DataFrame.
     """
 
     def __init__(self, df: BatchFrame) -> None:

@@ -13,7 +13,7 @@ The rules, and where they are kept:
 * A batch is one transaction (`file.database`): its rows, the rows they replace and its id are
   written together or not at all, so a batch that is sent again is recognised and ignored.
 * One thread at a time applies batches (`writer`).  It publishes to subscribers after the
-  commit (`changes`) and may wait there for a slow one; readers, new subscribers and `close`
+  commit (`subscription`) and may wait there for a slow one; readers, new subscribers and `close`
   never wait for it.
 * Readers see only what is committed (`reading`).
 """
@@ -37,7 +37,6 @@ from pyflinklike.views.arguments import (
     file_of,
 )
 from pyflinklike.views.change import Filter
-from pyflinklike.views.changes import Changes, Timeout, seconds
 from pyflinklike.views.file import tables
 from pyflinklike.views.file.database import Database
 from pyflinklike.views.frames import BatchFrame, Feed
@@ -46,6 +45,7 @@ from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
 from pyflinklike.views.reading import Reader, item
 from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.subscription import Changes, Timeout, seconds
 from pyflinklike.views.view_at import ViewAt, kept_batch
 from pyflinklike.views.where import Condition, Where
 from pyflinklike.views.writer import Writer
@@ -142,7 +142,7 @@ class MaterializedView:
             batch_id: As Spark gives it.
 
         Raises:
-            DeclarationTypeError: It is no DataFrame.
+            DeclarationTypeError: It is not a DataFrame.
             NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
                 batch and repeats it.
         """

@@ -131,7 +131,7 @@ def test_an_element_appended_and_replaced_is_drained_once():
 
 
 def test_the_room_of_expired_elements_is_given_back():
-    """A list that loses its first elements for ever does not grow."""
+    """A list that keeps losing its first elements does not grow."""
     one, other = opened(), opened()
     table = appended(one, "x" * 10)
     sizes = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Incremental cleanup on the heap: what a step looks at, and that it comes by everything."""
+"""Incremental cleanup on the heap: what a step looks at, and that everything is reached."""
 
 from __future__ import annotations
 
@@ -85,6 +85,32 @@ def test_a_sweep_looks_at_no_more_entries_of_a_key_than_it_was_told(shape: str) 
         assert len(looking.seen) <= 5
 
 
+@pytest.mark.parametrize("shape", ["single", *MANY])
+def test_a_sweep_of_many_keys_ends_where_it_was_told(shape: str) -> None:
+    """Not at the end of a pass: a key's entries are looked at together, so it may be some more."""
+    heap = Heap.of(shape)
+    for heap.backend.current.key in range(200):
+        heap.add(heap.table, new(0, 3))
+    heap.table.sweep(10, lambda _: False)  # begins the pass
+    for _ in range(10):
+        looking = Looking()
+        heap.table.sweep(10, looking)
+        assert 10 <= len(looking.seen) < 10 + 3
+
+
+def test_keys_deleted_since_a_pass_began_are_made_up_for() -> None:
+    """By just as many others."""
+    heap = Heap.of("single")
+    for heap.backend.current.key in range(100):
+        heap.add(heap.table, new(heap.number, 1))
+    heap.table.sweep(1, lambda _: False)  # begins the pass
+    for heap.backend.current.key in range(5):
+        heap.table.delete(None)
+    looking = Looking()
+    heap.table.sweep(10, looking)
+    assert new(5, 10) == looking.seen
+
+
 @pytest.mark.parametrize("shape", MANY)
 def test_a_pass_looks_at_each_entry_of_a_key_once(shape: str) -> None:
     """From step to step it goes on where it was."""
@@ -120,7 +146,7 @@ def test_a_sweep_goes_on_in_a_list_whose_gaps_were_closed() -> None:
 
 
 def test_gaps_of_a_list_cost_a_sweep_no_entries() -> None:
-    """It comes by what is behind thousands of them in one step."""
+    """One step reaches what is behind thousands of them."""
     heap = Heap.of("list")
     heap.add(heap.table, new(0, 10_000))
     heap.table.sweep_all(lambda entry: 0 < entry[1] < 9_000)
@@ -133,7 +159,7 @@ def test_gaps_of_a_list_cost_a_sweep_no_entries() -> None:
 
 @pytest.mark.parametrize("shape", ["single", *MANY])
 def test_what_has_gone_since_a_pass_began_costs_it_no_entries(shape: str) -> None:
-    """Else the pass would not come to its end in the looks that the entries there are allow."""
+    """Otherwise a pass would take more looks than there are entries."""
     heap = Heap.of(shape)
     current = heap.backend.current
     for current.key in range(500):

@@ -2,7 +2,7 @@
 """Damage to the local files of the RocksDB backend: nothing is lost, and nobody notices.
 
 What is damaged is rebuilt from the log in the same batch.  HYPOTHESIS_PROFILE=thorough tries
-fifty times as many places.
+a hundred times as many places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `
 from rocksdb_support import KEYS, LARGE, Damaged, flips, losses
 
 IS_THOROUGH = settings().max_examples > 1_000
-EVERY = 20 if IS_THOROUGH else 1_000
+EVERY = 20 if IS_THOROUGH else 2_000
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
 
 
 def test_a_sweep_goes_on_in_the_next_task(tmp_path):
-    """It comes by every entry although no task sweeps more than one key's."""
+    """It reaches every entry, although no task sweeps more than one key's."""
     leave(tmp_path)
     seen = []
     for _ in range(3):

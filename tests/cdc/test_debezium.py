@@ -145,7 +145,7 @@ def test_a_tombstone_is_nothing_to_a_function_that_orders():
 
 
 def test_a_truncation_is_an_error_unless_something_else_is_asked_for():
-    """Nobody's table should stay full without a word."""
+    """A table must not stay full silently."""
     record_ = {**record(envelope("t")), "key": None}
 
     with pytest.raises(ValueDecodeError, match="truncate='ignore' or truncate='apply'"):

@@ -70,7 +70,7 @@ def test_the_depth_is_the_same_for_all_parts(place, is_deep):
 
 
 def test_a_message_of_a_large_record_is_short():
-    """100 MB of it would be told to every log on the way."""
+    """Otherwise every log on the way would get 100 MB."""
     for value in (b"x" * 100_000_000, json.dumps(envelope("c", None, ["y" * 100_000_000]))):
         event = decode_debezium({**record(None, {"id": 1}), "value": value}, on_error="inline")
 

@@ -121,7 +121,7 @@ def test_a_row_before_that_does_not_know_the_column_either_does_not_fill_it(befo
 
 
 def test_a_column_that_was_not_logged_can_be_null_or_an_error():
-    """For who has no state to take it from."""
+    """For programs that have no state to take it from."""
     after = {"id": 1, "body": PLACEHOLDER}
 
     assert {"id": 1, "body": None} == decoded("u", None, after, unavailable="null").after

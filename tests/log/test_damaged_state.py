@@ -199,14 +199,14 @@ def nested(depth: int) -> str:
     ids=range(7),
 )
 def test_a_declaration_that_is_none_is_refused(text):
-    """Nested for ever, too."""
+    """Also one that is nested without end."""
     body = body_of(text.encode("utf-8", "surrogatepass"), payload_of(GOOD, GOOD))
     with pytest.raises(CorruptStateError, match=PLACE):
         read_segment(sealed(body), PLACE)
 
 
 @pytest.mark.parametrize("depth", [100, 5_000, 200_000])
-def test_a_type_that_is_nested_for_ever_is_refused(depth):
+def test_a_type_that_is_nested_without_end_is_refused(depth):
     """The message does not repeat it."""
     with pytest.raises(IncompatibleStateError) as raised:
         type_of("ListTypeInfo<" * depth)
@@ -296,7 +296,7 @@ def test_a_value_that_is_none_of_its_type_is_refused_when_it_is_restored(type_in
 
 @pytest.mark.parametrize("cell", [b"", b"\x02", b"\x05\x05", b"\x05" * 50_000, b"\x26\x00", None])
 def test_a_key_that_is_none_is_refused(cell):
-    """Nested for ever, too."""
+    """Also one that is nested without end."""
     key_type = KEYS[2][0]
     keys = pa.array([b"\x02a\x00", cell, b"\x02b\x00"], pa.binary())
     with pytest.raises(CorruptStateError, match=f"{PLACE}, state 's'"):

@@ -121,6 +121,6 @@ def test_a_head_with_a_right_checksum_is_still_checked(changed):
     ids=len,
 )
 def test_what_is_no_head_is_refused(text):
-    """Nested for ever, too."""
+    """Also one that is nested without end."""
     with pytest.raises(CorruptStateError, match=PLACE):
         Head.from_bytes(sealed(text), PLACE)

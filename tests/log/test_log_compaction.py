@@ -50,7 +50,7 @@ def test_a_log_of_small_commits_is_held_against_a_compressed_snapshot(store):
 
 
 def test_groups_that_fill_at_one_pace_are_compacted_in_different_batches():
-    """Else one batch in many would compact them all."""
+    """Otherwise one batch would have to compact all of them."""
     compacted = []
     for index in (0, 20, 40, 60):
         store, worker = InMemoryLogStorage(), Worker()
@@ -110,3 +110,16 @@ def test_an_erased_group_can_be_written_again(store):
     worker.batch(store, b=2)
 
     assert {"b": 2} == read_cold(store)
+
+
+def test_an_erased_group_is_not_compacted_again(store):
+    """There is nothing to compact: an idle one costs no write, and the next entry is appended."""
+    worker = Worker()
+    worker.batch(store, a=1)
+    worker.delete("a")
+    worker.group.rewrite = True
+    worker.commit(store)
+    worker.commit(store)
+    worker.batch(store, b=2)
+
+    assert (1, 0) == (worker.metrics.compactions, store.head.snapshot_entries)

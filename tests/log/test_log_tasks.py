@@ -74,7 +74,7 @@ def test_an_erased_group_keeps_the_time_of_its_records(store):
 
 
 class SometimesDeclares(KeyedProcessFunction):
-    """Declares its state in the call that needs it, against the custom."""
+    """Declares its state only in a call that needs it, which few functions do."""
 
     def open(self, runtime_context):
         self.runtime_context = runtime_context

@@ -114,7 +114,7 @@ def test_two_declared_key_types_are_not_each_others():
 
 
 def test_a_snapshot_that_fits_is_left_as_it_is():
-    """No section is decoded for nothing."""
+    """No section is decoded without need."""
     snapshot = snapshot_of("a")
     assert snapshot is with_keys_of(snapshot, AnyKeyTypeInfo(), "snapshot")
 

@@ -17,6 +17,7 @@ FOLDERS = ("bench", "docs", "examples", "pyflinklike", "scripts", "tests")
 CITATION = re.compile(
     r"""
     (?<!\#\ ) \[ (\d+(\.\d+)+ | DESIGN) [^]"']* \]       # [2.1.11], [DESIGN 9], [2.4 C6, DESIGN 9]
+    | \[ [A-Z] \d+ (, \s* [\w. ]+)* \]                  # [L9], of a list of rules
     | \b DESIGN (\.md)? \s* \d
     | \b issues? \s+ \#? \d                             # of a tracker that readers do not have
     | \b spec (ification)? ('s)? \s+ \d
@@ -75,6 +76,7 @@ def test_no_file_cites_a_document_that_is_not_in_the_repository():
         '"""Nothing to read [2.1.11]."""',
         'def f():\n    """As in Flink [2.6.3, DESIGN 9]."""',
         "x = 1  # the reason: [DESIGN 9]",
+        "# every one is judged [L9]",
         "# as issue 4 has it",
         "# the rules of specification 2.6",
         '"""See /work/shared/notes."""',

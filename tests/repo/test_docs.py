@@ -19,6 +19,19 @@ from pyflinklike.doors import DOORS
 
 REFERENCE = ROOT / "docs" / "reference"
 
+# Pages that have links and no snippets of their own.
+OTHERS = [
+    ROOT / name
+    for name in (
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/README.md",
+        "examples/README.md",
+        "tests/README.md",
+    )
+]
+
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
@@ -43,7 +56,7 @@ def test_every_snippet_compiles(page):
         assert block.compiled() is not None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES + OTHERS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_resolve(page):
     """A link inside the repository names a file that is there, and a heading that it has."""
     broken = []

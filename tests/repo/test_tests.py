@@ -34,6 +34,16 @@ def test_the_readme_names_every_module_of_support():
     assert modules == names_in_table("Support modules")
 
 
+def test_the_bug_to_plant_is_code_that_is_there():
+    """So that whoever follows the README finds the line."""
+    section = README.partition("## Plant a bug\n")[2]
+    module = re.search(r"in `(pyflinklike/[\w/]+\.py)`", section)[1]
+    diff = re.search(r"```diff\n(.*?)```", section, flags=re.DOTALL)[1]
+    planted_in = "".join(line[1:] + "\n" for line in diff.splitlines())
+
+    assert planted_in in (TESTS.parent / module).read_text()
+
+
 def test_a_module_has_a_name_of_its_own():
     """There are no packages: the second module of a name would not be imported."""
     names = Counter(path.stem for path in MODULES if path.name != "conftest.py")

@@ -118,14 +118,16 @@ def test_side_outputs_before_a_failure_are_kept():
     assert ([1], [2]) == (h.side_output(LATE), h.output)
 
 
-@pytest.mark.parametrize("outputs", [None, [], (), iter(())], ids=repr)
+@pytest.mark.parametrize("outputs", [None, [], (), iter(())], ids=lambda some: type(some).__name__)
 def test_no_outputs(outputs):
     """None and every empty iterable mean none."""
     _, main = emitted(outputs)
     assert [] == main
 
 
-@pytest.mark.parametrize("outputs", [[1, 2], (1, 2), iter([1, 2]), range(1, 3)], ids=str)
+@pytest.mark.parametrize(
+    "outputs", [[1, 2], (1, 2), iter([1, 2]), range(1, 3)], ids=lambda some: type(some).__name__
+)
 def test_any_iterable_gives_outputs(outputs):
     """A tuple that is returned is many outputs."""
     _, main = emitted(outputs)

@@ -94,7 +94,7 @@ def test_deleted_timers_of_a_far_future_do_not_pile_up(queue):
 
 
 def test_a_deleted_timer_is_not_the_earliest(queue):
-    """A host would be woken for nothing."""
+    """A host would be woken without need."""
     queue.register(1)
     queue.register(2)
     queue.delete(1)

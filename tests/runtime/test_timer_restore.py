@@ -42,7 +42,7 @@ def test_a_restored_timer_that_is_due_fires_at_the_first_advance(domain):
 
 
 def test_a_timer_that_fired_is_not_restored():
-    """It is gone for good."""
+    """Firing removed it."""
     driver = drive()
     EVENT.register(driver, 10)
     EVENT.advance(driver, 10)

@@ -10,15 +10,12 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as F
 from spark_savepoints import Sum, sums
-from spark_support import Feed, bounded, pickle_by_value
+from spark_support import Feed, bounded
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.spark import key_by
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
 from pyflinklike.spark.wire.schema import key_type_of
-
-pickle_by_value(__name__)
-
 
 KEYS = {
     "boolean": [True, False],

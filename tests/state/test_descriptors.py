@@ -74,7 +74,9 @@ def test_the_names_of_the_runtime_are_taken():
 
 
 @each_kind
-@pytest.mark.parametrize("not_a_type", [None, "long", int, Types.LONG], ids=str)
+@pytest.mark.parametrize(
+    "not_a_type", [None, "long", int, Types.LONG], ids=["None", "str", "class", "function"]
+)
 def test_a_type_is_a_type_information(make, not_a_type):
     """Not a str, a Python type, or a factory that was not called."""
     with pytest.raises(DeclarationTypeError, match="must be a TypeInformation"):
@@ -129,7 +131,7 @@ def test_enabling_a_ttl_changes_the_descriptor_and_returns_none(make):
 
 @pytest.mark.parametrize("off", [None, StateTtlConfig.DISABLED], ids=["None", "DISABLED"])
 def test_a_ttl_can_be_switched_off_again(off):
-    """A disabled configuration is none."""
+    """A disabled configuration counts as none."""
     descriptor = with_ttl(MAKERS["value"](), HOUR)
     descriptor.enable_time_to_live(off)
     assert MAKERS["value"]() == descriptor

@@ -198,7 +198,7 @@ def test_an_update_with_what_was_changed_does_change_the_state(type_info, make, 
 
 @with_or_without_ttl
 def test_clearing_the_list_that_was_got_clears_no_state(ttl):
-    """Nor does it grow by it, where a list of plain values is got."""
+    """Nor does appending to it make the state longer."""
     state = drive(declared(LIST, LONG, ttl))
     state.update([1, 2])
     state.run(lambda state, _: [*state.get()].clear())

@@ -40,7 +40,7 @@ def test_the_current_value_is_the_first_argument():
 
 
 def test_a_callable_is_a_reduce_function():
-    """A lambda does."""
+    """A lambda will do."""
     state = drive(SUM)
     state.add(1)
     state.add(2)

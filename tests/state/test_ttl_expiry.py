@@ -27,7 +27,7 @@ def test_an_entry_is_alive_until_its_last_millisecond(read, corner):
 
 @reads
 @both_update_types
-def test_the_boundary_belongs_to_the_dead(read, update):
+def test_an_entry_is_expired_from_its_boundary_on(read, update):
     """Written at 0 with a TTL of 100, it is expired at 100."""
     state = holding_one(read.kind, (update, NEVER))
     assert read.gone == call(state.at(100), read.read)

@@ -98,7 +98,7 @@ def test_an_update_stamps_every_element(update):
 
 @both_update_types
 def test_an_expired_element_in_the_middle_is_filtered_too(update):
-    """A clock that stepped back leaves one; every element is judged, not the head alone [L9]."""
+    """A clock that stepped back leaves one; every element is judged, not the head alone."""
     state = quiet(list_, (update, NEVER))
     state.at(50).add(1)
     state.at(0).add(2)

@@ -116,7 +116,7 @@ def test_a_put_leaves_the_stamps_of_other_entries(update):
 
 
 def test_a_value_that_does_not_fit_does_not_renew_the_stamp():
-    """A refused write is none."""
+    """A write that is refused renews nothing."""
     state = expiring(value)
     state.update(1)
     with pytest.raises(StateValueError, match="Long"):

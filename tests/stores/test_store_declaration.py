@@ -7,7 +7,7 @@ import pickle
 from datetime import timedelta
 
 import pytest
-from store_functions import EACH, KV, harness, of_each, of_each_backend, put_something
+from store_functions import EACH, KV, Doer, harness, of_each, of_each_backend, put_something
 from store_support import BACKENDS
 
 from pyflinklike import Types, ValueStateDescriptor, errors, stores
@@ -27,6 +27,7 @@ from pyflinklike.stores import (
     VersionedStoreDescriptor,
     WindowStoreDescriptor,
 )
+from pyflinklike.testing import KeyedProcessHarness
 
 TEXT, LONG = Types.STRING(), Types.LONG()
 
@@ -132,8 +133,9 @@ def test_a_descriptor_is_a_value():
 
 def test_a_store_is_made_once():
     """The same declaration gives the same store, another one under its name is refused."""
-    with harness(KV) as h:
-        context, store = h._operator.function.context, h._operator.function.stores["kv"]
+    doer = Doer(KV)
+    with KeyedProcessHarness(doer, lambda _: "k"):
+        context, store = doer.context, doer.stores["kv"]
         assert store is context.get_store(KeyValueStoreDescriptor("kv", TEXT, LONG))
         with pytest.raises(DeclarationValueError, match="already declared"):
             context.get_store(KeyValueStoreDescriptor("kv", LONG, LONG))
@@ -149,7 +151,7 @@ def test_a_store_is_made_once():
             context.get_store(WindowStoreDescriptor("w", TEXT, LONG, window_size=1))
 
 
-def test_the_names_of_1f_are_all_there():
+def test_all_public_names_are_there():
     """Stores, exceptions (also in `errors`) and records."""
     exceptions = [
         "StateStoreError",

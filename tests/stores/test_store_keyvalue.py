@@ -67,7 +67,7 @@ def test_a_value_without_any_time_is_refused():
     ],
 )
 def test_a_key_is_never_none(act):
-    """A TypeError, as the matrix of None says, and nothing was applied."""
+    """A TypeError, and nothing was applied."""
     player = Player(KeyValueStoreDescriptor("kv", Types.STRING(), Types.LONG()), 0)
     with pytest.raises(TypeError, match=r"'kv': key must not be None"):
         player.do(act)

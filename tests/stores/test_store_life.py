@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from store_functions import EACH, KV, harness, of_each, of_each_backend, put_something
+from store_functions import EACH, KV, Doer, harness, of_each, of_each_backend, put_something
 from store_support import BACKENDS, Player
 
 from pyflinklike import Types
@@ -16,6 +16,7 @@ from pyflinklike.stores import (
     StoreClosedError,
     StoreNotInitializedError,
 )
+from pyflinklike.testing import KeyedProcessHarness
 
 TEXT, LONG = Types.STRING(), Types.LONG()
 
@@ -39,8 +40,9 @@ def test_a_store_needs_a_key_and_to_be_open(descriptor):
         _ = bare.changelog_name
     bare.close()
     bare.close()
-    with harness(descriptor) as h:
-        store = h._operator.function.stores["kv"]
+    doer = Doer(descriptor)
+    with KeyedProcessHarness(doer, lambda _: "k") as h:
+        store = doer.stores["kv"]
         for access in (use, put_something):
             with pytest.raises(StateAccessError):
                 access(store)
@@ -102,7 +104,7 @@ def test_what_a_store_says_of_itself(backend):
     ],
 )
 def test_the_settings_of_the_topic_are_kafka_streams(descriptor, expected):
-    """And over them those that were declared."""
+    """Settings that were declared replace them."""
     assert expected == descriptor.new_store().changelog_config
 
 

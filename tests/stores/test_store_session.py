@@ -10,7 +10,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_functions import law_of_each_backend, of_each_backend
+from store_functions import law_of_each_backend, of_each_backend, times
 from store_support import LIFE, Player, replayed, sequences
 
 from pyflinklike import Types
@@ -25,7 +25,7 @@ from pyflinklike.stores import (
 RETENTION = 50
 GAP = 5
 KEYS = ["a", "aa", "b"]
-TIMES = st.integers(-40, 100)
+TIMES = times(-20, 80)
 
 
 def declared(**options):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_functions import law_of_each_backend
+from store_functions import law_of_each_backend, times
 from store_support import LIFE, Player, sequences
 
 from pyflinklike import Types
@@ -21,7 +21,7 @@ from pyflinklike.stores import (
 
 HISTORY = 20
 KEYS = ["a", "a\x00", "b"]
-TIMES = st.integers(-30, 60)
+TIMES = times(-20, 40)
 
 
 class Model:

@@ -25,7 +25,7 @@ from pyflinklike.stores import (
 
 @of_each_backend
 def test_expired_windows_leave_the_storage(backend):
-    """Not only the eye: as stream time goes on, of one key and of many."""
+    """They are deleted, not only hidden, as stream time goes on: of one key and of many."""
     for scope in ("key", "partition"):
         descriptor = WindowStoreDescriptor(
             "w", Types.STRING(), Types.LONG(), window_size=1, retention=160, scope=scope

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from store_functions import law_of_each_backend
+from store_functions import law_of_each_backend, times
 from store_support import LIFE, Player, sequences
 
-from pyflinklike import Types
+from pyflinklike import MIN_WATERMARK, Types
 from pyflinklike.stores import WindowStoreDescriptor
 
 SIZE, RETENTION = 10, 40
 KEYS = ["a", "a\x00", "aa", "b"]
-TIMES = st.integers(-60, 120)
+TIMES = times(-30, 80)
 BOUND = st.none() | TIMES
 
 
@@ -140,7 +140,9 @@ def test_a_window_store_is_a_dict_with_expiry(steps, mode, duplicates, backend):
             if arguments[0] in ("restart", "move"):
                 dropped = 0
         elif verb == "watermark":
-            model.watermark = max(arguments[0], model.watermark or arguments[0])
+            model.watermark = max(
+                arguments[0], MIN_WATERMARK if model.watermark is None else model.watermark
+            )
             player.watermark(model.watermark)
         elif verb == "put":
             key, value, start = arguments

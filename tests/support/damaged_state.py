@@ -39,7 +39,7 @@ SAVEPOINT, HEAD = "savepoint", "head"
 class Visits(KeyedProcessFunction):
     """Has a state of each shape, timers, and TTL on one of them."""
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         """Declare them."""
         count = ValueStateDescriptor("count", Types.LONG())
         count.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
@@ -49,7 +49,7 @@ class Visits(KeyedProcessFunction):
             MapStateDescriptor("seen", Types.STRING(), Types.LIST(Types.LONG()))
         )
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         """Put something into each."""
         self.count.update((self.count.value() or 0) + 1)
         self.pages.add(f"page {value}")

@@ -14,7 +14,7 @@ OLD, NEW = {"id": 1, "name": "Anne"}, {"id": 1, "name": "Ann"}
 """A row before and after a change."""
 
 
-def source(**fields):
+def source(**fields: Any) -> dict[str, Any]:
     """A source block of PostgreSQL, with these fields changed."""
     lsn = fields.get("lsn", 24_023_128)
     common = {
@@ -34,7 +34,7 @@ def source(**fields):
     return {**common, **fields}
 
 
-def envelope(op="c", before=None, after=None, **fields):
+def envelope(op: str = "c", before: Any = None, after: Any = None, **fields: Any) -> dict[str, Any]:
     """A bare envelope as a dict."""
     common = {
         "before": before,
@@ -47,7 +47,7 @@ def envelope(op="c", before=None, after=None, **fields):
     return {**common, **fields}
 
 
-def record(value, key: Any = None, *, partition=0, offset=0):
+def record(value: Any, key: Any = None, *, partition: int = 0, offset: int = 0) -> dict[str, Any]:
     """A record of Kafka with JSON in it; the key is that of the row unless it is given."""
     if key is None and isinstance(value, dict):
         row = value.get("after") or value.get("before") or {}
@@ -60,12 +60,12 @@ def record(value, key: Any = None, *, partition=0, offset=0):
     }
 
 
-def decoded(op, before=None, after=None, **options):
+def decoded(op: str, before: Any = None, after: Any = None, **options: Any) -> Any:
     """The event of an envelope."""
     return decode_debezium(record(envelope(op, before, after)), **options)
 
 
-def wrapped(payload, schema=None):
+def wrapped(payload: Any, schema: Any = None) -> dict[str, Any]:
     """As the converter writes it with schemas enabled."""
     return {"schema": schema or {"type": "struct", "optional": False}, "payload": payload}
 
@@ -105,7 +105,7 @@ positions = st.one_of(
 
 
 @st.composite
-def records(draw):
+def records(draw: st.DrawFn) -> dict[str, Any]:
     """Records that can be decoded, of all connectors and operations, wrapped and bare."""
     key = draw(keys)
     place = {"partition": draw(st.integers(0, 8)), "offset": draw(lsns)}

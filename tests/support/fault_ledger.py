@@ -17,7 +17,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ class Ledger(KeyedProcessFunction):
     def __init__(self, markers: Path) -> None:
         self.markers = markers
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.attempt = runtime_context.get_attempt_number()
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
         self.total = runtime_context.get_reducing_state(
@@ -109,7 +109,7 @@ class Ledger(KeyedProcessFunction):
             MapStateDescriptor("marks", Types.STRING(), Types.LONG())
         )
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         self.total.add(value.n)
@@ -126,17 +126,17 @@ class Ledger(KeyedProcessFunction):
             self._meet(*value.fault.split(":"))
         yield self._row(f"record {value.n}", ctx, count)
 
-    def on_timer(self, timestamp, ctx):
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         self.marks.put("timer", timestamp)
         yield self._row(f"timer {timestamp}", ctx, count)
 
-    def _row(self, what, ctx, count):
+    def _row(self, what: str, ctx: Any, count: int) -> Any:
         state = self.total.get(), list(self.parts.get()), sorted(self.marks.items())
         return ctx.get_current_key(), what, count, repr(state)
 
-    def _meet(self, kind, name, detail):
+    def _meet(self, kind: str, name: str, detail: str) -> None:
         if kind == "kill":
             if any(_first(self.markers / f"{name}.{time}") for time in range(int(detail))):
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -204,7 +204,7 @@ def _first(marker: Path) -> bool:
     return True
 
 
-def await_that(condition) -> None:
+def await_that(condition: Callable[[], object]) -> None:
     """Poll until something is so; an error where it never is."""
     end = time.monotonic() + _PATIENCE
     while not condition():

@@ -23,7 +23,7 @@ class Counting:
 
     done = 0
 
-    def _served(self, operator, *rest):
+    def _served(self, operator: Any, *rest: Any) -> Any:
         operator.function.groups_done, operator.function.met = self.done, 0
         result = super()._served(operator, *rest)  # type: ignore[misc]  # of what it is mixed into
         self.done += 1
@@ -38,14 +38,14 @@ class DamagedWrites:
         how: "flipped": one bit in the middle; "truncated": the last third is missing.
     """
 
-    def __init__(self, store, how):
+    def __init__(self, store: Any, how: str) -> None:
         self._store = store
         self._how = how
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def write_segment(self, sequence, blob):
+    def write_segment(self, sequence: int, blob: bytes) -> None:
         if sequence < 0:  # the record and the roll, which have tests of their own
             self._store.write_segment(sequence, blob)
             return
@@ -61,7 +61,7 @@ def damaging(how: str) -> type:
     """What makes Spark's state store hold damaged segments."""
 
     class Damaging(Counting):
-        def init(self, handle):
+        def init(self, handle: Any) -> None:
             super().init(handle)  # type: ignore[misc]  # of what it is mixed into
             self._store: Any = DamagedWrites(self._store, how)
 

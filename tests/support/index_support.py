@@ -2,6 +2,7 @@
 """Backends of `UpsertState`, and short ways to put and to get."""
 
 import importlib.util
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from pyflinklike.upsert import (
     InMemoryUpsertBackend,
     PutValue,
     RocksDBUpsertBackend,
+    UpsertState,
 )
 
 needs_rocksdict = pytest.mark.skipif(
@@ -24,12 +26,12 @@ MAKERS = {
 }
 
 
-def put(state, key, value):
+def put(state: UpsertState, key: Any, value: Any) -> Any:
     """Put one value as the contract asks: with the metadata of what was there."""
     before = state.multi_get([key])[0].metadata
     return state.multi_put([(key, PutValue(value, before))])
 
 
-def values(state, *keys):
+def values(state: UpsertState, *keys: Any) -> list[Any]:
     """The states under some keys."""
     return [each.value for each in state.multi_get(keys)]

@@ -40,34 +40,34 @@ class Record(NamedTuple):
 class Sum(AggregateFunction):
     """The sum of ints."""
 
-    def create_accumulator(self):
+    def create_accumulator(self) -> int:
         return 0
 
-    def add(self, value, accumulator):
+    def add(self, value: int, accumulator: int) -> int:
         return accumulator + value
 
-    def get_result(self, accumulator):
+    def get_result(self, accumulator: int) -> int:
         return accumulator
 
-    def merge(self, acc_a, acc_b):
+    def merge(self, acc_a: int, acc_b: int) -> int:
         return acc_a + acc_b
 
 
 class Mean(AggregateFunction):
     """The mean, from a list of sum and count that it changes in place."""
 
-    def create_accumulator(self):
+    def create_accumulator(self) -> list[int]:
         return [0, 0]
 
-    def add(self, value, accumulator):
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
         accumulator[0] += value
         accumulator[1] += 1
         return accumulator
 
-    def get_result(self, accumulator):
+    def get_result(self, accumulator: list[int]) -> float:
         return accumulator[0] / accumulator[1]
 
-    def merge(self, acc_a, acc_b):
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
         return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
 
 
@@ -95,15 +95,15 @@ class Probe(KeyedProcessFunction):
         self.descriptors = descriptors
         self.script_on_timer = on_timer or _key_time_and_domain
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.runtime_context = runtime_context
         states = tuple(obtain(runtime_context, each) for each in self.descriptors)
         self.state = states[0] if len(states) == 1 else states
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         yield value.script(self.state, ctx)
 
-    def on_timer(self, timestamp, ctx):
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
         yield self.script_on_timer(self.state, timestamp, ctx)
 
 

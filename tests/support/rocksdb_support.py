@@ -31,6 +31,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, Waking, serve
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -50,7 +51,7 @@ class Everything(KeyedProcessFunction):
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self._before = before
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         ttl = StateTtlConfig.new_builder(10**9).cleanup_incrementally(7, True).build()
         mapped = MapStateDescriptor("map", Types.LONG(), Types.STRING())
         mapped.enable_time_to_live(ttl)
@@ -64,14 +65,14 @@ class Everything(KeyedProcessFunction):
             KeyValueStoreDescriptor("store", Types.STRING(), Types.LONG(), scope="partition")
         )
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         key, batch = ctx.get_current_key(), value
         for use in (self._write, self._read, self._change, self._range):
             yield from ((key, use.__name__, got) for got in use(key, batch))
         self._before()
         ctx.timer_service().register_event_time_timer(batch * 1_000 + int(key[-3:]))
 
-    def _write(self, key, batch):
+    def _write(self, key: str, batch: int) -> Iterator[Any]:
         self._before()
         if batch % 2 == 0:
             self.list.add(batch)
@@ -85,7 +86,7 @@ class Everything(KeyedProcessFunction):
         self.store.put(f"{key}.{batch}", batch)
         yield batch
 
-    def _read(self, key, batch):
+    def _read(self, key: str, batch: int) -> Iterator[Any]:
         for read in (self.value.value, self.sum.get, self.map.is_empty, lambda: self.map.get(1)):
             self._before()
             yield read()
@@ -95,7 +96,7 @@ class Everything(KeyedProcessFunction):
             self._before()
             yield list(self.list.get())
 
-    def _change(self, key, batch):
+    def _change(self, key: str, batch: int) -> Iterator[Any]:
         self._before()
         self.value.update(f"{key} {batch}" + "x" * 40)
         self._before()
@@ -106,7 +107,7 @@ class Everything(KeyedProcessFunction):
             self._before()
             yield self.list.clear(), self.map.clear()
 
-    def _range(self, key, batch):
+    def _range(self, key: str, batch: int) -> Iterator[Any]:
         if batch and key in (*KEYS[::40], LARGE):
             self._before()
             yield list(self.store.range(key, KEYS[-1]))
@@ -115,7 +116,7 @@ class Everything(KeyedProcessFunction):
             self._before()
             yield self.store.get(f"{key}.0"), self.store.delete(f"{key}.1")
 
-    def on_timer(self, timestamp, ctx):
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
         yield "timer", ctx.get_current_key(), timestamp
 
 
@@ -139,16 +140,17 @@ def run_task(
         function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
     )
     operator.open()
-    try:
-        keys = batch_of(number)
-        head = store.read_head("test")
-        operator.load(store, head, 0)
-        operator.process(keys, [number] * len(keys), [None] * len(keys))
-        operator.advance_watermark(number * 1_000)
+
+    def about_to_commit(operator: KeyedProcessOperator, _: int | None) -> None:
         if number == BATCHES - 1:
             operator.group.rewrite()
         before(operator)
-        operator.commit(store, head)
+
+    try:
+        keys = batch_of(number)
+        operator.clock.watermark = number * 1_000
+        records = Records(keys, [number] * len(keys), [None] * len(keys))
+        serve(operator, store, 0, records, waking=Waking(wake_at=about_to_commit))
         before(operator)
         outputs = list(operator.outputs.take().main)
         operator.keep_warm()

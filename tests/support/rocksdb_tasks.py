@@ -7,6 +7,7 @@ Importing it skips the module where rocksdict is not installed.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())
 SPECS = {spec.name: spec for spec in (VALUE, MAP, LIST)}
 
 
-def in_directory(path) -> EmbeddedRocksDBStateBackend:
+def in_directory(path: object) -> EmbeddedRocksDBStateBackend:
     """A backend whose files lie there."""
     backend = EmbeddedRocksDBStateBackend()
     backend.set_db_storage_paths(str(path))
@@ -39,22 +40,24 @@ def in_directory(path) -> EmbeddedRocksDBStateBackend:
 NONCE = bytes(range(16))
 
 
-def opened(state_backend, index, owner="query/0"):
+def opened(
+    state_backend: EmbeddedRocksDBStateBackend, index: int, owner: str = "query/0"
+) -> tuple[Any, dict[str, Any]]:
     """A keyed backend in a new group, and its tables."""
-    backend = state_backend.create_keyed_state_backend(CurrentKey(), owner)
+    backend: Any = state_backend.create_keyed_state_backend(CurrentKey(), owner)
     tables = {name: backend.table(spec) for name, spec in SPECS.items()}
     backend.groups = {index: {}}
     backend.enter(index, backend.groups[index])
     return backend, tables
 
 
-def kept(backend, group):
+def kept(backend: Any, group: WorkingState) -> None:
     """Commit and keep a group."""
     backend.drain()
     backend.keep_warm(group)
 
 
-def fill(tables, current, number=5):
+def fill(tables: dict[str, Any], current: CurrentKey, number: int = 5) -> None:
     """Entries of three keys in all tables."""
     for key in "abc":
         current.key = key
@@ -64,7 +67,7 @@ def fill(tables, current, number=5):
             tables["list"].append(f"{key}{at}")
 
 
-def leave(path, nonce=NONCE, **options):
+def leave(path: object, nonce: bytes = NONCE, **options: Any) -> None:
     """A first task that fills group 3 and ends."""
     backend, tables = opened(in_directory(path), 3, **options)
     fill(tables, backend.current)
@@ -72,7 +75,7 @@ def leave(path, nonce=NONCE, **options):
     backend.close()
 
 
-def found(path, **options):
+def found(path: object, **options: Any) -> tuple[Any, dict[str, Any], WorkingState | None]:
     """A second task: its backend, its tables, and what it took of group 3."""
     backend, tables = opened(in_directory(path), 3, **options)
     group = backend.take_warm(3)
@@ -80,7 +83,7 @@ def found(path, **options):
     return backend, tables, group
 
 
-def contents(backend):
+def contents(backend: Any) -> dict[str, list[tuple[Any, ...]]]:
     """All entries, by table."""
     return {
         each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
@@ -89,36 +92,36 @@ def contents(backend):
     }
 
 
-def only_directory(path) -> Path:
+def only_directory(path: Path) -> Path:
     """Of the one owner there."""
     (root,) = Path(path).iterdir()
     (directory,) = root.iterdir()
     return directory
 
 
-def found_nonce(path):
+def found_nonce(path: object) -> bytes | None:
     """The nonce on disk."""
     backend, _, group = found(path)
     backend.close()
-    return group and group.nonce
+    return None if group is None else group.nonce
 
 
 class Everything(KeyedProcessFunction):
     """One state of three kinds, and timers."""
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.value = runtime_context.get_state(ValueStateDescriptor("value", Types.LONG()))
         self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG()))
         self.map = runtime_context.get_map_state(
             MapStateDescriptor("map", Types.STRING(), Types.LONG())
         )
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         self.value.update((self.value.value() or 0) + value)
         self.list.add(value)
         self.map.put(str(value % 3), value)
         ctx.timer_service().register_event_time_timer(value)
         yield self.value.value(), list(self.list), sorted(self.map.items())
 
-    def on_timer(self, timestamp, ctx):
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
         yield "timer", ctx.get_current_key(), timestamp

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from spark_support import pickle_by_value
 
@@ -10,15 +12,19 @@ from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
     Row,
+    RuntimeContext,
     Types,
     ValueStateDescriptor,
 )
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.types import TypeInformation
 
 pickle_by_value(__name__)
 
 
-def rocksdb(directory, cls=EmbeddedRocksDBStateBackend):
+def rocksdb(
+    directory: object, cls: type[EmbeddedRocksDBStateBackend] = EmbeddedRocksDBStateBackend
+) -> EmbeddedRocksDBStateBackend:
     """A backend with its files there."""
     pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
     backend = cls()
@@ -29,18 +35,18 @@ def rocksdb(directory, cls=EmbeddedRocksDBStateBackend):
 class Sum(KeyedProcessFunction):
     """The sum of `n` per key."""
 
-    def __init__(self, kind=None):
+    def __init__(self, kind: TypeInformation | None = None) -> None:
         self.kind = kind or Types.LONG()
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.sum = runtime_context.get_state(ValueStateDescriptor("sum", self.kind))
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         self.sum.update((self.sum.value() or 0) + value.n)
         yield ctx.get_current_key(), self.sum.value()
 
 
-def sums(*keys):
+def sums(*keys: Any) -> KeyedProcessHarness:
     """A harness whose sum for each of these keys is 100."""
     summing = KeyedProcessHarness(Sum(), key_selector=lambda value: value.key)
     for key in keys:

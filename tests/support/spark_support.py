@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,7 +54,7 @@ _POLL_SECONDS = 0.25
 
 def pickle_by_value(module: str) -> None:
     """Have the classes of a test module pickled whole."""
-    cloudpickle.register_pickle_by_value(sys.modules[module])
+    cloudpickle.register_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
 
 
 pickle_by_value(__name__)
@@ -220,18 +220,18 @@ RICH_OPERATIONS = 9
 class SumAndCount(AggregateFunction):
     """Sum and count, in a list that `add` changes in place."""
 
-    def create_accumulator(self):
+    def create_accumulator(self) -> list[int]:
         return [0, 0]
 
-    def add(self, value, accumulator):
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
         accumulator[0] += value
         accumulator[1] += 1
         return accumulator
 
-    def get_result(self, accumulator):
+    def get_result(self, accumulator: list[int]) -> tuple[int, ...]:
         return tuple(accumulator)
 
-    def merge(self, acc_a, acc_b):
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
         return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
 
 
@@ -242,7 +242,7 @@ class Rich(KeyedProcessFunction):
     equal outputs mean equal state.  Keys that begin with "late" show the watermark, too.
     """
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         ttl = StateTtlConfig.new_builder(Time.days(1)).update_ttl_on_read_and_write().build()
         seq = ValueStateDescriptor("seq", Types.LONG())
         log = ValueStateDescriptor("log", Types.PICKLED_BYTE_ARRAY())
@@ -262,7 +262,7 @@ class Rich(KeyedProcessFunction):
             AggregatingStateDescriptor("mean", SumAndCount(), Types.LIST(Types.LONG()))
         )
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         timers, n = ctx.timer_service(), value.n
         if value.op in (0, 1):
             self.log.update((self.log.value() or []) + [{"n": n, "at": ctx.timestamp()}])
@@ -290,14 +290,14 @@ class Rich(KeyedProcessFunction):
             yield RICH_SIDE, Row(key=value.key, seq=(self.seq.value() or 0) + 1, n=n)
         yield self._dump(f"{tuple(value)[1:]} {ctx.timestamp()}", ctx)
 
-    def on_timer(self, timestamp, ctx):
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
         self.text.add(f"@{timestamp % 1000};")
         if timestamp % 3 == 1:
             ctx.timer_service().register_event_time_timer(timestamp + 1)
         yield RICH_SIDE, Row(key=ctx.get_current_key(), seq=(self.seq.value() or 0) + 1, n=-1)
         yield self._dump(f"timer {timestamp} {ctx.timestamp()} {ctx.time_domain()}", ctx)
 
-    def _mutate_what_was_read(self):
+    def _mutate_what_was_read(self) -> None:
         if self.log.value():
             self.log.value()[0]["n"] = "spoilt"
             self.log.value().append("spoilt")
@@ -308,7 +308,7 @@ class Rich(KeyedProcessFunction):
         for key in self.marks:
             self.marks.get(key).clear()
 
-    def _dump(self, what, ctx):
+    def _dump(self, what: str, ctx: Any) -> tuple[Any, int, str]:
         key = ctx.get_current_key()
         seq = (self.seq.value() or 0) + 1
         self.seq.update(seq)

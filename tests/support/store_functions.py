@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 from store_support import BACKENDS
 
 from pyflinklike import KeyedProcessFunction, Types
@@ -15,6 +16,7 @@ from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
     SessionStoreDescriptor,
+    StoreDescriptor,
     TimestampedStoreDescriptor,
     VersionedStoreDescriptor,
     WindowStoreDescriptor,
@@ -40,26 +42,32 @@ def law_of_each_backend(test: Callable[..., Any]) -> Any:
     return of_each_backend(settings(max_examples=settings().max_examples // 2)(test))
 
 
+def times(first: int, last: int) -> st.SearchStrategy[int]:
+    """Tens and their neighbours: boundaries lie tens apart, and are met and not only passed."""
+    tens, beside = st.integers(first // 10, last // 10), st.sampled_from([0, 0, 0, -1, 1])
+    return st.builds(lambda ten, by: 10 * ten + by, tens, beside)
+
+
 class Doer(KeyedProcessFunction):
     """Opens stores, and does to them what its elements say."""
 
-    def __init__(self, *descriptors):
+    def __init__(self, *descriptors: StoreDescriptor) -> None:
         self.descriptors = descriptors
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.context = runtime_context
         self.stores = {each.name: runtime_context.get_store(each) for each in self.descriptors}
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         yield value(*self.stores.values())
 
 
-def harness(*descriptors, **options):
+def harness(*descriptors: StoreDescriptor, **options: Any) -> KeyedProcessHarness:
     """Under the key "k"."""
     return KeyedProcessHarness(Doer(*descriptors), lambda _: "k", **options)
 
 
-def put_something(store):
+def put_something(store: Any) -> None:
     """An entry in any kind of store."""
     kind = type(store).__name__
     if kind == "SessionStore":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from pyflinklike.types import Types
 
@@ -16,12 +17,12 @@ LONG, STRING, DOUBLE, PICKLED = (
 INTEGRAL = [(Types.BYTE(), 8), (Types.SHORT(), 16), (Types.INT(), 32), (LONG, 64)]
 
 
-def same(a, b):
+def same(a: Any, b: Any) -> bool:
     """Equal, NaN included, wherever it is."""
-    return comparable(a) == comparable(b)
+    return bool(comparable(a) == comparable(b))
 
 
-def comparable(value):
+def comparable(value: Any) -> Any:
     """A value that is equal to that of every equal value of the same class; a NaN is one."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else repr(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from pyflinklike import Row
 
@@ -14,11 +15,11 @@ class Time:
 
     now = 1_000
 
-    def __call__(self):
+    def __call__(self) -> int:
         return self.now
 
 
-def change(op, key, value, diff=None, **more):
+def change(op: str, key: Any, value: Any, diff: int | None = None, **more: Any) -> Row:
     """A row as `UpsertFunction` yields it."""
     diff = diff or (1 if op in ("insert", "update_after") else -1)
     return Row(key=key, op=op, value=value, diff=diff, **more)

@@ -152,9 +152,10 @@ def test_many_operands_are_folded_in_slices(tmp_path):
     rows = [(key, each.value, 1) for key, each in expected.items()]
     rows += [row for key in keys for row in ((key, "old", 1), (key, "old", -1))]
     random.shuffle(rows)
-    state = UpsertState(RocksDBUpsertBackend(tmp_path))
+    backend = RocksDBUpsertBackend(tmp_path)
+    state = UpsertState(backend)
     for begin in range(0, len(rows), 999):
         state.consolidate_chunk(rows[begin : begin + 999])
 
     assert list(expected.values()) == values(state, *expected)
-    assert len(expected) == state.num_records == UpsertState(state._backend).num_records
+    assert len(expected) == state.num_records == UpsertState(backend).num_records

@@ -43,7 +43,7 @@ def test_a_single_view_is_served_alone():
 
 
 def test_a_swap_is_rolled_back_as_often_as_there_were_swaps():
-    """Each rollback gives back what is served no more."""
+    """Each rollback returns the pair that it replaces."""
     one, two, three = {"v": 1}, {"v": 2}, {"v": 3}
     serving = ServingView(one, None, merge=operator.add)
     serving.swap(two, {"v": 20})
@@ -58,7 +58,7 @@ def test_a_swap_is_rolled_back_as_often_as_there_were_swaps():
 
 
 def test_pairs_from_before_can_be_given_up():
-    """And closed, once they are good for nothing."""
+    """And closed, once nobody needs them."""
     serving = ServingView({"v": 1}, None, merge=operator.add)
     serving.swap({"v": 2}, None)
 
@@ -96,7 +96,7 @@ def test_views_are_served_by_row(tmp_path):
 
 
 def test_a_closed_view_that_is_served_is_told(tmp_path):
-    """Only one that is served no more is read around."""
+    """A read is repeated only where the pair was swapped meanwhile."""
     view = MaterializedView("v", key="id", path=tmp_path)
     view.close()
 

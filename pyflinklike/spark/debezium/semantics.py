@@ -30,7 +30,7 @@ def fields_of(schema: bytes) -> Mapping[str, Semantic]:
     """The fields of a schema of Kafka Connect, by name; none if it is empty.
 
     Raises:
-        ValueError: It is no such schema.
+        ValueError: It is not such a schema.
     """
     try:
         fields = _SEMANTIC.decode(schema).fields if schema else []
@@ -45,7 +45,7 @@ def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
     """The fields of each struct of an envelope's schema, above all of `before` and `after`.
 
     Raises:
-        ValueError: It is no such schema.
+        ValueError: It is not such a schema.
     """
     return {
         name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()

@@ -44,6 +44,41 @@ def _expected(
     return items[:limit]
 
 
+class _Twin:
+    """An ordered table, and the dict that it must be like, under random changes."""
+
+    def __init__(self, table: OrderedTable, choice: random.Random) -> None:
+        self.table = table
+        self.model: dict[bytes, str] = {}
+        self._choice = choice
+
+    def put(self) -> None:
+        user_key, entry = self._choice.choice(_USER_KEYS), str(self._choice.random())
+        self.table.put(user_key, entry)
+        self.model[user_key] = entry
+
+    def delete(self) -> None:
+        user_key = self._choice.choice(_USER_KEYS)
+        self.table.delete(user_key)
+        self.model.pop(user_key, None)
+
+    def clear(self) -> None:
+        if self._choice.random() < 0.3:
+            self.table.clear()
+            self.model.clear()
+
+    def range(self) -> None:
+        begin, end = self._choice.choices([None, *_USER_KEYS], k=2)
+        backwards, limit = self._choice.random() < 0.5, self._choice.choice([None, 0, 1, 3])
+        found = self.table.range(begin, end, backwards=backwards, limit=limit)
+        expected = _expected(self.model, begin, end, limit, backwards=backwards)
+        assert expected == list(found), (begin, end, backwards, limit)
+
+    def compare(self) -> None:
+        everything = sorted(self.model.items())
+        assert (everything, len(everything)) == (list(self.table.range()), self.table.count())
+
+
 class RangesConformance(ConformanceTests):
     """What a backend owes the stores."""
 
@@ -54,37 +89,21 @@ class RangesConformance(ConformanceTests):
     ) -> None:
         """Through puts, deletions, clears, commits and a rebuild through bytes."""
         choice = random.Random(seed)
-        instance, table = one, _table(one, spec)
+        instance, twin = one, _Twin(_table(one, spec), choice)
         _table(other, spec)
-        model: dict[bytes, str] = {}
         for step in range(120):
-            user_key = choice.choice(_USER_KEYS)
             verb = choice.choices(["put", "delete", "clear", "drain", "range"], [8, 4, 1, 4, 12])[0]
-            if verb == "put":
-                table.put(user_key, str(step))
-                model[user_key] = str(step)
-            elif verb == "delete":
-                table.delete(user_key)
-                model.pop(user_key, None)
-            elif verb == "clear":
-                if choice.random() < 0.3:
-                    table.clear()
-                    model.clear()
-            elif verb == "drain":
-                changes = instance.drained()
-                if instance is one:
-                    other.apply(map(through_bytes, changes))
-                    # Which makes `other` sort what the next changes are applied to.
-                    assert sorted(model.items()) == list(_table(other, spec).range())
-                if step > 80:
-                    instance, table = other, _table(other, spec)
-            else:
-                begin, end = choice.choices([None, *_USER_KEYS], k=2)
-                backwards, limit = choice.random() < 0.5, choice.choice([None, 0, 1, 3])
-                found = table.range(begin, end, backwards=backwards, limit=limit)
-                expected = _expected(model, begin, end, limit, backwards=backwards)
-                assert expected == list(found), (step, begin, end, backwards, limit)
-        assert (sorted(model.items()), len(model)) == (list(table.range()), table.count())
+            if verb != "drain":
+                getattr(twin, verb)()
+                continue
+            changes = instance.drained()
+            if instance is one:
+                other.apply(map(through_bytes, changes))
+                # Which makes `other` sort what the next changes are applied to.
+                assert sorted(twin.model.items()) == list(_table(other, spec).range())
+            if step > 80:
+                instance, twin.table = other, _table(other, spec)
+        twin.compare()
 
     @_of_each
     def test_a_range_is_what_was_there_when_it_was_called(

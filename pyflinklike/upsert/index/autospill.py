@@ -39,7 +39,7 @@ class AutoSpillBackend:
             It is created when it is needed.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The threshold is no int, or is negative,
+        DeclarationTypeError, DeclarationValueError: The threshold is not an int, or is negative,
             or the directory holds something else.
     """
 

@@ -53,7 +53,7 @@ def checked_diff(diff: Any) -> int:
     """A diff that can be added.
 
     Raises:
-        StateValueError: It is no int of 64 bits.
+        StateValueError: It is not an int of 64 bits.
     """
     if not is_int64(diff):
         msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
@@ -122,7 +122,7 @@ class Consolidating(StateValue):
             Whether the key can be dropped, by the differences so far.
 
         Raises:
-            StateValueError: The value cannot be encoded, or the diff is no int of 64 bits.
+            StateValueError: The value cannot be encoded, or the diff is not an int of 64 bits.
         """
         if value is None:
             msg = "a record of a collection has a value, got None; a deletion is the old value, -1"

@@ -145,7 +145,7 @@ class UpsertState:
 
         Raises:
             UpsertStateError: The snapshot was completed before.
-            StateValueError: A key or value is None or cannot be encoded, or a diff is no int;
+            StateValueError: A key or value is None or cannot be encoded, or a diff is not an int;
                 nothing was added.
             StoreValueError: An update is not three things; nothing was added.
         """

@@ -45,7 +45,7 @@ def encode_state(state: StateValue) -> bytes:
     """The bytes of a state.
 
     Raises:
-        StateValueError: It is no state, or a value or order key in it cannot be encoded.
+        StateValueError: It is not a state, or a value or order key in it cannot be encoded.
     """
     if isinstance(state, FinalizedValue):
         value = encode_value(state.value)

@@ -83,7 +83,7 @@ NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
 
 
 class RowChange(NamedTuple):
-    """What a batch did to a key, encoded; None is no row."""
+    """What a batch did to a key, encoded; None stands for no row."""
 
     key: bytes
     before: bytes | None
@@ -183,7 +183,7 @@ def rows_at(
         yield from [] if row is None else [(key, row)]
         return
     count = total = 0
-    for one, row, *change, stored in connection.execute(_ROWS_AT, (batch.seq,)):
+    for one, row, *change, stored in connection.execute(_ROWS_AT, {"seq": batch.seq}):
         if change == [None, None]:
             connection.sums.check_row(one, row, stored)
             total += stored
@@ -196,11 +196,11 @@ def rows_at(
 
 
 _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
-        (SELECT 1 FROM changes AS c WHERE c.key = rows.key AND c.seq > ?1)
+        (SELECT 1 FROM changes AS c WHERE c.key = rows.key AND c.seq > :seq)
     UNION ALL
     SELECT key, before, seq, position, checksum FROM changes
-    WHERE seq > ?1 AND before IS NOT NULL AND seq =
-        (SELECT min(seq) FROM changes AS c WHERE c.key = changes.key AND c.seq > ?1)
+    WHERE seq > :seq AND before IS NOT NULL AND seq =
+        (SELECT min(seq) FROM changes AS c WHERE c.key = changes.key AND c.seq > :seq)
     ORDER BY key"""
 
 

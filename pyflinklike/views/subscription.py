@@ -39,7 +39,7 @@ def seconds(timeout: Timeout) -> float | None:
     """A timeout in seconds; None for none.
 
     Raises:
-        DeclarationTypeError: It is no length of time.
+        DeclarationTypeError: It is not a length of time.
         DeclarationValueError: It is negative.
     """
     if timeout is None:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scripts/site.py` and `scripts/wheel.py`: what they find wrong with what was built."""
+
+import importlib.util
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def script(name):
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The script that builds the documentation."""
+    pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
+    return script("site")
+
+
+def test_a_page_without_an_entry_and_with_a_raw_section_is_told(site, tmp_path):
+    """Another public name, whose entry and first sentence are there, is not."""
+    sentence = "A length of time, as pyflink.common.Time."
+    page = f'<h3 id="pyflinklike.Time">Time</h3><p>{sentence}</p><p>Raises (all): an error.</p>'
+    (tmp_path / "api.html").write_text(page, encoding="utf-8")
+
+    found = list(site.faults(tmp_path))
+
+    assert "api.html: 'Raises (all):' is shown as text" in found
+    assert "pyflinklike.Row has no entry in the reference" in found
+    assert [] == [each for each in found if "pyflinklike.Time " in each or "Time:" in each]
+
+
+def test_an_entry_without_its_docstring_is_told(site, tmp_path):
+    """A heading alone says nothing."""
+    (tmp_path / "api.html").write_text('<h3 id="pyflinklike.Time">Time</h3>', encoding="utf-8")
+
+    assert (
+        "pyflinklike.Time: its page lacks 'A length of time, as pyflink.common.Time.'"
+        in site.faults(tmp_path)
+    )
+
+
+def wheel_with(folder, names):
+    """A wheel that holds empty files of these names."""
+    path = folder / "pyflinklike-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    return path
+
+
+def test_a_wheel_must_hold_the_package_its_licence_and_nothing_else(tmp_path):
+    """A test that slipped in, and a marker of types that did not, are named."""
+    wheel = script("wheel")
+    info = "pyflinklike-0.1.0.dist-info"
+    about = [f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE", f"{info}/METADATA"]
+    whole = [*wheel.package_files(), *about]
+
+    wheel.check_wheel(wheel_with(tmp_path, whole))
+    with pytest.raises(SystemExit, match=r"should not hold \['tests/x.py'\]"):
+        wheel.check_wheel(wheel_with(tmp_path, [*whole, "tests/x.py"]))
+    with pytest.raises(SystemExit, match=r"lacks \['pyflinklike/py.typed'\]"):
+        wheel.check_wheel(wheel_with(tmp_path, set(whole) - {"pyflinklike/py.typed"}))
