@@ -34,15 +34,16 @@ def main() -> int:
     measured: dict[str, Measured] = {name: {} for name in trees}
     for round_ in range(options.rounds):
         for name in list(trees)[:: -1 if round_ % 2 else 1]:
-            for key, rates in _run(trees[name], options.workloads, options.sides).items():
+            for key, rates in _run(trees[name], options).items():
                 measured[name].setdefault(key, []).extend(rates)
     return _report(measured, options.at_least)
 
 
-def _run(tree: Path, workloads: str, sides: str) -> Measured:
+def _run(tree: Path, options: argparse.Namespace) -> Measured:
     with tempfile.NamedTemporaryFile(suffix=".json") as raw:
-        command = [sys.executable, str(tree / "bench" / "run.py"), "--no-small", "--no-micro"]
-        command += ["--workloads", workloads, "--sides", sides, "--json", raw.name]
+        command = [sys.executable, str(tree / "bench" / "run.py"), "--no-micro", "--json", raw.name]
+        command += ["--workloads", options.workloads, "--sides", options.sides]
+        command += [] if options.small else ["--no-small"]
         path = {"PYTHONPATH": os.pathsep.join((str(tree / "bench"), str(tree)))}
         subprocess.run(
             command, check=True, cwd=tree, stdout=subprocess.DEVNULL, env={**os.environ, **path}
@@ -79,6 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("other", help="the other checkout")
     parser.add_argument("--workloads", default="W1")
     parser.add_argument("--sides", default="ours_heap,ours_rocksdb")
+    parser.add_argument("--small", action="store_true", help="also batches of 100 records")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--at-least", type=float, default=0.97, help="the ratio below which it ends with 1"

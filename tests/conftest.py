@@ -76,6 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(without_thorough)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))  # they share a session
         if item.path.name.startswith("test_spark_faults_") and not config.getoption("--faults"):
             item.add_marker(without_faults)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from spark_support import Feed, drain, pickle_by_value
+from spark_support import Feed, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
@@ -31,12 +31,17 @@ def _compilations(spark):
 def test_later_micro_batches_run_the_code_that_the_first_has_compiled(spark, tmp_path):
     """Spark writes literals into the code it compiles: none of ours may change from batch to batch, as the time of the batch does."""
     feed = Feed(spark, tmp_path / "input", "user string, n int")
+    feed.add(*([(user, batch) for user in "abcdef"] for batch in range(4)))
     counted = key_by(feed.stream(), "user").process(Count(), "user string, total long")
     compilations = []
-    for batch in range(4):
-        feed.add([(user, batch) for user in "abcdef"])
-        drain(counted, tmp_path / "checkpoint")
+
+    def collect(batch, _):
+        batch.collect()
         compilations.append(_compilations(spark))
+
+    writer = counted.writeStream.foreachBatch(collect).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert 4 == len(compilations)
     assert compilations[1] == compilations[-1]
 
 
