@@ -56,7 +56,8 @@ def test_key_columns_are_checked_when_they_are_named(df):
 
 
 class NoFunction:
-    pass
+    def __repr__(self):
+        return "NoFunction()"
 
 
 @pytest.mark.parametrize(
