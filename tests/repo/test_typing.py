@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers make of programs: mypy, and pyright where `basedpyright` is installed.
+"""What type checkers make of programs: mypy and pyright (`basedpyright`), where they are installed.
 
 `tests/typing/accepted.py` must pass under their strict rules; `tests/typing/refused.py` must have an error
 on each line that it marks, and on no other.
@@ -25,6 +25,7 @@ Lines = dict[str, set[int]]
 
 def run_mypy(cache: Path) -> Lines:
     """What mypy reports with `--strict`."""
+    pytest.importorskip("mypy")
     command = [
         sys.executable,
         "-m",
