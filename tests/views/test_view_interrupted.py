@@ -29,6 +29,15 @@ def taken(changes):
     return keys, True
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, which background jobs of a shell ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
     """As by Ctrl-C in a notebook: only who had no room is told of an error."""
     with MaterializedView("v", key="id", path=tmp_path) as view:
@@ -43,11 +52,16 @@ def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
                 wait_until(lambda: slow._queue._changes)
             finally:
                 signal.pthread_kill(main, signal.SIGINT)
+                # Without an interrupt the writer would wait for ever.
+                if not interrupted.wait(30):
+                    view.close()
 
+        interrupted = threading.Event()
         helper = threading.Thread(target=interrupt)
         helper.start()
         with pytest.raises(KeyboardInterrupt):
             view.apply(ROWS, 0)
+        interrupted.set()
         helper.join()
 
         assert ([0, 1, 2], False) == taken(quick)
