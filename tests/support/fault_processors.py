@@ -23,9 +23,10 @@ class Counting:
 
     done = 0
 
-    def _served(self, operator: Any, *rest: Any) -> Any:
-        operator.function.groups_done, operator.function.met = self.done, 0
-        result = super()._served(operator, *rest)  # type: ignore[misc]  # of what it is mixed into
+    def _serve(self, *arguments: Any, **times: Any) -> Any:
+        function = self._opened().function  # type: ignore[attr-defined]  # of what it is mixed into
+        function.groups_done, function.met = self.done, 0
+        result = super()._serve(*arguments, **times)  # type: ignore[misc]  # likewise
         self.done += 1
         return result
 
