@@ -7,11 +7,11 @@ import json
 
 import pyarrow as pa
 import pytest
+from debezium_hostile_support import deep_records, hostile_records
 from debezium_support import envelope, record, source, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
-from test_debezium_hostile import deep_records, hostile_records
 
 from pyflinklike.cdc.decoder import DebeziumDecoder
 from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
