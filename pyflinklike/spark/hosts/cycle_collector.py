@@ -8,8 +8,8 @@ counting frees them just the same; what user code leaves in cycles is collected
 between calls.
 
 Between two tasks of a worker PySpark's daemon collects.  Each of these collections
-walks all that pandas, PyArrow and PySpark have brought with them, which took most of
-the Python time of small batches.  Frozen, it is walked no more.
+walks all that pandas, PyArrow and PySpark have brought with them.  Frozen, it is walked
+no more.
 """
 
 from __future__ import annotations
