@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 # Without PySpark, only what needs none of it can be imported, and so collected.
 if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = ["spark/*", "faults/*", "demo/test_flights.py"]
+    collect_ignore_glob = [
+        "spark/*",
+        "faults/*",
+        "cluster/*",
+        "connect/*",
+        "demo/test_flights.py",
+    ]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -56,19 +62,26 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+# What a module needs beside a local Spark, by the beginning of its name: the option that asks for
+# it, and what it does.
+ON_REQUEST = {
+    "test_spark_faults_": ("--faults", "kill workers and drivers, damage segments and fill disks"),
+    "test_cluster_": ("--cluster", "start Spark clusters on this machine, and kill executors"),
+    "test_connect_": ("--connect", "start a Spark Connect server"),
+    "test_brokers_": ("--brokers", "start Kafka brokers, and kill drivers that read from them"),
+    "test_environments_": ("--environments", "install packages into empty environments"),
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The tests that break things take as long as all others together."""
-    parser.addoption(
-        "--faults",
-        action="store_true",
-        help="also kill workers and drivers, damage segments and fill disks (test_spark_faults_*)",
-    )
+    """What takes long, or needs more than a local Spark, runs only on request."""
+    for begins, (option, what) in ON_REQUEST.items():
+        parser.addoption(option, action="store_true", help=f"also {what} ({begins}*)")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the `spark` fixture, directly or through another one; leave out what takes long."""
-    without_faults = pytest.mark.skip(reason="breaks things for minutes: give --faults")
     without_thorough = pytest.mark.skip(reason="takes long: give HYPOTHESIS_PROFILE=thorough")
     thorough = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
     for item in items:
@@ -77,8 +90,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))  # they share a session
-        if item.path.name.startswith("test_spark_faults_") and not config.getoption("--faults"):
-            item.add_marker(without_faults)
+        for begins, (option, what) in ON_REQUEST.items():
+            if item.path.name.startswith(begins) and not config.getoption(option):
+                item.add_marker(pytest.mark.skip(reason=f"would {what}: give {option}"))
 
 
 @pytest.fixture(scope="session")
