@@ -179,7 +179,7 @@ def test_outputs_that_are_no_iterable_are_told(outputs):
             return outputs
 
     with pytest.raises(
-        UserFunctionError, match="an iterable of outputs, got .*; yield it instead of returning"
+        UserFunctionError, match=r"an iterable of outputs, got .*; yield it instead of returning"
     ):
         harness(Returns()).process_element("k")
 
