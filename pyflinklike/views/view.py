@@ -44,6 +44,7 @@ from pyflinklike.views.freshness import Freshness, freshness_of
 from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
 from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.reopened import Reopened
 from pyflinklike.views.row_codec import to_key_bytes
 from pyflinklike.views.subscription import Changes, Timeout, seconds
 from pyflinklike.views.view_at import ViewAt, kept_batch
@@ -53,10 +54,10 @@ from pyflinklike.views.writer import Writer
 __all__ = ["MaterializedView"]
 
 
-class MaterializedView:
+class MaterializedView(Reopened):
     """A durable table by key, in an SQLite file, fed by batches.
 
-    Any number of threads may use it, and other processes may open it as well.
+    Any number of threads may use it, and other processes may open it, also by unpickling it.
 
     Args:
         name: Of the view; it stays with the file.
@@ -219,8 +220,7 @@ class MaterializedView:
         return self._now.size()
 
     def __bool__(self) -> bool:
-        """True, also when it is empty."""
-        return True
+        return True  # also when it is empty
 
     def __iter__(self) -> NoReturn:
         msg = f"view {self.name!r}: iterating would read all of it; use query(allow_scan=True)"
