@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from typing import Any, TypeVar
 
 __all__ = ["Reopened"]
+
+_View = TypeVar("_View", bound="Reopened")
 
 
 class Reopened:
@@ -26,7 +25,7 @@ class Reopened:
 
     _made_with: partial[Any]
 
-    def __new__(cls, *args: Any, **named: Any) -> Self:
+    def __new__(cls: type[_View], *args: Any, **named: Any) -> _View:
         """Keep the arguments, which `__init__` then checks."""
         made = super().__new__(cls)
         if isinstance(named.get("path"), (str, Path)):
