@@ -33,6 +33,7 @@ from pyflinklike.spark.hosts.streaming import (
     KeyGroupProcessor,
     PandasKeyGroupProcessor,
 )
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.savepoints import initial_state
 from pyflinklike.spark.setup.checks import (
     check_column,
@@ -217,7 +218,9 @@ class KeyedStream:
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
         prepare_session(df.sparkSession)
         packing = pack(self._columns, group_ids(plan.task.max_parallelism))
-        packed = self._keyed(df, plan).mapInArrow(with_imports_frozen(packing), PACKED_TYPE)
+        packed = self._keyed(df, plan).mapInArrow(
+            with_imports_frozen(telling_each(packing)), PACKED_TYPE
+        )
         grouped: Any = with_batch_time(packed).groupBy(KEY_GROUP)
         if hasattr(grouped, "transformWithState"):
             transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
@@ -229,7 +232,7 @@ class KeyedStream:
             processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value, initialState=initial
         )
         payloads = observed(transformed, plan.task.name)
-        unpacking = with_imports_frozen(plan.layout.unpacker())
+        unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
         result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result
 

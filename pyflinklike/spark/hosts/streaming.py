@@ -29,6 +29,7 @@ from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
 from pyflinklike.spark.hosts.roll_call import record_of
 from pyflinklike.spark.hosts.task import opened_operator, task_of
+from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer, waking_of
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import index_of
@@ -61,6 +62,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._handle = handle
         self._store = SparkLogStorage(handle)
 
+    @telling
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
@@ -73,6 +75,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._set_time(timerValues, batch_time)
         return self._results(self._serve(self._index_of(key), records, batch_time))
 
+    @telling
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
@@ -84,6 +87,7 @@ class KeyGroupProcessor(StatefulProcessor):
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
 
+    @telling
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
         for batch_time, payload in self._initial(initialState):
@@ -93,6 +97,7 @@ class KeyGroupProcessor(StatefulProcessor):
             self._set_time(timerValues, batch_time)
             self._begin(self._index_of(key), payload, batch_time)
 
+    @telling
     def close(self) -> None:
         """The task is over: the function waits for the next one, or is closed where it cannot."""
         operator, self._operator = self._operator, None
