@@ -52,6 +52,7 @@ from pyflinklike.spark.setup.settings import (
     prepare_session,
     time_zone_of,
 )
+from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.batch_time import with_batch_time
@@ -216,6 +217,7 @@ class KeyedStream:
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
         prepare_session(df.sparkSession)
+        reach_driver_worker(df.sparkSession)
         packing = pack(self._columns, group_ids(plan.task.max_parallelism))
         packed = self._keyed(df, plan).mapInArrow(with_imports_frozen(packing), PACKED_TYPE)
         grouped: Any = with_batch_time(packed).groupBy(KEY_GROUP)
