@@ -11,7 +11,6 @@ backend that keeps working state on the disk has to write and read it, as in a s
 
 Supported: all states, TTL in both time characteristics, timers of both domains,
 side outputs, snapshot and restore, also into another backend or max parallelism.
-
 Not supported: several parallel instances; every key is in one key group.
 """
 
@@ -36,6 +35,7 @@ from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
 from pyflinklike.testing.batches import Batches
+from pyflinklike.testing.summary import summary
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -81,10 +81,12 @@ class KeyedProcessHarness:
         check_arguments(function, key_selector, state_backend, restore, key_type, max_parallelism)
         key_type = key_type or AnyKeyTypeInfo()
         self._key_selector, self._freeze_key = key_selector, key_type.freeze_key
+        state_backend = state_backend or HashMapStateBackend()
         name, parameters = type(function).__name__, dict(job_parameters or {})
+        self._name = f"{name} on {state_backend}"
         self._operator = keyed_process_operator(
             function,
-            state_backend or HashMapStateBackend(),
+            state_backend,
             key_type,
             TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
             f"harness-{uuid.uuid4()}",
@@ -98,6 +100,11 @@ class KeyedProcessHarness:
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
+
+    def __repr__(self) -> str:
+        """The function, the backend, the clock and how much there is, but no values."""
+        what = "closed" if self._closed else summary(self._operator)
+        return f"<KeyedProcessHarness of {self._name}: {what}, outputs={len(self.output)}>"
 
     def __enter__(self) -> KeyedProcessHarness:
         return self
