@@ -31,6 +31,7 @@ from pyflinklike.log.entries import encode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
@@ -286,7 +287,8 @@ class KeyedProcessHarness:
         try:
             key = self._key_selector(value)
         except Exception as error:
-            msg = f"key_selector failed for element {shown(value)}: {shown_error(error)}"
+            raised = f"{shown_error(error)}{where_raised(error)}"
+            msg = f"key_selector failed for element {shown(value)}: {raised}"
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
