@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` record by record, with time by assignment.
 
-The harness is a host like Spark's streaming and batch ones: it drives the same
-operator over the same backends, and `snapshot` gives the same durable format.
-There is no thread and no clock: nothing happens that you do not call.
+It is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
+gives the same durable format.  There is no thread and no clock: what you call happens.
 
-A *batch* is what a stream does as one: a call of `process_elements` or one that moves a
-clock, what was processed one by one before it, or what `end_batch` ends.  At its end a
-backend that keeps working state on the disk has to write and read it, as in a stream.
+A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, what
+was processed one by one before it, or what `end_batch` ends.  At its end a backend that keeps
+working state on the disk has to write and read it, as in a stream.
 
-Supported: all states, TTL in both time characteristics, timers of both domains,
-side outputs, snapshot and restore, also into another backend or max parallelism.
-Not supported: several parallel instances; every key is in one key group.
+Supported: all states, TTL in both time characteristics, timers of both domains, side outputs,
+snapshot and restore, also into another backend or max parallelism.  Not supported: several
+parallel instances; every key is in one key group.
 """
 
 from __future__ import annotations
@@ -213,8 +212,8 @@ class KeyedProcessHarness:
     def num_keyed_state_entries(self, name: str) -> int:
         """How many entries a state holds over all keys, expired ones not yet cleaned included.
 
-        One per key for value, reducing and aggregating state, one per element of
-        a list and one per entry of a map.
+        One per key for value, reducing and aggregating state, one per element of a list and one
+        per entry of a map.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -227,8 +226,7 @@ class KeyedProcessHarness:
         Raises:
             StateAccessError: The function has not declared such a state.
         """
-        key_type = self._operator.key_type
-        contents = self._contents(name)
+        contents, key_type = self._contents(name), self._operator.key_type
         return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
@@ -237,7 +235,7 @@ class KeyedProcessHarness:
         if name not in assembled and name not in operator.stores:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
             raise StateAccessError(msg)
-        contents = self._operator.backend.contents()
+        contents = operator.backend.contents()
         return [each for each in contents if each.spec.name == name and len(each)]
 
     def store(self, name: str, key: Any = None) -> Any:
