@@ -78,10 +78,11 @@ class GroupStates:
         self, task: GroupStateTask, key: int, frames: Any, now: int, watermark: int
     ) -> list[Any]:
         value = self.values.get(key)
+        kept: Any = None
+        if value is not None:
+            kept = _ROW({number: bytearray(blob) for number, blob in value.items()})
         state = GroupState(
-            optionalValue=None
-            if value is None
-            else _ROW({number: bytearray(blob) for number, blob in value.items()}),
+            optionalValue=kept,
             batchProcessingTimeMs=now,
             eventTimeWatermarkMs=watermark,
             timeoutConf=TIMEOUTS[self.program.time_mode],
