@@ -70,6 +70,7 @@ def listener(spark):
     spark.streams.removeListener(made)
 
 
+@pytest.mark.telling
 def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tmp_path, listener):
     """Sums over tasks and key groups, the operator's and the user's, by the operator's name; also of a batch that only cleans up."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
