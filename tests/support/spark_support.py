@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +30,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from pyflinklike import (
     AggregateFunction,
@@ -134,15 +137,46 @@ def schema_of(spark: SparkSession, ddl: str) -> st.StructType:
     return spark.createDataFrame([], ddl).schema
 
 
-Batches = dict[int, list[Any]]
+Batches = Mapping[int, list[Any]]
+
+
+class FiledBatches(Batches):
+    """Rows by batch id that a process of a Spark Connect server has collected, in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def __setitem__(self, batch_id: int, rows: list[Any]) -> None:
+        written = self._directory / f"_{batch_id}"
+        written.write_bytes(pickle.dumps(rows))
+        written.rename(self._directory / str(batch_id))
+
+    def __getitem__(self, batch_id: int) -> list[Any]:
+        try:
+            rows: list[Any] = pickle.loads((self._directory / str(batch_id)).read_bytes())
+        except FileNotFoundError:
+            raise KeyError(batch_id) from None
+        return rows
+
+    def __iter__(self) -> Iterator[int]:
+        names = [each.name for each in self._directory.iterdir()]
+        return iter(sorted(int(name) for name in names if not name.startswith("_")))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 def start(df: DataFrame, checkpoint: Path, **trigger: Any) -> tuple[StreamingQuery, Batches]:
     """Start a query that collects its rows by batch id."""
-    batches: Batches = {}
+    kept: Any = {}
+    if is_remote():
+        kept = FiledBatches(Path(tempfile.mkdtemp(prefix="batches ", dir=checkpoint.parent)))
 
     def collect(batch: DataFrame, batch_id: int) -> None:
-        batches[batch_id] = batch.collect()
+        kept[batch_id] = batch.collect()
+
+    batches: Batches = kept
 
     writer = df.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
     return (writer.trigger(**trigger) if trigger else writer).start(), batches
@@ -171,7 +205,9 @@ def until(query: StreamingQuery, condition: Callable[[], Any]) -> None:
 def rows_of(batches: Batches | Iterable[Any]) -> list[Any]:
     """The rows of all batches, sorted as plain tuples."""
     every: Iterable[Any] = (
-        [row for rows in batches.values() for row in rows] if isinstance(batches, dict) else batches
+        [row for rows in batches.values() for row in rows]
+        if isinstance(batches, Mapping)
+        else batches
     )
     return sorted((tuple(row) for row in every), key=repr)
 
