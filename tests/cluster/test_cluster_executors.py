@@ -40,12 +40,10 @@ class Run:
             self.fed.append(batch)
             for place in self.places.values():
                 place.feed(batch)
-            await_that(
-                lambda least=sum(map(len, self.fed)): (
-                    min(map(_records, self.places.values())) >= least
-                ),
-                PATIENCE,
-            )
+            await_that(self._is_all_out, PATIENCE)
+
+    def _is_all_out(self):
+        return min(map(_records, self.places.values())) >= sum(map(len, self.fed))
 
     def end(self, process):
         """Let the driver end; what Spark told of the batches, for each backend."""
