@@ -3,6 +3,7 @@
 
 from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
+from pyflinklike.views.base import View
 from pyflinklike.views.change import Change
 from pyflinklike.views.freshness import Freshness
 from pyflinklike.views.serving_view import ServingView
@@ -19,6 +20,7 @@ __all__ = [
     "ScanDisabledError",
     "ServingView",
     "UnknownBatchError",
+    "View",
     "ViewAt",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyflinklike.views.file.tables import Batch
+from pyflinklike.views.storage import AppliedBatch
 
 __all__ = ["Freshness", "freshness_of"]
 
@@ -25,7 +25,7 @@ class Freshness(NamedTuple):
     lag: int | None
 
 
-def freshness_of(latest: Batch | None, now: int) -> Freshness:
+def freshness_of(latest: AppliedBatch | None, now: int) -> Freshness:
     """The freshness of a view whose last batch is this one.
 
     Args:

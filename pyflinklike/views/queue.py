@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError
 from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.file.tables import RowChange
+from pyflinklike.views.storage import RowChange
 
 __all__ = ["OVERFLOWS", "Queue"]
 

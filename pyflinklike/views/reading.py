@@ -7,8 +7,7 @@ allowed; a query that needs more must be allowed to scan, as in ksqlDB's pull qu
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyflinklike.errors import (
@@ -20,32 +19,30 @@ from pyflinklike.errors import (
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.views.arguments import checked_limit
 from pyflinklike.views.change import failed
-from pyflinklike.views.file import tables
-from pyflinklike.views.file.database import Database
 from pyflinklike.views.keyed_rows import KeyedRows
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
+from pyflinklike.views.storage import AppliedBatch, Snapshot, Storage
 from pyflinklike.views.where import Condition, Where
 
 __all__ = ["Reader", "item"]
 
 _NONE = object()
-_Lookup = Callable[[bytes], "bytes | None"]
 
 
 class Reader:
     """Answers the pull queries of a view.
 
     Args:
-        database: Of the view.
+        storage: Of the view.
         view: Its name, for messages.
         key_columns: Of its key.
         seq: The batch after which the view is read; None for now.
     """
 
     def __init__(
-        self, database: Database, view: str, key_columns: tuple[str, ...], seq: int | None = None
+        self, storage: Storage, view: str, key_columns: tuple[str, ...], seq: int | None = None
     ) -> None:
-        self._database = database
+        self._storage = storage
         self._view = view
         self._key_columns = key_columns
         self._seq = seq
@@ -53,18 +50,19 @@ class Reader:
     def get(self, key: Any, default: Any = None) -> Any:
         """The row of a key, or the default."""
         data = to_key_bytes(key)
-        with self._database.reading() as connection:
-            row = self._lookup(connection)(data)
+        with self._storage.reading() as snapshot:
+            row = self._rows_of(snapshot, [data]).get(data)
         return default if row is None else self._checked(key, decode_row(row))
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """The rows of those keys that have one."""
         wanted = [(key, to_key_bytes(key)) for key in keys]
-        with self._database.reading() as connection:
-            lookup = self._lookup(connection)
-            found = [(key, lookup(data)) for key, data in wanted]
+        with self._storage.reading() as snapshot:
+            found = self._rows_of(snapshot, {data for _, data in wanted})
         return KeyedRows(
-            (key, self._checked(key, decode_row(row))) for key, row in found if row is not None
+            (key, self._checked(key, decode_row(found[data])))
+            for key, data in wanted
+            if data in found
         )
 
     def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
@@ -76,15 +74,13 @@ class Reader:
             raise self._scan_needed(where)
         found: list[Any] = []
         read = 0
-        with self._database.reading() as connection:
-            for key, row in (
-                self._scan(connection) if keys is None else self._some(connection, keys)
-            ):
+        with self._storage.reading() as snapshot:
+            for key, row in self._scan(snapshot) if keys is None else self._some(snapshot, keys):
                 if len(found) == limit:
                     break
                 read += 1
                 value = decode_row(row)
-                if _is_met(condition, key, value):
+                if self._is_met(condition, key, value):
                     found.append(self._checked(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
@@ -102,71 +98,63 @@ class Reader:
     def has(self, key: Any) -> bool:
         """Whether a key has a row."""
         data = to_key_bytes(key)
-        with self._database.reading() as connection:
-            return self._lookup(connection)(data) is not None
+        with self._storage.reading() as snapshot:
+            return data in self._rows_of(snapshot, [data])
 
     def pairs(self) -> KeyedRows:
         """All keys and their rows."""
-        with self._database.reading() as connection:
-            found = [(key, decode_row(row)) for key, row in self._scan(connection)]
+        with self._storage.reading() as snapshot:
+            found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
         return KeyedRows((key, self._checked(key, value)) for key, value in found)
 
     def size(self) -> int:
         """How many rows there are."""
-        with self._database.reading() as connection:
+        with self._storage.reading() as snapshot:
             if self._seq is not None:
-                return self._batch(connection).size
-            latest = tables.latest_batch(connection)
+                return self._batch(snapshot).size
+            latest = snapshot.latest_batch()
             return 0 if latest is None else latest.size
 
-    def _lookup(self, connection: tables.Connection) -> _Lookup:
+    def _rows_of(self, snapshot: Snapshot, keys: Iterable[bytes]) -> Mapping[bytes, bytes]:
         if self._seq is None:
-            return lambda key: tables.row_of(connection, key)
-        seq = self._batch(connection).seq
-        return lambda key: tables.row_at(connection, key, seq)
+            return snapshot.rows_of(keys)
+        return snapshot.rows_of_at(keys, self._batch(snapshot).seq)
 
-    def _scan(self, connection: tables.Connection) -> Iterator[tuple[Any, bytes]]:
+    def _scan(self, snapshot: Snapshot) -> Iterator[tuple[Any, bytes]]:
         if self._seq is None:
-            found = tables.rows(connection)
+            found = snapshot.rows()
         else:
-            found = tables.rows_at(connection, self._batch(connection))
+            found = snapshot.rows_at_seq(self._batch(snapshot).seq)
         return ((from_key_bytes(key), row) for key, row in found)
 
-    def _some(
-        self, connection: tables.Connection, keys: Iterable[Any]
-    ) -> Iterator[tuple[Any, bytes]]:
-        lookup = self._lookup(connection)
-        for key in keys:
-            row = lookup(to_key_bytes(key))
-            if row is not None:
-                yield key, row
+    def _some(self, snapshot: Snapshot, keys: Iterable[Any]) -> Iterator[tuple[Any, bytes]]:
+        wanted = [(key, to_key_bytes(key)) for key in keys]
+        found = self._rows_of(snapshot, [data for _, data in wanted])
+        return ((key, found[data]) for key, data in wanted if data in found)
 
-    def _batch(self, connection: tables.Connection) -> tables.Batch:
+    def _batch(self, snapshot: Snapshot) -> AppliedBatch:
         """The batch after which the view is read.
 
         Raises:
             UnknownBatchError: It is not kept any more.
         """
-        found = tables.batch_numbered(connection, self._seq or 0)
+        found = snapshot.batch_numbered(self._seq or 0)
         if found is None:
             msg = f"view {self._view!r}: the batch must be kept, got one that the history is too short for"
             raise UnknownBatchError(f"{msg}; raise history")
         return found
 
+    def _is_met(self, condition: Condition, key: Any, value: Any) -> bool:
+        try:
+            return condition.is_met(key, value)
+        except self._storage.fault as error:  # from a database of the caller's, not from the view
+            msg = f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
+            raise UserFunctionError(msg) from error
+
     def _checked(self, key: Any, value: Any) -> Any:
         if isinstance(value, Failure):
             raise failed(key, value)
         return value
-
-
-def _is_met(condition: Condition, key: Any, value: Any) -> bool:
-    try:
-        return condition.is_met(key, value)
-    except sqlite3.Error as error:  # from a database of the caller's, not from the view
-        msg = (
-            f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
-        )
-        raise UserFunctionError(msg) from error
 
 
 def item(reader: Reader, key: Any) -> Any:

@@ -26,8 +26,8 @@ from pyflinklike.checks import is_number
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.file.tables import RowChange
 from pyflinklike.views.queue import Queue
+from pyflinklike.views.storage import RowChange
 
 __all__ = ["Changes", "Replay", "Timeout", "seconds"]
 

@@ -21,12 +21,11 @@ The rules, and where they are kept:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from pyflinklike.clock import wall_clock
-from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import (
     check_choice,
     checked_columns,
@@ -36,27 +35,24 @@ from pyflinklike.views.arguments import (
     checked_name,
     file_of,
 )
+from pyflinklike.views.base import View
 from pyflinklike.views.change import Filter
-from pyflinklike.views.file import tables
 from pyflinklike.views.file.database import Database
 from pyflinklike.views.frames import BatchFrame, Feed
-from pyflinklike.views.freshness import Freshness, freshness_of
 from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
-from pyflinklike.views.reading import Reader, item
 from pyflinklike.views.row_codec import to_key_bytes
 from pyflinklike.views.subscription import Changes, Timeout, seconds
-from pyflinklike.views.view_at import ViewAt, kept_batch
 from pyflinklike.views.where import Condition, Where
 from pyflinklike.views.writer import Writer
 
 __all__ = ["MaterializedView"]
 
 
-class MaterializedView:
+class MaterializedView(View):
     """A durable table by key, in an SQLite file, fed by batches.
 
-    Any number of threads may use it, and other processes may open it as well.
+    Any number of threads may use it, and other processes may open it, also by unpickling it.
 
     Args:
         name: Of the view; it stays with the file.
@@ -96,17 +92,17 @@ class MaterializedView:
         clock: Callable[[], int] | None = None,
         verified: bool = True,
     ) -> None:
-        self.name = checked_name(name)
-        self.key_columns = checked_columns(name, "key", key)
+        checked_name(name)
+        key_columns = checked_columns(name, "key", key)
         order_columns = () if order_by is None else checked_columns(name, "order_by", order_by)
-        self.history = checked_count(name, "history", history)
-        self._clock = clock or wall_clock
-        incoming = BatchReader(name, self.key_columns, order_columns, event_time)
-        self._database = Database(file_of(name, path), name, self.key_columns, verified=verified)
+        checked_count(name, "history", history)
+        clock = clock or wall_clock
+        incoming = BatchReader(name, key_columns, order_columns, event_time)
+        self._database = Database(file_of(name, path), name, key_columns, verified=verified)
+        super().__init__(name, key_columns, history, clock, self._database)
         self.path = self._database.file
         """The view's file."""
-        self._now = Reader(self._database, name, self.key_columns)
-        self._writer = Writer(self._database, incoming, self.history, self._clock)
+        self._writer = Writer(self._database, incoming, history, clock)
 
     # Applying batches
 
@@ -153,78 +149,6 @@ class MaterializedView:
         self._writer.apply(
             rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
         )
-
-    # Pull queries
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """The row of a key, as it was put in; the default where it has none.
-
-        Raises:
-            StateValueError: The key is None, or can be no key.
-            ValueDecodeError: The feed has an error in the place of the row.
-        """
-        return self._now.get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        """The row of a key; a KeyError where it has none."""
-        return item(self._now, key)
-
-    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """The rows of those keys that have one, all of the same moment.
-
-        Keys are compared as in the view: 1, 1.0 and True are three keys.
-        """
-        return self._now.get_many(keys)
-
-    def query(
-        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
-    ) -> list[Any]:
-        """The rows that meet a condition, all of the same moment.
-
-        Args:
-            where: A mapping from columns to what they must be, a value, a list or set of
-                values, or a callable of the column; or a callable of the row; or None for all.
-            limit: How many at most.
-            allow_scan: Whether the whole view may be read.  A mapping with values for all key
-                columns needs no scan.
-
-        Raises:
-            ScanDisabledError: It needs a scan, and `allow_scan` is False.
-            StateValueError: None of the rows that were read has a column of that name.
-            ValueDecodeError: The feed has an error in the place of a row that is asked for.
-        """
-        return self._now.query(where, limit, allow_scan=allow_scan)
-
-    def as_of(self, batch_id: int) -> ViewAt:
-        """The view as it was after a batch, the last one of that id.
-
-        Raises:
-            UnknownBatchError: No such batch was applied, or `history` is too short for it.
-        """
-        number = checked_id(self.name, batch_id)
-        batch = kept_batch(self._database, self.name, number, self.history)
-        return ViewAt(Reader(self._database, self.name, self.key_columns, batch.seq), number)
-
-    @property
-    def freshness(self) -> Freshness:
-        """How far the view has come: `(batch_id, watermark, lag)`."""
-        with self._database.reading() as connection:
-            latest = tables.latest_batch(connection)
-        return freshness_of(latest, self._clock())
-
-    def __contains__(self, key: Any) -> bool:
-        return self._now.has(key)
-
-    def __len__(self) -> int:
-        return self._now.size()
-
-    def __bool__(self) -> bool:
-        """True, also when it is empty."""
-        return True
-
-    def __iter__(self) -> NoReturn:
-        msg = f"view {self.name!r}: iterating would read all of it; use query(allow_scan=True)"
-        raise ScanDisabledError(msg)
 
     # Push queries
 
@@ -289,12 +213,6 @@ class MaterializedView:
         committed; subscribing with start="earliest" gives it.
         """
         self._writer.close()
-
-    def __enter__(self) -> MaterializedView:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"MaterializedView({self.name!r}, key={list(self.key_columns)}, path={str(self.path)!r})"

@@ -7,10 +7,9 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
 from pyflinklike.errors import UnknownBatchError
-from pyflinklike.views.file import tables
-from pyflinklike.views.file.database import Database
 from pyflinklike.views.keyed_rows import KeyedRows
 from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.storage import AppliedBatch, Storage
 from pyflinklike.views.where import Where
 
 __all__ = ["ViewAt", "kept_batch"]
@@ -19,7 +18,7 @@ __all__ = ["ViewAt", "kept_batch"]
 class ViewAt(Mapping[Any, Any]):
     """A view as it was after a batch: a read-only mapping from keys to rows.
 
-    It holds no copy: each read goes to the view's file, and raises an `UnknownBatchError` once
+    It holds no copy: each read goes to where the view is kept, and raises an `UnknownBatchError` once
     the batch is older than the history that the view keeps.
     """
 
@@ -74,11 +73,11 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def kept_batch(database: Database, view: str, batch_id: int, history: int) -> tables.Batch:
+def kept_batch(storage: Storage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """The last batch of an id.
 
     Args:
-        database: Of the view.
+        storage: Of the view.
         view: Its name, for messages.
         batch_id: As the caller gave it.
         history: How many batches the view keeps, for messages.
@@ -86,9 +85,9 @@ def kept_batch(database: Database, view: str, batch_id: int, history: int) -> ta
     Raises:
         UnknownBatchError: No such batch was applied, or the history is too short for it.
     """
-    with database.reading() as connection:
-        batch = tables.batch_of(connection, batch_id)
-        oldest, latest = tables.oldest_batch(connection), tables.latest_batch(connection)
+    with storage.reading() as snapshot:
+        batch = snapshot.batch_of(batch_id)
+        oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
     if batch is not None:
         return batch
     kept = (

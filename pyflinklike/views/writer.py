@@ -25,6 +25,7 @@ from pyflinklike.views.file.database import Database
 from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import Queue
 from pyflinklike.views.row_codec import decode_row
+from pyflinklike.views.storage import RowChange
 from pyflinklike.views.subscription import Replay
 
 __all__ = ["Writer"]
@@ -72,7 +73,7 @@ class Writer:
         reached = None if watermark is None else to_ms(watermark, zone)
         with self._applying:
             with self._database.reading() as connection:
-                if tables.is_seen(connection, source, batch_id):
+                if connection.is_seen(source, batch_id):
                     return False
             arrivals = self._incoming.read(rows)
             times = [to_ms(a.event_time, zone) for a in arrivals if a.event_time is not None]
@@ -137,14 +138,14 @@ class Writer:
 
     def _write(
         self, arrivals: list[Arrival], batch: tables.Batch
-    ) -> tuple[list[tables.RowChange], tables.Batch] | None:
+    ) -> tuple[list[RowChange], tables.Batch] | None:
         """Commit a batch; its changes and its line in `batches`, None if it was applied before."""
         with self._database.writing() as connection:
             # Another process may have applied it in the meantime.
-            if tables.is_seen(connection, batch.source, batch.batch_id):
+            if connection.is_seen(batch.source, batch.batch_id):
                 return None
             changes = self._changes(connection, arrivals)
-            latest = tables.latest_batch(connection)
+            latest = connection.latest_batch()
             marks = [batch.watermark, None if latest is None else latest.watermark]
             batch = batch._replace(
                 seq=1 if latest is None else latest.seq + 1,
@@ -158,24 +159,21 @@ class Writer:
         """Whether a batch was committed although an error was raised; True if that is unknown."""
         try:
             with self._database.reading() as connection:
-                return tables.is_seen(connection, batch.source, batch.batch_id)
+                return connection.is_seen(batch.source, batch.batch_id)
         except PyflinklikeError:
             return True
 
-    def _changes(
-        self, connection: tables.Connection, arrivals: list[Arrival]
-    ) -> list[tables.RowChange]:
+    def _changes(self, connection: tables.Connection, arrivals: list[Arrival]) -> list[RowChange]:
         """What a batch changes, in the order in which its keys arrived."""
         by_key: dict[bytes, list[Arrival]] = {}
         for arrival in arrivals:
             by_key.setdefault(arrival.key, []).append(arrival)
-        # Reading in key order, the file's, takes half as long as in any other.
-        stored = {key: tables.row_of(connection, key) for key in sorted(by_key)}
+        stored = connection.rows_of(by_key)
         order_of = self._order_of if self._incoming.order_columns else None
         return [
-            tables.RowChange(key, stored[key], after)
+            RowChange(key, stored.get(key), after)
             for key, mine in by_key.items()
-            if (after := final_row(stored[key], mine, order_of)) != stored[key]
+            if (after := final_row(stored.get(key), mine, order_of)) != stored.get(key)
         ]
 
     def _order_of(self, row: bytes) -> tuple[Any, ...] | None:
@@ -186,11 +184,11 @@ class Writer:
 
     def _replay(self, wanted: Filter) -> Replay | None:
         connection = self._database.detached_reader()
-        oldest = tables.oldest_batch(connection)
+        oldest = connection.oldest_batch()
         if oldest is None:
             connection.close()
             return None
-        changes = tables.replay(connection, oldest, wanted.key)
+        changes = connection.replay(oldest, wanted.key)
         return Replay(connection, changes, wanted, self._database.failed)
 
     def _end_subscriptions(self) -> None:

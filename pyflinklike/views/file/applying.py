@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyflinklike.views.file.checksums import Damage
-from pyflinklike.views.file.tables import NO_BATCH, Batch, Connection, RowChange, runs
+from pyflinklike.views.file.tables import NO_BATCH, Batch, Connection
+from pyflinklike.views.storage import RowChange
 
 __all__ = ["write_batch"]
 
@@ -96,8 +97,8 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
     # The neighbours are compared here, as the next id need not be one of 64 bits.
     below = "WHERE source = ? AND first < ? ORDER BY first DESC LIMIT 1"
     above = "WHERE source = ? AND first > ? ORDER BY first LIMIT 1"
-    gone = [run for run in runs(connection, below, source, batch_id) if run.last == batch_id - 1]
-    gone += [run for run in runs(connection, above, source, batch_id) if run.first == batch_id + 1]
+    gone = [run for run in connection.runs(below, source, batch_id) if run.last == batch_id - 1]
+    gone += [run for run in connection.runs(above, source, batch_id) if run.first == batch_id + 1]
     for run in gone:
         first, last = min(first, run.first), max(last, run.last)
         connection.execute("DELETE FROM seen WHERE source = ? AND first = ?", (source, run.first))

@@ -62,6 +62,7 @@ class Database:
         self, file: Path, name: str, key_columns: tuple[str, ...], *, verified: bool
     ) -> None:
         self.file = file
+        self.fault: type[Exception] = sqlite3.Error
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
@@ -128,7 +129,7 @@ class Database:
         identity = identify(connection, self._what, self._name, self._key_columns)
         connection.sums = Sums(identity)
         self._identity = identity
-        latest = tables.latest_batch(connection) or tables.NO_BATCH
+        latest = connection.latest_batch() or tables.NO_BATCH
         acknowledged = self._acknowledged()
         if latest.seq < acknowledged:
             msg = (
@@ -149,7 +150,7 @@ class Database:
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
                     self._check(connection, verified=False)
-                latest = tables.latest_batch(connection) or tables.NO_BATCH
+                latest = connection.latest_batch() or tables.NO_BATCH
             assert self._identity is not None
             self._writer.sums = Sums(self._identity)
         self.acknowledge(latest.seq)

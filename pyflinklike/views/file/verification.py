@@ -34,12 +34,12 @@ def verify(connection: Connection) -> None:
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise Damage(found)
-    batches = list(tables.batches(connection))
+    batches = list(connection.batches())
     latest = batches[-1] if batches else tables.NO_BATCH
     _expect("batches", [*range(latest.oldest, latest.seq + 1)], [each.seq for each in batches])
     _expect("rows", (latest.size, latest.rows_sum), _rows(connection))
     _expect("changes", _changes_of(batches), _changes(connection))
-    runs = list(tables.runs(connection))
+    runs = list(connection.runs())
     _expect("seen", (latest.runs, latest.runs_sum), (len(runs), sum(run.checksum for run in runs)))
 
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`View`: what every view can be asked and fed, wherever it is kept.
+
+Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
+`PostgresView`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NoReturn, TypeVar
+
+from pyflinklike.errors import ScanDisabledError
+from pyflinklike.views.arguments import checked_id
+from pyflinklike.views.frames import BatchFrame
+from pyflinklike.views.freshness import Freshness, freshness_of
+from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.reopened import Reopened
+from pyflinklike.views.storage import Storage
+from pyflinklike.views.subscription import Changes, Timeout
+from pyflinklike.views.view_at import ViewAt, kept_batch
+from pyflinklike.views.where import Where
+
+__all__ = ["View"]
+
+_Self = TypeVar("_Self", bound="View")
+
+
+class View(Reopened, ABC):
+    """A durable table by key that batches keep up to date and any thread can query.
+
+    It pickles as the arguments that it was made with, and is opened again where it is unpickled.
+
+    Args:
+        name: Of the view.
+        key_columns: What its key is made of.
+        history: How many batches back `as_of` can go.
+        clock: Gives the time in ms since the epoch.
+        storage: Where it is kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key_columns: tuple[str, ...],
+        history: int,
+        clock: Callable[[], int],
+        storage: Storage,
+    ) -> None:
+        self.name = name
+        self.key_columns = key_columns
+        self.history = history
+        self._clock = clock
+        self._storage = storage
+        self._now = Reader(storage, name, key_columns)
+
+    # Applying batches
+
+    @abstractmethod
+    def apply(
+        self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
+    ) -> bool:
+        """Apply a batch: all of it, durably, or nothing; False for one seen before."""
+
+    @abstractmethod
+    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
+        """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame."""
+
+    # Pull queries
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The row of a key, as it was put in; the default where it has none.
+
+        Raises:
+            StateValueError: The key is None, or can be no key.
+            ValueDecodeError: The feed has an error in the place of the row.
+        """
+        return self._now.get(key, default)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The row of a key; a KeyError where it has none."""
+        return item(self._now, key)
+
+    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
+        """The rows of those keys that have one, all of the same moment.
+
+        Keys are compared as in the view: 1, 1.0 and True are three keys.
+        """
+        return self._now.get_many(keys)
+
+    def query(
+        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
+    ) -> list[Any]:
+        """The rows that meet a condition, all of the same moment.
+
+        Args:
+            where: A mapping from columns to what they must be, a value, a list or set of
+                values, or a callable of the column; or a callable of the row; or None for all.
+            limit: How many at most.
+            allow_scan: Whether the whole view may be read.  A mapping with values for all key
+                columns needs no scan.
+
+        Raises:
+            ScanDisabledError: It needs a scan, and `allow_scan` is False.
+            StateValueError: None of the rows that were read has a column of that name.
+            ValueDecodeError: The feed has an error in the place of a row that is asked for.
+        """
+        return self._now.query(where, limit, allow_scan=allow_scan)
+
+    def as_of(self, batch_id: int) -> ViewAt:
+        """The view as it was after a batch, the last one of that id.
+
+        Raises:
+            UnknownBatchError: No such batch was applied, or `history` is too short for it.
+        """
+        number = checked_id(self.name, batch_id)
+        batch = kept_batch(self._storage, self.name, number, self.history)
+        return ViewAt(Reader(self._storage, self.name, self.key_columns, batch.seq), number)
+
+    @property
+    def freshness(self) -> Freshness:
+        """How far the view has come: `(batch_id, watermark, lag)`."""
+        with self._storage.reading() as snapshot:
+            latest = snapshot.latest_batch()
+        return freshness_of(latest, self._clock())
+
+    def __contains__(self, key: Any) -> bool:
+        return self._now.has(key)
+
+    def __len__(self) -> int:
+        return self._now.size()
+
+    def __bool__(self) -> bool:
+        """True, also when it is empty."""
+        return True
+
+    def __iter__(self) -> NoReturn:
+        msg = f"view {self.name!r}: iterating would read all of it; use query(allow_scan=True)"
+        raise ScanDisabledError(msg)
+
+    # Push queries
+
+    @abstractmethod
+    def changes(
+        self,
+        key: Any = None,
+        where: Where = None,
+        start: Literal["latest", "earliest"] = "latest",
+        limit: int | None = None,
+        timeout: Timeout = None,
+    ) -> Changes:
+        """Subscribe to the changes that are made from now on."""
+
+    # Checking and closing
+
+    @abstractmethod
+    def verify(self) -> None:
+        """Check that all that is kept is as it was written."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what the view holds, and end all subscriptions."""
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
