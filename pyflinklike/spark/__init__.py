@@ -5,6 +5,7 @@ from pyflinklike.doors import pin
 from pyflinklike.spark.debezium.frames import decode_debezium
 from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
+from pyflinklike.spark.progress import metrics_of
 from pyflinklike.spark.savepoints import read_savepoint
 from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
@@ -16,6 +17,7 @@ __all__ = [
     "get_side_output",
     "key_by",
     "main_output",
+    "metrics_of",
     "read_savepoint",
 ]
 

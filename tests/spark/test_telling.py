@@ -57,7 +57,7 @@ def shown_by_spark(call: Callable[[], Any]) -> str:
 
 
 TOLD = {
-    "a call": lambda element: telling(serving)(element),
+    "a call": telling(serving),
     "an iterator": lambda element: list(telling_each(reading)(element)),
 }
 tellings = pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
@@ -123,14 +123,18 @@ SENTENCE = (
 @pytest.mark.parametrize(
     "text",
     [
-        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
-        '  File "telling.py", line 5, in told\n    raise\n'
-        f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n"
-        "Traceback (most recent call last):\n  File ...\nValueError: a\nb",
-        "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception "
-        f"was thrown from the Python worker: pyflinklike.errors.UserFunctionError: {SENTENCE}\n\n"
-        "The above exception was the direct cause of the following exception:\n\nTraceback ...\n"
-        f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n SQLSTATE: 38000\n=== Streaming Query",
+        (
+            "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+            '  File "telling.py", line 5, in told\n    raise\n'
+            f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n"
+            "Traceback (most recent call last):\n  File ...\nValueError: a\nb"
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception "
+            f"was thrown from the Python worker: pyflinklike.errors.UserFunctionError: {SENTENCE}\n\n"
+            "The above exception was the direct cause of the following exception:\n\nTraceback ...\n"
+            f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n SQLSTATE: 38000\n=== Streaming Query"
+        ),
         f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n\n\tat org.apache.Spark",
         f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n SQLSTATE: 38000",
         f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n",
