@@ -269,10 +269,8 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
 
 def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
-        msg = (
-            f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; "
-            "use for example Types.LONG()"
-        )
+        remedy = instance_of(TypeInformation, type_info, "use for example Types.LONG(), with ()")
+        msg = f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; {remedy}"
         raise DeclarationTypeError(msg)
     return type_info
 
