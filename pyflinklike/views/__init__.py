@@ -6,6 +6,7 @@ from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBat
 from pyflinklike.views.base import View
 from pyflinklike.views.change import Change
 from pyflinklike.views.freshness import Freshness
+from pyflinklike.views.postgres.view import PostgresView
 from pyflinklike.views.serving_view import ServingView
 from pyflinklike.views.subscription import Changes
 from pyflinklike.views.view import MaterializedView
@@ -16,6 +17,7 @@ __all__ = [
     "Changes",
     "Freshness",
     "MaterializedView",
+    "PostgresView",
     "QueueOverflowError",
     "ScanDisabledError",
     "ServingView",
