@@ -75,7 +75,7 @@ class StateValueError(PyflinklikeError, TypeError):
 
 
 class UserFunctionError(PyflinklikeError):
-    """The user's function raised; `__cause__` is what it raised."""
+    """The user's function raised; the message names the line, `__cause__` is what it raised."""
 
 
 class OutputError(UserFunctionError):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the sdist and the wheel, looks at what they hold, and tries the wheel: python scripts/wheel.py.
+"""Builds the sdist and the wheel, looks at what they hold, and tries both: python scripts/wheel.py.
 
 The wheel is installed into an empty environment, and the README's first example runs there, in a
-directory outside the repository: with the wheel and what it requires, and nothing else.
+directory outside the repository: with the wheel and what it requires, and nothing else.  The sdist
+is unpacked beside it; all its tests are collected, and those run that look at the repository.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = _ROOT / "pyflinklike"
+_SDIST_TESTS = ("tests/repo", "tests/testing")
+_RELATIVE = re.compile(r"\]\((?![a-z]+:|#)[^)\s]+\)")
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -54,6 +57,15 @@ def check_sdist(sdist: Path) -> None:
     _refuse("the sdist lacks", {each for each in tracked.split() if each[0] != "."} - names)
 
 
+def check_description(wheel: Path) -> None:
+    """See that PyPI can show the description, and that its links do not need the repository."""
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        text = archive.read(metadata).decode()
+    _refuse("the description has relative links", _RELATIVE.findall(text))
+    _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel)], cwd=wheel.parent)
+
+
 def try_wheel(wheel: Path, folder: Path) -> None:
     """Install the wheel into an empty environment, and run the README's first example there."""
     example = _EXAMPLE.search((_ROOT / "README.md").read_text(encoding="utf-8"))
@@ -63,6 +75,18 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     python = str(folder / "env" / "bin" / "python")
     _run([python, "-m", "pip", "install", "--quiet", str(wheel)], cwd=folder)
     _run([python, "-I", "example.py"], cwd=folder)
+
+
+def try_sdist(sdist: Path, wheel: Path, folder: Path) -> None:
+    """Unpack the sdist and run tests of it, in the environment of `try_wheel`."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    root = folder / sdist.name.removesuffix(".tar.gz")
+    python = str(folder / "env" / "bin" / "python")
+    _run([python, "-m", "pip", "install", "--quiet", f"{wheel}[testing]"], cwd=folder)
+    pytest = [python, "-m", "pytest", "-q", "-m", "not spark"]
+    _run([*pytest, "--collect-only"], cwd=root)
+    _run([*pytest, "-x", *_SDIST_TESTS], cwd=root)
 
 
 def _run(command: list[str], cwd: Path) -> None:
@@ -83,8 +107,11 @@ def main() -> None:
         sdist, wheel = build(folder)
         check_sdist(sdist)
         check_wheel(wheel)
+        check_description(wheel)
         try_wheel(wheel, folder)
         print(f"{wheel.name} holds what it should, and the README's example runs on it")  # noqa: T201
+        try_sdist(sdist, wheel, folder)
+        print(f"{sdist.name} holds what it should, and its tests run")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -110,10 +110,10 @@ def test_what_the_function_raised_is_told_beside_an_element_that_cannot_be_shown
         pytest.raises(PyflinklikeError) as raised,
     ):
         harness.process_element(Unshowable())
-    assert (
+    assert str(raised.value).startswith(
         "Runs.process_element failed for key 'k', element <Unshowable whose repr failed with "
-        "AttributeError>, at time None: OSError: no good"
-    ) == str(raised.value)
+        "AttributeError>, at time None: OSError: no good ("
+    )
 
 
 def test_a_long_key_is_shown_short() -> None:

@@ -94,13 +94,14 @@ def run(
         stream = find_on_stream(spark, flights, checkpoint, days_per_batch, on_progress)
         update(source.days, _counts(stream))
     print("processing the same files as a batch", flush=True)
+    find_on_batch(spark, min(flights.iterdir()))  # so that the next one finds Spark warm
     batch = find_on_batch(spark, flights)
     known = report.known_by(batch.silences, source.end)
     equal = _same(stream.alerts, batch.alerts) and _same(stream.silences, known)
     report.print_findings(source, stream.alerts, stream.silences)
     if aircraft is not None:
         report.print_aircraft(aircraft, stream.alerts, stream.silences)
-    report.print_run(source, stream.seconds, batch.seconds, days_per_batch)
+    report.print_run(source, stream, batch.seconds, days_per_batch)
     report.print_comparison(equal, len(batch.silences) - len(known))
     report.print_state(checkpoint, repr(HashMapStateBackend()))
     return equal

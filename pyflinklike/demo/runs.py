@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,27 @@ from pyflinklike.demo.flights import FLIGHT_TYPE, flown
 from pyflinklike.demo.late_aircraft import ALERT_TYPE, SILENT, LateAircraft
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
 
-__all__ = ["Findings", "find_on_batch", "find_on_stream"]
+__all__ = ["Findings", "MicroBatch", "find_on_batch", "find_on_stream"]
 
 # A key group costs some ms per micro-batch, and a day has 900 flights: few groups will do.
 KEY_GROUPS = 8
 
 _POLL_SECONDS = 0.2
+
+
+@attrs.frozen
+class MicroBatch:
+    """What Spark tells of a micro-batch.
+
+    Args:
+        number: Its id, from 0 on.
+        records: How many it read.
+        seconds: From its trigger to its commit.
+    """
+
+    number: int
+    records: int
+    seconds: float
 
 
 @attrs.define
@@ -31,11 +46,14 @@ class Findings:
         alerts: (tailnum, departure, flight, route, delay) of each third late flight.
         silences: (tailnum, last departure before it) of each silence.
         seconds: How long the run took.
+        batches: The micro-batches of a stream that had records, in order; of very many the last,
+            as Spark keeps 100.
     """
 
     alerts: list[tuple[Any, ...]] = attrs.field(factory=list)
     silences: list[tuple[Any, ...]] = attrs.field(factory=list)
     seconds: float = 0.0
+    batches: list[MicroBatch] = attrs.field(factory=list)
 
 
 class _Collected:
@@ -113,13 +131,23 @@ def find_on_stream(
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
             if query.lastProgress is not None:
                 on_progress(query.lastProgress, collected.found())
+        found = collected.found()
+        found.batches = _micro_batches(query.recentProgress)
     finally:
         query.stop()
-    return collected.found()
+    return found
+
+
+def _micro_batches(progress: Iterable[Any]) -> list[MicroBatch]:
+    return [
+        MicroBatch(each.batchId, each.numInputRows, each.durationMs["triggerExecution"] / 1_000)
+        for each in progress
+        if each.numInputRows > 0
+    ]
 
 
 def find_on_batch(spark: SparkSession, days: Path) -> Findings:
-    """Process the same directory as one batch."""
+    """Process the same directory, or one of its files, as one batch."""
     start = time.monotonic()
     result = find(spark.read.schema(FLIGHT_TYPE).parquet(str(days))).persist()
     try:

@@ -21,6 +21,7 @@ from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.outputs import Outputs, check_results
+from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import NO_KEY, CurrentKey
@@ -64,7 +65,7 @@ class FunctionCalls:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"{self.name()}.open failed: {shown_error(error)}"
+            msg = f"{self.name()}.open failed: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
 
     def close(self) -> None:
@@ -78,7 +79,7 @@ class FunctionCalls:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"{self.name()}.close failed: {shown_error(error)}"
+            msg = f"{self.name()}.close failed: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
 
     def process(
@@ -192,14 +193,17 @@ class FunctionCalls:
         key = self._current.key
         whose = "none" if key is NO_KEY else shown(self.key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
+        where = where_raised(error)
         call = (
             f"{self.name()}.{method} failed for key {whose}, {what} {shown(subject)}, "
             f"at time {self._context.timestamp()}"
         )
         if not isinstance(error, PyflinklikeError):
-            raise UserFunctionError(f"{call}: {_cause(error)}") from error
+            has_timestamp = self._context.timestamp() is not None
+            msg = f"{call}: {_cause(error)}{where}{hint(error, has_timestamp=has_timestamp)}"
+            raise UserFunctionError(msg) from error
         if hasattr(error, "add_note"):  # Python 3.10 has no notes
-            error.add_note(call)
+            error.add_note(f"{call}{where}")
 
 
 def _cause(error: Exception) -> str:

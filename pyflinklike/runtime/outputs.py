@@ -96,10 +96,13 @@ def check_results(results: Any) -> None:
     """Refuse what was returned where it should have been yielded.
 
     Raises:
-        OutputError: It is a single output.
+        OutputError: It is a single output, not an iterable of outputs.
     """
     tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
-    if tagged or isinstance(results, (Row, str, bytes, Mapping)):
+    row = isinstance(results, (Row, str, bytes, Mapping))
+    # As the language has it: what can be indexed from 0 can be iterated, too.
+    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
+    if tagged or row or not iterable:
         msg = (
             f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
             "yield it instead of returning it"

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` record by record, with time by assignment.
 
-The harness is a host like Spark's streaming and batch ones: it drives the same
-operator over the same backends, and `snapshot` gives the same durable format.
-There is no thread and no clock: nothing happens that you do not call.
+It is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
+gives the same durable format.  There is no thread and no clock: what you call happens.
 
-A *batch* is what a stream does as one: a call of `process_elements` or one that moves a
-clock, what was processed one by one before it, or what `end_batch` ends.  At its end a
-backend that keeps working state on the disk has to write and read it, as in a stream.
+A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, what
+was processed one by one before it, or what `end_batch` ends.  At its end a backend that keeps
+working state on the disk has to write and read it, as in a stream.
 
-Supported: all states, TTL in both time characteristics, timers of both domains,
-side outputs, snapshot and restore, also into another backend or max parallelism.
-
-Not supported: several parallel instances; every key is in one key group.
+Supported: all states, TTL in both time characteristics, timers of both domains, side outputs,
+snapshot and restore, also into another backend or max parallelism.  Not supported: several
+parallel instances; every key is in one key group.
 """
 
 from __future__ import annotations
@@ -32,10 +30,12 @@ from pyflinklike.log.entries import encode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
 from pyflinklike.testing.batches import Batches
+from pyflinklike.testing.summary import summary
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -81,10 +81,12 @@ class KeyedProcessHarness:
         check_arguments(function, key_selector, state_backend, restore, key_type, max_parallelism)
         key_type = key_type or AnyKeyTypeInfo()
         self._key_selector, self._freeze_key = key_selector, key_type.freeze_key
+        state_backend = state_backend or HashMapStateBackend()
         name, parameters = type(function).__name__, dict(job_parameters or {})
+        self._name = f"{name} on {state_backend}"
         self._operator = keyed_process_operator(
             function,
-            state_backend or HashMapStateBackend(),
+            state_backend,
             key_type,
             TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
             f"harness-{uuid.uuid4()}",
@@ -98,6 +100,11 @@ class KeyedProcessHarness:
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
+
+    def __repr__(self) -> str:
+        """The function, the backend, the clock and how much there is, but no values."""
+        what = "closed" if self._closed else summary(self._operator)
+        return f"<KeyedProcessHarness of {self._name}: {what}, outputs={len(self.output)}>"
 
     def __enter__(self) -> KeyedProcessHarness:
         return self
@@ -205,8 +212,8 @@ class KeyedProcessHarness:
     def num_keyed_state_entries(self, name: str) -> int:
         """How many entries a state holds over all keys, expired ones not yet cleaned included.
 
-        One per key for value, reducing and aggregating state, one per element of
-        a list and one per entry of a map.
+        One per key for value, reducing and aggregating state, one per element of a list and one
+        per entry of a map.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -219,8 +226,7 @@ class KeyedProcessHarness:
         Raises:
             StateAccessError: The function has not declared such a state.
         """
-        key_type = self._operator.key_type
-        contents = self._contents(name)
+        contents, key_type = self._contents(name), self._operator.key_type
         return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
@@ -229,7 +235,7 @@ class KeyedProcessHarness:
         if name not in assembled and name not in operator.stores:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
             raise StateAccessError(msg)
-        contents = self._operator.backend.contents()
+        contents = operator.backend.contents()
         return [each for each in contents if each.spec.name == name and len(each)]
 
     def store(self, name: str, key: Any = None) -> Any:
@@ -279,7 +285,8 @@ class KeyedProcessHarness:
         try:
             key = self._key_selector(value)
         except Exception as error:
-            msg = f"key_selector failed for element {shown(value)}: {shown_error(error)}"
+            raised = f"{shown_error(error)}{where_raised(error)}"
+            msg = f"key_selector failed for element {shown(value)}: {raised}"
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 

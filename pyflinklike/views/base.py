@@ -17,6 +17,7 @@ from pyflinklike.views.arguments import checked_id
 from pyflinklike.views.frames import BatchFrame
 from pyflinklike.views.freshness import Freshness, freshness_of
 from pyflinklike.views.reading import Reader, item
+from pyflinklike.views.reopened import Reopened
 from pyflinklike.views.storage import Storage
 from pyflinklike.views.subscription import Changes, Timeout
 from pyflinklike.views.view_at import ViewAt, kept_batch
@@ -27,8 +28,10 @@ __all__ = ["View"]
 _Self = TypeVar("_Self", bound="View")
 
 
-class View(ABC):
+class View(Reopened, ABC):
     """A durable table by key that batches keep up to date and any thread can query.
+
+    It pickles as the arguments that it was made with, and is opened again where it is unpickled.
 
     Args:
         name: Of the view.

@@ -52,7 +52,7 @@ __all__ = ["MaterializedView"]
 class MaterializedView(View):
     """A durable table by key, in an SQLite file, fed by batches.
 
-    Any number of threads may use it, and other processes may open it as well.
+    Any number of threads may use it, and other processes may open it, also by unpickling it.
 
     Args:
         name: Of the view; it stays with the file.

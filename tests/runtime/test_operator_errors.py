@@ -52,6 +52,10 @@ class Fails(KeyedProcessFunction):
             raise ValueError("no good")
 
 
+RAISES = Fails.fail.__code__.co_firstlineno + 2
+"""The line that raises."""
+
+
 def failing(where):
     """A harness of a function that fails there, keyed by the field `user`."""
     return KeyedProcessHarness(Fails(where), key_selector=lambda row: row.user)
@@ -63,7 +67,7 @@ def test_a_failing_element_is_told_with_function_key_element_and_time():
         failing("process_element").process_element(Row(user="ann", amount=3), timestamp=1_000)
     assert (
         "Fails.process_element failed for key 'ann', element Row(user='ann', amount=3), "
-        "at time 1000: ValueError: no good"
+        f"at time 1000: ValueError: no good ({__file__}:{RAISES}, in fail)"
     ) == str(raised.value)
     assert isinstance(raised.value.__cause__, ValueError)
 
@@ -75,7 +79,7 @@ def test_a_failing_timer_is_told_with_function_key_and_time():
     with pytest.raises(UserFunctionError) as raised:
         h.process_watermark(50)
     expected = "Fails.on_timer failed for key 'ann', timer 10, at time 10: ValueError: no good"
-    assert expected == str(raised.value)
+    assert f"{expected} ({__file__}:{RAISES}, in fail)" == str(raised.value)
     assert isinstance(raised.value.__cause__, ValueError)
 
 
@@ -166,7 +170,7 @@ def test_the_elements_behind_one_that_failed_are_not_processed():
     assert (1, 1) == (Driver(h, "a").value(), h.num_keyed_state_entries("s"))
 
 
-@pytest.mark.parametrize("outputs", [7, 1.5, True], ids=str)
+@pytest.mark.parametrize("outputs", [7, 1.5, True, object()], ids=str)
 def test_outputs_that_are_no_iterable_are_told(outputs):
     """With the key and the element."""
 
@@ -174,7 +178,9 @@ def test_outputs_that_are_no_iterable_are_told(outputs):
         def process_element(self, value, ctx):
             return outputs
 
-    with pytest.raises(UserFunctionError, match=r"key 'k', element 'k'.*not iterable"):
+    with pytest.raises(
+        UserFunctionError, match=r"an iterable of outputs, got .*; yield it instead of returning"
+    ):
         harness(Returns()).process_element("k")
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +43,31 @@ def test_two_may_open_a_view_at_once(tmp_path):
         assert not other.apply([{"id": "b"}], 0)
         assert other.apply([{"id": "b"}], 1)
         assert 2 == len(one)
+
+
+def test_an_unpickled_view_is_opened_again(tmp_path, monkeypatch):
+    """By the arguments it was made with, and at the same file from another directory."""
+    arguments = {"key": ("id", "part"), "order_by": "n", "history": 3, "verified": False}
+    monkeypatch.chdir(tmp_path)
+    with MaterializedView("v", path="views", **arguments) as one:
+        pickled = pickle.dumps(one.foreach_batch)
+        monkeypatch.chdir("/")
+        with pickle.loads(pickled).__self__ as other:
+            monkeypatch.chdir(tmp_path)
+            row = {"id": "a", "part": 1, "n": 2}
+            assert other.apply([row], 0)
+            assert other.apply([{**row, "n": 1}], 1)  # dropped: its order is lower
+            assert (row, row) == (one["a", 1], other["a", 1])
+            assert (one.path, 3) == (Path("views/v.sqlite"), other.history)
+
+
+def test_a_view_that_cannot_be_opened_is_not_unpickled(tmp_path):
+    """It says why, as opening it by hand does."""
+    with MaterializedView("v", key="id", path=tmp_path / "views") as view:
+        pickled = pickle.dumps(view)
+    view.path.write_bytes(b"no database" * 100)
+    with pytest.raises(CorruptStateError, match="'v'"):
+        pickle.loads(pickled)
 
 
 def test_a_closed_view_refuses(view):

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the `repr` of a harness says of its operator."""
+
+from __future__ import annotations
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.state.table import GROUP_KEY
+
+__all__ = ["summary"]
+
+_NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}
+
+
+def summary(operator: KeyedProcessOperator) -> str:
+    """The clock, and how many keys and timers there are; nothing that a user's class would write.
+
+    A key counts while it has state or a timer, or an entry that expired and is not yet cleaned up.
+    """
+    clock = operator.clock
+    keys = {key for each in operator.backend.contents() for key in each.keys}
+    return (
+        f"processing_time={clock.processing_time}, "
+        f"watermark={_NAMED.get(clock.watermark, clock.watermark)}, "
+        f"keys={len(keys - {GROUP_KEY})}, "
+        f"event_time_timers={operator.event_timers.count()}, "
+        f"processing_time_timers={operator.processing_timers.count()}"
+    )

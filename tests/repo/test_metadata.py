@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`setup.py`: what PyPI shows of the README, and which addresses."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = "https://example.org/pyflinklike"
+RELATIVE = re.compile(r"\]\((?![a-z]+:|#)")
+
+
+@pytest.fixture(scope="module")
+def setup_script():
+    """`setup.py` as a module, which builds nothing."""
+    spec = importlib.util.spec_from_file_location("setup_script", ROOT / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ("[a page](docs/a.md#b)", f"[a page]({HOME}/blob/HEAD/docs/a.md#b)"),
+        ("![a picture](docs/a.svg)", f"![a picture]({HOME}/raw/HEAD/docs/a.svg)"),
+        (
+            "[two](a.md), [links](b.md)",
+            f"[two]({HOME}/blob/HEAD/a.md), [links]({HOME}/blob/HEAD/b.md)",
+        ),
+        ("[elsewhere](https://a.org/b.md)", "[elsewhere](https://a.org/b.md)"),
+        ("[here](#an-example)", "[here](#an-example)"),
+    ],
+)
+def test_links_into_the_repository_become_absolute(setup_script, link, expected):
+    """Others stay as they are."""
+    assert f"See {expected}." == setup_script.long_description(f"See {link}.", HOME)
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ("[a page](docs/a.md)", "a page"),
+        ("![a picture](docs/a.svg)", ""),
+        ("[elsewhere](https://a.org)", "[elsewhere](https://a.org)"),
+    ],
+)
+def test_without_a_home_they_become_plain_text(setup_script, link, expected):
+    """A link that leads nowhere is worse than none."""
+    assert f"See {expected}." == setup_script.long_description(f"See {link}.", "")
+
+
+def test_code_is_left_alone(setup_script):
+    """`states[0](key)` looks like a link."""
+    readme = "[a](b.md)\n\n```python\nstates[0](key)\n```\n\n[c](d.md)\n"
+
+    assert "a\n\n```python\nstates[0](key)\n```\n\nc\n" == setup_script.long_description(readme, "")
+
+
+@pytest.mark.parametrize("home", ["", HOME])
+def test_no_link_of_the_readme_stays_relative(setup_script, home):
+    """Whether it has a home or not."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert RELATIVE.search(readme)
+
+    description = setup_script.long_description(readme, home)
+
+    assert [] == RELATIVE.findall(description)
+    assert readme.count("```") == description.count("```")
+
+
+def test_every_address_is_below_the_home(setup_script):
+    """There is one constant, and without it no address is made up."""
+    assert {} == setup_script.project_urls("")
+    assert {True} == {each.startswith(HOME) for each in setup_script.project_urls(HOME).values()}
+
+
+def test_the_files_that_addresses_lead_to_are_there(setup_script):
+    """As far as they are files of this repository."""
+    paths = [each.partition("/blob/HEAD/")[2] for each in setup_script.project_urls(HOME).values()]
+
+    assert 3 == len(list(filter(None, paths)))
+    assert [] == [path for path in filter(None, paths) if not (ROOT / path).is_file()]
