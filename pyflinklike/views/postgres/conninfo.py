@@ -53,7 +53,9 @@ class Conninfo:
                 "with %-escapes in a URI"
             ) from None
         self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
-        shown: dict[str, Any] = {name: "***" if name in _SECRETS else value for name, value in parts.items()}
+        shown: dict[str, Any] = {
+            name: "***" if name in _SECRETS else value for name, value in parts.items()
+        }
         self.masked = make_conninfo(**shown)
         """What may be shown."""
         self._parts = {**_DEFAULTS, **parts}

@@ -36,6 +36,7 @@ class Database:
         names: Of the tables.
         key_columns: Of the view.
         order_columns: Of the view.
+        columns: What SQL sees, where that is declared; made with the tables.
         patience: How long to wait for another writer to end, in ms.
 
     Raises:
@@ -50,6 +51,7 @@ class Database:
         names: Names,
         key_columns: tuple[str, ...],
         order_columns: tuple[str, ...],
+        columns: dict[str, str],
         patience: int,
     ) -> None:
         self.conninfo = conninfo
@@ -57,12 +59,12 @@ class Database:
         self.fault: type[Exception] = psycopg.Error
         self._key_columns = key_columns
         self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._closed_error)
-        self.about = self._opened(order_columns)
+        self.about = self._opened(order_columns, columns)
         what = f"view {names.view!r} in {conninfo.masked!r}"
         self._writer = WriterSession(conninfo, what, self.about.lock, patience)
         self._writing = threading.RLock()
 
-    def _opened(self, order_columns: tuple[str, ...]) -> About:
+    def _opened(self, order_columns: tuple[str, ...], types: dict[str, str]) -> About:
         columns = (self._key_columns, order_columns)
         with self._translating(), self.conninfo.connect("opening") as connection:
             about = read_about(connection, self.names, *columns)
@@ -73,6 +75,7 @@ class Database:
                 about = read_about(connection, self.names, *columns)
             if about is None:
                 create(connection, self.names, *columns)
+                add_columns(connection, self.names, types, self._key_columns)
                 about = read_about(connection, self.names, *columns)
         assert about is not None
         return about

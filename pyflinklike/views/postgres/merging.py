@@ -107,10 +107,12 @@ class Merge:
     def _run(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         parts = {name: each for name, each in values.items() if isinstance(each, sql.Composable)}
         plain = {name: each for name, each in values.items() if name not in parts}
+        staging = sql.Identifier(self.names.schema, self.table)
+        staged = self.names.sql(statements.STAGED, staging=staging)
+        keys = self.names.sql(statements.KEYS, staged=staged, **_KINDS)
         query = self.names.sql(
-            statement,
-            staging=sql.Identifier(self.names.schema, self.table),
-@@        )
+            statement, staging=staging, staged=staged, keys=keys, **_KINDS, **parts
+        )
         plain["tokens"] = [receipt.token for receipt in self.receipts]
         with self.connection.cursor(binary=True) as cursor:
             cursor.execute(query, plain)

@@ -39,6 +39,15 @@ from pyflinklike.views.where import Condition, Where
 __all__ = ["PostgresView"]
 
 
+def _patience(view: str, timeout: Timeout) -> int:
+    """How long to wait for another writer, in ms; at least 1, as 0 would be for ever."""
+    wait = seconds(timeout)
+    if wait is None:
+        msg = f"view {view!r}: lock_timeout must be a timedelta or seconds, got {shown(timeout)}"
+        raise DeclarationTypeError(f"{msg}; for example 10")
+    return max(1, int(wait * 1000))
+
+
 class _Secret(str):
     """A text that is not shown."""
 
@@ -102,28 +111,26 @@ class PostgresView(View):
         lock_timeout: Timeout = 10,
     ) -> None:
         check_psycopg()
-        from pyflinklike.views.postgres.columns import checked_types
         from pyflinklike.views.postgres.conninfo import Conninfo
-        from pyflinklike.views.postgres.database import Database
-        from pyflinklike.views.postgres.names import Names
-        from pyflinklike.views.postgres.writer import Writer
+        from pyflinklike.views.postgres.opening import opened
 
-        keys = checked_columns(checked_name(name), "key", key)
+        where = Conninfo(checked_name(name), conninfo)
+        keys = checked_columns(name, "key", key)
         orders = () if order_by is None else checked_columns(name, "order_by", order_by)
-        checked_count(name, "history", history)
-        types = None if columns is None else checked_types(name, columns)
-        wait = seconds(lock_timeout)
-        if wait is None:
-            msg = f"view {name!r}: lock_timeout must be a timedelta or seconds, got {shown(wait)}"
-            raise DeclarationTypeError(f"{msg}; for example 10")
-        where = Conninfo(name, conninfo)
-        names = Names(schema, name)
-        database = Database(where, names, keys, orders, max(1, int(wait * 1000)))
-        super().__init__(name, keys, history, clock or wall_clock, database)
         incoming = BatchReader(name, keys, orders, event_time)
-        self._database = database
+        clock = clock or wall_clock
+        self._database, self._writer = opened(
+            where,
+            schema,
+            incoming,
+            columns,
+            checked_count(name, "history", history),
+            clock,
+            allow_gaps=allow_gaps,
+            patience=_patience(name, lock_timeout),
+        )
+        super().__init__(name, keys, history, clock, self._database)
         self._masked = where.masked
-        self._writer = Writer(database, incoming, types, history, allow_gaps, self._clock)
         self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
 
     # Applying batches
