@@ -62,12 +62,16 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+# Kafka's client is an extra, too.
+if importlib.util.find_spec("confluent_kafka") is None:
+    collect_ignore_glob = [*globals().get("collect_ignore_glob", []), "kafka/*"]
+
 # What a module needs beside a local Spark, by the beginning of its name: the option that asks for
 # it, and what it does.
 ON_REQUEST = {
     "test_spark_faults_": ("--faults", "kill workers and drivers, damage segments and fill disks"),
     "test_cluster_": ("--cluster", "start Spark clusters on this machine, and kill executors"),
-    "test_connect_": ("--connect", "start a Spark Connect server"),
+    "test_connect_": ("--connect", "start a Spark Connect server, and run on it what needs Spark"),
     "test_brokers_": ("--brokers", "start Kafka brokers, and kill drivers that read from them"),
     "test_environments_": ("--environments", "install packages into empty environments"),
 }
@@ -96,9 +100,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local Spark with two cores, its workers running this interpreter and this checkout."""
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """A local Spark with two cores, its workers running this interpreter and this checkout.
+
+    With `--connect` it is a session of a Spark Connect server of its own, with the same settings.
+    """
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    if request.config.getoption("--connect"):
+        yield from _connect_session(tmp_path_factory)
+        return
     from pyspark.sql import SparkSession
 
     from pyflinklike.errors import HostError
@@ -126,22 +138,41 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.sql.warehouse.dir", str(directory))
             .getOrCreate()
         )
-        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", _file_manager(session))
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", _file_manager())
         yield session
         session.stop()
     time.tzset()
 
 
-def _file_manager(session: SparkSession) -> str:
+def _connect_session(directories: pytest.TempPathFactory) -> Iterator[Any]:
+    from connect_server import connect_server
+
+    directory = directories.mktemp("connect")
+    python_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    environment = {"PYTHONPATH": python_path, "TZ": "UTC"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        settings = {
+            **SPARK_SETTINGS,
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+            "spark.sql.streaming.checkpointFileManagerClass": _file_manager(),
+        }
+        with connect_server(settings, directory, environment=environment) as server:
+            session = server.session()
+            yield session
+            session.stop()
+    time.tzset()
+
+
+def _file_manager() -> str:
     """The checkpoint file manager that starts no processes.
 
     Without Hadoop's native library, Spark's default one runs `readlink` and `chmod` for every file
     of a local checkpoint: a third of the time that the streams here take.
     """
-    package = "org.apache.spark.sql.execution.streaming"
-    name = "FileSystemBasedCheckpointFileManager"
-    newer = f"{package}.checkpointing.{name}"  # since Spark 4.1
-    jvm: Any = session._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    found = loader.getResource(newer.replace(".", "/") + ".class")
-    return newer if found is not None else f"{package}.{name}"
+    import pyspark
+
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    room = "streaming.checkpointing" if version >= (4, 1) else "streaming"
+    return f"org.apache.spark.sql.execution.{room}.FileSystemBasedCheckpointFileManager"

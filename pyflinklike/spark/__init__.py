@@ -4,6 +4,7 @@
 from pyflinklike.doors import pin
 from pyflinklike.spark.debezium.frames import decode_debezium
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
+from pyflinklike.spark.progress import metrics_of
 from pyflinklike.spark.savepoints import read_savepoint
 from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
@@ -14,6 +15,7 @@ __all__ = [
     "get_side_output",
     "key_by",
     "main_output",
+    "metrics_of",
     "read_savepoint",
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
@@ -17,8 +16,13 @@ from pyflinklike.spark.wire.names import KEY_GROUP
 
 __all__ = ["last_batch", "read_blobs"]
 
-_REFUSALS = (PySparkException, Py4JError)
-"""py4j's own is raised for a Java exception that PySpark has no class for."""
+_REFUSALS: tuple[type[Exception], ...] = (PySparkException,)
+try:
+    from py4j.protocol import Py4JError
+except ImportError:
+    pass  # the client of Spark Connect comes without py4j, and needs none
+else:
+    _REFUSALS += (Py4JError,)  # of a Java exception that PySpark has no class for
 _LONGEST = 1_000
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from spark_support import (
@@ -25,6 +26,7 @@ from spark_support import (
 from pyflinklike.spark import key_by
 
 
+@pytest.mark.telling
 def test_harness_batch_and_stream_agree(spark, tmp_path):
     """Random records give in a stream and in a batch what the harness gives, and all the same where order allows."""
     numbers = count()

@@ -87,6 +87,7 @@ def test_arguments_of_process_are_checked_at_once(df, options, error, match):
         key_by(df, "key").process(**given)
 
 
+@pytest.mark.telling
 def test_a_function_that_does_not_pickle_names_what_it_holds(df):
     """A lock, or a lambda around one, is reported by attribute when process is called."""
 
@@ -184,6 +185,7 @@ def test_a_watermark_of_the_users_is_kept(spark, tmp_path):
     assert "7 minutes" in plans[1]
 
 
+@pytest.mark.telling
 def test_the_runtime_context_tells_where_a_function_runs(spark):
     """Job parameters, the name from uid and max_parallelism reach the function; rows of one column may be plain values."""
 

@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from spark_support import Feed, at, pickle_by_value, start
 
 from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, ValueStateDescriptor
-from pyflinklike.spark import key_by
+from pyflinklike.spark import key_by, metrics_of
 
 pickle_by_value(__name__)
 
@@ -52,7 +52,7 @@ class Listener(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryProgress(self, event):
-        self.observed.put(event.progress.observedMetrics)
+        self.observed.put(metrics_of(event, "measured"))
 
     def onQueryIdle(self, event):
         """Nothing to do."""
@@ -70,6 +70,7 @@ def listener(spark):
     spark.streams.removeListener(made)
 
 
+@pytest.mark.telling
 def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tmp_path, listener):
     """Sums over tasks and key groups, the operator's and the user's, by the operator's name; also of a batch that only cleans up."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
@@ -88,9 +89,7 @@ def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tm
     query, batches = start(result, tmp_path / "checkpoint", availableNow=True)
     assert query.awaitTermination(PATIENCE)
 
-    first, second, third, *_ = [
-        progress["observedMetrics"]["measured"] for progress in query.recentProgress
-    ]
+    first, second, third, *_ = [metrics_of(each, "measured") for each in query.recentProgress]
     assert (4, 4, 3, 3, 2, 0) == (
         *(first.records, first.outputs, first.keys, first.live_entries),
         *(first.timers, first.late_records),
@@ -113,5 +112,5 @@ def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tm
         *(third.expired_entries, third.live_entries),
     )
     told = list(iter(lambda: listener.observed.get(timeout=PATIENCE), None))
-    assert [first, second, third] == [each["measured"] for each in told[:3]]
+    assert [first, second, third] == told[:3]
     assert [4, 3, 1] == [len(batches[number]) for number in range(3)]

@@ -61,6 +61,7 @@ def _log(spark, checkpoint):
     return [(head.first_sequence, head.next_sequence) for head in heads]
 
 
+@pytest.mark.telling
 def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, tmp_path):
     """Each batch in a query of its own, state rebuilt from a log that is compacted on the way, gives what the harness gives."""
     feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)
@@ -283,6 +284,7 @@ def test_state_that_does_not_fit_what_the_program_declares_is_refused_by_name(sp
     assert 16 == len(rows_of(run(Types.LONG())))
 
 
+@pytest.mark.telling
 def test_pending_timers_survive_a_restart(spark, tmp_path):
     """Timers that are pending when a query stops fire once in the next, in the batch or without data."""
 

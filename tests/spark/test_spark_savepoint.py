@@ -58,6 +58,7 @@ def rows(*runs):
     return rich_rows(row for run in runs for batch in run.values() for row in batch)
 
 
+@pytest.mark.telling
 def test_a_harness_goes_on_from_the_savepoint_of_a_stream(spark, tmp_path):
     """All states and timers of all key groups, also after an earlier batch, under the harness's own kind of keys."""
     feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)
@@ -87,6 +88,7 @@ def test_a_harness_goes_on_from_the_savepoint_of_a_stream(spark, tmp_path):
     assert 0 < first.num_event_time_timers() == early.num_event_time_timers()
 
 
+@pytest.mark.telling
 def test_a_stream_goes_on_from_the_snapshot_of_a_harness(spark, tmp_path):
     """Over another backend and max_parallelism, with timers in groups without data; once, whatever restarts."""
     before = Feed(spark, tmp_path / "before", RICH_SCHEMA)

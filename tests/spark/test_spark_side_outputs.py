@@ -42,6 +42,7 @@ def _split(df, **options):
     )
 
 
+@pytest.mark.telling
 def test_each_output_of_a_stream_goes_to_its_own_sink_once(spark, tmp_path):
     """foreach_output hands every writer its own rows of every batch, once, computed from one state."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

@@ -134,7 +134,10 @@ def _plain(key):
     return tuple(map(_plain, key)) if isinstance(key, tuple) else key
 
 
-@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize(
+    "backend",
+    [HashMapStateBackend, pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling)],
+)
 def test_stores_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
     """Two micro-batches in one query, a restart, and one more; main output and changelogs."""
     if backend is EmbeddedRocksDBStateBackend:
@@ -171,7 +174,10 @@ def test_stores_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
         assert expected[tag.tag_id] == logged(mine)
 
 
-@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(HashMapStateBackend, marks=pytest.mark.telling), EmbeddedRocksDBStateBackend],
+)
 def test_stores_on_a_batch_are_those_of_the_harness(spark, backend):
     """Sorted by time, in one key group, so that the group's store is the harness's."""
     if backend is EmbeddedRocksDBStateBackend:

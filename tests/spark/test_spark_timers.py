@@ -31,6 +31,7 @@ class Absolute(KeyedProcessFunction):
         yield ctx.get_current_key(), ctx.time_domain().name, timestamp, watermark
 
 
+@pytest.mark.telling
 def test_event_timers_fire_with_data_without_and_in_the_past(spark, tmp_path):
     """A due timer fires once, in the first batch whose watermark reaches it, whether its group has data, none, or there is none at all."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
@@ -80,6 +81,7 @@ class BothDomains(KeyedProcessFunction):
         yield ctx.get_current_key(), domain, timestamp, 0
 
 
+@pytest.mark.telling
 def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
     """Without new data processing timers fire as time passes and event timers as the watermark has come, over a restart."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

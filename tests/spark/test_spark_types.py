@@ -52,6 +52,7 @@ class Echo(KeyedProcessFunction):
         yield (repr(value), *value)
 
 
+@pytest.mark.telling
 def test_values_of_every_type_come_through_unchanged(spark):
     """Nulls, nested values and extremes of all types are in the output what they were in the input, as PySpark shows it."""
     df = bounded(spark, [FULL, EMPTY, SPARSE], SCHEMA)

@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter
 from decimal import Decimal
 
+import pytest
 from example_support import example
 from spark_support import Feed, at
 
@@ -33,6 +34,7 @@ def run(stream, view, checkpoint):
     writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
 
 
+@pytest.mark.telling
 def test_a_stream_feeds_a_view_exactly_once(spark, tmp_path):
     """Values come as functions see them; a repeated batch is known, another stream's is not."""
     feed = Feed(spark, tmp_path / "feed", SCHEMA)

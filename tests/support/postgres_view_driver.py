@@ -33,7 +33,7 @@ def main(directory: Path) -> None:
     from pyflinklike.spark import key_by
     from pyflinklike.upsert import UpsertFunction
 
-    settings = {
+    settings: dict[str, Any] = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

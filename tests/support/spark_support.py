@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +30,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from pyflinklike import (
     AggregateFunction,
@@ -43,6 +46,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.spark.wire.schema import arrow_schema
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -82,7 +86,7 @@ class Feed:
     def __init__(self, spark: SparkSession, directory: Path, schema: str) -> None:
         self._spark = spark
         self._directory = directory
-        self.schema: Any = st.StructType.fromDDL(schema)
+        self.schema: Any = schema_of(spark, schema)
         self.batches: list[list[tuple[Any, ...]]] = []
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -124,19 +128,55 @@ def table_of(rows: Sequence[tuple[Any, ...]], schema: st.StructType) -> pa.Table
 def bounded(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: Any) -> DataFrame:
     """Records as a batch; a naive datetime is in UTC."""
     if isinstance(schema, str):
-        schema = st.StructType.fromDDL(schema)
-    return spark.createDataFrame(table_of(rows, schema), schema)
+        schema = schema_of(spark, schema)
+    return frame_of(spark, table_of(rows, schema), schema)
 
 
-Batches = dict[int, list[Any]]
+def schema_of(spark: SparkSession, ddl: str) -> st.StructType:
+    """DDL as a schema; PySpark 3.5 has no `StructType.fromDDL`."""
+    return spark.createDataFrame([], ddl).schema
+
+
+Batches = Mapping[int, list[Any]]
+
+
+class FiledBatches(Batches):
+    """Rows by batch id that a process of a Spark Connect server has collected, in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def __setitem__(self, batch_id: int, rows: list[Any]) -> None:
+        written = self._directory / f"_{batch_id}"
+        written.write_bytes(pickle.dumps(rows))
+        written.rename(self._directory / str(batch_id))
+
+    def __getitem__(self, batch_id: int) -> list[Any]:
+        try:
+            rows: list[Any] = pickle.loads((self._directory / str(batch_id)).read_bytes())
+        except FileNotFoundError:
+            raise KeyError(batch_id) from None
+        return rows
+
+    def __iter__(self) -> Iterator[int]:
+        names = [each.name for each in self._directory.iterdir()]
+        return iter(sorted(int(name) for name in names if not name.startswith("_")))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 def start(df: DataFrame, checkpoint: Path, **trigger: Any) -> tuple[StreamingQuery, Batches]:
     """Start a query that collects its rows by batch id."""
-    batches: Batches = {}
+    kept: Any = {}
+    if is_remote():
+        kept = FiledBatches(Path(tempfile.mkdtemp(prefix="batches ", dir=checkpoint.parent)))
 
     def collect(batch: DataFrame, batch_id: int) -> None:
-        batches[batch_id] = batch.collect()
+        kept[batch_id] = batch.collect()
+
+    batches: Batches = kept
 
     writer = df.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
     return (writer.trigger(**trigger) if trigger else writer).start(), batches
@@ -165,7 +205,9 @@ def until(query: StreamingQuery, condition: Callable[[], Any]) -> None:
 def rows_of(batches: Batches | Iterable[Any]) -> list[Any]:
     """The rows of all batches, sorted as plain tuples."""
     every: Iterable[Any] = (
-        [row for rows in batches.values() for row in rows] if isinstance(batches, dict) else batches
+        [row for rows in batches.values() for row in rows]
+        if isinstance(batches, Mapping)
+        else batches
     )
     return sorted((tuple(row) for row in every), key=repr)
 

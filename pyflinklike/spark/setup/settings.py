@@ -21,27 +21,43 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 def prepare_session(spark: SparkSession) -> None:
     """Have the session keep streaming state in RocksDB, which `transformWithState` demands.
 
-    A setting at its default is changed; another choice of the user's is an error.
+    A setting at its default is changed; another choice of the user's is an error.  A session that
+    does not show a setting is trusted with it: Spark itself refuses another provider, when the
+    stream starts.
 
     Raises:
-        HostError: The session keeps another state store provider.
+        HostError: The session keeps another state store provider, or does not let us set what is
+            needed; the message then has all of it.
     """
-    provider = spark.conf.get(_PROVIDER, "") or ""
+    provider = _shown(spark, _PROVIDER) or ""
+    chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
+    if chosen:
+        msg = (
+            f"keyed state on a stream needs {_PROVIDER} to be {_ROCKSDB}, got {provider!r}; "
+            f'call spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
+        )
+        raise HostError(msg)
+    refused = {}
     if not provider.endswith("RocksDBStateStoreProvider"):
-        if provider and not provider.endswith(_DEFAULT):
-            msg = (
-                f"keyed state on a stream needs {_PROVIDER} to be {_ROCKSDB}, got {provider!r}; "
-                f'call spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
-            )
-            raise HostError(msg)
-        _set(spark, _PROVIDER, _ROCKSDB)
-    if spark.conf.get(_CHANGELOG, "false") != "true":
-        _set(spark, _CHANGELOG, "true")
+        refused.update(_refused(spark, _PROVIDER, _ROCKSDB))
+    if _shown(spark, _CHANGELOG) != "true":
+        refused.update(_refused(spark, _CHANGELOG, "true"))
+    if refused:
+        needed = " and ".join(f"{name} to be {value}" for name, value in refused.items())
+        flags = " ".join(f'--conf "{name}={value}"' for name, value in refused.items())
+        msg = (
+            f"keyed state on a stream needs {needed}, and this session does not let us set that; "
+            f"start its cluster, or the server of Spark Connect, with {flags}"
+        )
+        raise HostError(msg)
 
 
 def partitions_of(spark: SparkSession) -> int:
     """The number of tasks after a shuffle; 1 if Spark is left to choose."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    try:
+        partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    except PySparkException:
+        return 1  # serverless platforms choose, and some do not tell
     return int(partitions) if partitions.isdigit() else 1
 
 
@@ -58,15 +74,25 @@ def default_max_parallelism(spark: SparkSession) -> int:
 
 def time_zone_of(spark: SparkSession) -> str:
     """The session's time zone."""
-    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    try:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+    except PySparkException:  # a setting that the session does not show
+        zone = spark.sql("SELECT current_timezone()").collect()[0][0]
+    return zone or "UTC"
 
 
-def _set(spark: SparkSession, name: str, value: str) -> None:
+def _shown(spark: SparkSession, name: str) -> str | None:
+    """A setting; "" where it has its default, None where the session does not show it."""
+    try:
+        return spark.conf.get(name, "")
+    except PySparkException:
+        return None
+
+
+def _refused(spark: SparkSession, name: str, value: str) -> dict[str, str]:
+    """Set it; the setting itself where it is known to be another and the session refuses."""
     try:
         spark.conf.set(name, value)
-    except PySparkException as error:
-        msg = (
-            f"keyed state on a stream needs {name} to be {value}, and this session does not let "
-            f'us set it; start it with --conf "{name}={value}"'
-        )
-        raise HostError(msg) from error
+    except PySparkException:
+        return {} if _shown(spark, name) is None else {name: value}
+    return {}

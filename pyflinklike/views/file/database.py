@@ -28,6 +28,7 @@ from pyflinklike.errors import (
     StateStoreError,
     StoreClosedError,
 )
+from pyflinklike.views.core.reader_pool import ReaderPool
 from pyflinklike.views.file import tables
 from pyflinklike.views.file.checksums import Damage, Sums
 from pyflinklike.views.file.mark import Mark, MarkError
@@ -35,7 +36,6 @@ from pyflinklike.views.file.schema import check_schema, create, identify, is_emp
 from pyflinklike.views.file.sqlite_errors import translated
 from pyflinklike.views.file.tables import Connection
 from pyflinklike.views.file.verification import verify
-from pyflinklike.views.reader_pool import ReaderPool
 
 __all__ = ["Database"]
 

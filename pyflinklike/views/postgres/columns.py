@@ -20,9 +20,9 @@ import msgspec
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 from pyflinklike.types.fields import names_of
-from pyflinklike.views.incoming import layout_of
+from pyflinklike.views.core.incoming import layout_of
+from pyflinklike.views.core.row_codec import Failure
 from pyflinklike.views.postgres.names import check_column
-from pyflinklike.views.row_codec import Failure
 
 __all__ = ["checked_types", "projected", "types_of"]
 

@@ -17,13 +17,13 @@ import psycopg
 from psycopg import sql
 
 from pyflinklike.errors import CorruptStateError, StoreClosedError
+from pyflinklike.views.core.reader_pool import ReaderPool
 from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.names import Names
 from pyflinklike.views.postgres.schema import About, add_columns, create, read_about
 from pyflinklike.views.postgres.sessions import ReaderSession, WriterSession
 from pyflinklike.views.postgres.snapshot import PostgresSnapshot
 from pyflinklike.views.postgres.staging import create_staging
-from pyflinklike.views.reader_pool import ReaderPool
 
 __all__ = ["Database"]
 

@@ -16,10 +16,10 @@ import psycopg
 from psycopg import sql
 
 from pyflinklike.errors import QueueOverflowError, StateStoreError
-from pyflinklike.views.change import Change, Filter
+from pyflinklike.views.core.change import Change, Filter
+from pyflinklike.views.core.storage import RowChange
 from pyflinklike.views.postgres.database import Database
 from pyflinklike.views.postgres.snapshot import PostgresSnapshot
-from pyflinklike.views.storage import RowChange
 
 __all__ = ["Follower"]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import psycopg
@@ -25,7 +25,7 @@ from psycopg import sql
 
 from pyflinklike.errors import StateStoreError, StateValueError
 from pyflinklike.types.row_kind import DELETE, INSERT, UPDATE_BEFORE
-from pyflinklike.views.arrivals import Arrival, final_row
+from pyflinklike.views.core.arrivals import Arrival, final_row
 from pyflinklike.views.postgres import statements
 from pyflinklike.views.postgres.names import Names
 from pyflinklike.views.postgres.snapshot import Batch
@@ -146,32 +146,19 @@ class Merge:
 
     def _fold(self, order_of: _OrderOf) -> None:
         """The outcome of keys with changes and plain rows, one arrival after the other."""
-        found = self._run(statements.MIXED)
-        decoded = [(*line[:5], _decoded(line[5], line[2], order_of), *line[6:]) for line in found]
-        for key, lines in itertools.groupby(decoded, key=lambda line: line[0]):
-            mine = list(lines)
-            before, before_sum = mine[0][6:8]
-            arrivals = [
-                Arrival(key, _OPS[kind], row, order, None)
-                for _, _, kind, _, row, order, _, _ in mine
-            ]
+        for key, found in itertools.groupby(self._run(statements.MIXED), key=lambda line: line[0]):
+            lines = [_Mixed(*line) for line in found]
+            before, before_sum = lines[0].before, lines[0].before_sum
+            arrivals = [line.arrival(order_of) for line in lines]
             after = final_row(before, arrivals, order_of)
             if after == before:
                 continue
             winner = next(
-                (line for line in reversed(mine) if line[4] == after and line[2] in (PLAIN, PUT)),
-                None,
+                (line for line in lines if line.row == after and line.kind in (PLAIN, PUT)), None
             )
-            self._run(
-                "INSERT INTO pg_temp.outcome VALUES (%(a)s, %(b)s, %(c)s, %(d)s, %(e)s, %(f)s, %(g)s)",
-                a=key,
-                b=mine[0][1],
-                c=winner[1] if winner else None,
-                d=before,
-                e=after,
-                f=before_sum,
-                g=winner[3] if winner else None,
-            )
+            place, after_sum = (winner.place, winner.checksum) if winner else (None, None)
+            values = (key, lines[0].place, place, before, after, before_sum, after_sum)
+            self._run(statements.FOLDED, **dict(zip("abcdefg", values)))
 
     def _see(self, source: str, batch_id: int) -> None:
         """Add an id to the runs of ids, and join runs that are now adjacent."""
@@ -185,8 +172,20 @@ class Merge:
         self._run("INSERT INTO {seen} VALUES (%(s)s, %(f)s, %(l)s)", s=source, f=first, l=last)
 
 
-def _decoded(row: bytes | None, kind: int, order_of: _OrderOf) -> tuple[Any, ...] | None:
-    return order_of(row) if kind == PLAIN and row is not None else None
+class _Mixed(NamedTuple):
+    """A staged row of a key that has changes and plain rows."""
+
+    key: bytes
+    place: int
+    kind: int
+    checksum: int
+    row: bytes | None
+    before: bytes | None
+    before_sum: int | None
+
+    def arrival(self, order_of: _OrderOf) -> Arrival:
+        order = order_of(self.row) if self.kind == PLAIN and self.row is not None else None
+        return Arrival(self.key, _OPS[self.kind], self.row, order, None)
 
 
 def _lists(columns: Sequence[str]) -> dict[str, sql.Composable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pyflinklike.views.incoming import BatchReader
+from pyflinklike.views.core.incoming import BatchReader
 from pyflinklike.views.postgres.columns import checked_types
 from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.database import Database

@@ -15,8 +15,8 @@ import psycopg
 
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.shown import shown
+from pyflinklike.views.core.storage import RowChange
 from pyflinklike.views.postgres.names import Names
-from pyflinklike.views.storage import RowChange
 
 __all__ = ["Batch", "PostgresSnapshot", "checksum_of"]
 

@@ -23,16 +23,16 @@ from pyflinklike import errors
 from pyflinklike.errors import PyflinklikeError, StateStoreError, StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.types.row_kind import DELETE, UPDATE_BEFORE
-from pyflinklike.views.arguments import to_ms
-from pyflinklike.views.arrivals import Arrival
-from pyflinklike.views.frames import rows_of, zone_named
-from pyflinklike.views.incoming import BatchReader
+from pyflinklike.views.core.arguments import to_ms
+from pyflinklike.views.core.arrivals import Arrival
+from pyflinklike.views.core.frames import rows_of, zone_named
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.postgres.columns import projected
 from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.names import Names
 from pyflinklike.views.postgres.ordering import kinds_of, order_bytes
 from pyflinklike.views.postgres.snapshot import checksum_of
-from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
 __all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain"]
 

@@ -8,6 +8,7 @@ from typing import Final
 __all__ = [
     "BATCH",
     "COUNTS",
+    "FOLDED",
     "GROWTH",
     "KEYS",
     "LOG",
@@ -64,7 +65,7 @@ OF_PLAIN_ROWS: Final = """INSERT INTO pg_temp.outcome WITH {keys},
         AND (r._key IS NULL OR r._order IS NULL OR b."order" > r._order)"""
 
 MIXED: Final = """WITH {keys}
-    SELECT s.key, s.place, s.kind, s.checksum, s.row, s.row, r._row, r._checksum
+    SELECT s.key, s.place, s.kind, s.checksum, s.row, r._row, r._checksum
     FROM keys k JOIN staged s ON s.key = k.key LEFT JOIN {rows} r ON r._key = k.key
     WHERE k.plain AND k.changes ORDER BY s.key, s.place"""
 
@@ -83,3 +84,6 @@ NEAR: Final = """SELECT first, last FROM {seen} WHERE source = %(source)s
 
 BATCH: Final = """INSERT INTO {batches} VALUES (%(seq)s, %(source)s, %(batch_id)s, %(applied_at)s,
     %(watermark)s, %(size)s, %(rows_sum)s, %(changes)s, %(oldest)s)"""
+
+FOLDED: Final = """INSERT INTO pg_temp.outcome
+    VALUES (%(a)s, %(b)s, %(c)s, %(d)s, %(e)s, %(f)s, %(g)s)"""

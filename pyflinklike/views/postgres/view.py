@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pyflinklike.clock import wall_clock
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
-from pyflinklike.views.arguments import (
+from pyflinklike.views.core.arguments import (
     check_choice,
     checked_columns,
     checked_count,
@@ -27,14 +27,14 @@ from pyflinklike.views.arguments import (
     checked_limit,
     checked_name,
 )
-from pyflinklike.views.base import View
-from pyflinklike.views.change import Filter
-from pyflinklike.views.frames import BatchFrame
-from pyflinklike.views.incoming import BatchReader
+from pyflinklike.views.core.base import View
+from pyflinklike.views.core.change import Filter
+from pyflinklike.views.core.frames import BatchFrame
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import to_key_bytes
+from pyflinklike.views.core.subscription import Changes, Timeout, seconds
+from pyflinklike.views.core.where import Condition, Where
 from pyflinklike.views.postgres.package import check_psycopg
-from pyflinklike.views.row_codec import to_key_bytes
-from pyflinklike.views.subscription import Changes, Timeout, seconds
-from pyflinklike.views.where import Condition, Where
 
 __all__ = ["PostgresView"]
 
@@ -141,7 +141,7 @@ class PostgresView(View):
         """Apply a batch of this process's: all of it, durably, or nothing.
 
         Args:
-            rows: Changes or plain rows; `pyflinklike.views.incoming` tells their forms.
+            rows: Changes or plain rows; `pyflinklike.views.core.incoming` tells their forms.
             batch_id: A batch that was applied before is ignored; its rows are not read.
             watermark: How far event time has come, if the caller knows.
 

@@ -21,16 +21,16 @@ import attrs
 import psycopg
 
 from pyflinklike.errors import StateStoreError
-from pyflinklike.views.arguments import to_ms
-from pyflinklike.views.frames import Feed
-from pyflinklike.views.incoming import BatchReader
+from pyflinklike.views.core.arguments import to_ms
+from pyflinklike.views.core.frames import Feed
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import decode_row
 from pyflinklike.views.postgres.columns import types_of
 from pyflinklike.views.postgres.database import Database
 from pyflinklike.views.postgres.merging import Merge
 from pyflinklike.views.postgres.schema import columns_of
 from pyflinklike.views.postgres.snapshot import Batch, PostgresSnapshot
 from pyflinklike.views.postgres.staging import RECEIPT, Receipt, Stager, StagingTask, drain
-from pyflinklike.views.row_codec import decode_row
 
 __all__ = ["Writer"]
 

@@ -30,8 +30,8 @@ from pyflinklike.types.fields import names_of
 from pyflinklike.types.order_keys import is_nan
 from pyflinklike.types.row import row_class
 from pyflinklike.types.row_kind import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
-from pyflinklike.views.arrivals import Arrival
-from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
+from pyflinklike.views.core.arrivals import Arrival
+from pyflinklike.views.core.row_codec import Failure, encode_row, to_key_bytes
 
 __all__ = ["BatchReader", "Layout", "column_of", "layout_of"]
 

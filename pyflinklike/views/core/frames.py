@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
@@ -32,9 +33,6 @@ class BatchFrame(Protocol):
     def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
         """The session, which knows its time zone and its streams."""
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        """All rows, collected."""
-
 
 class Feed:
     """A DataFrame as a batch for a view.
@@ -58,7 +56,7 @@ class Feed:
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
         the session's time zone, which `collect` shows in the driver's instead.
         """
-        return rows_of(self._df.toArrow(), self.time_zone)
+        return rows_of(_collected(self._df), self.time_zone)
 
     @cached_property
     def time_zone(self) -> str:
@@ -118,3 +116,21 @@ def zone_named(name: str) -> dt.tzinfo:
     if name[0] in "+-":
         return dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or dt.timezone.utc
     return ZoneInfo({"Z": "UTC"}.get(name, name))
+
+
+def _collected(df: Any) -> pa.Table:
+    if hasattr(df, "toArrow"):
+        return df.toArrow()
+    # PySpark 3.5 has no `toArrow`, and its pandas would change values on the way.
+    streams = df.mapInArrow(_as_streams, "stream binary").collect()
+    tables = [pa.ipc.open_stream(bytes(row[0])).read_all() for row in streams]
+    return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _as_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        stream = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.RecordBatch.from_arrays([stream], names=["stream"])

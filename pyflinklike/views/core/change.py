@@ -15,9 +15,9 @@ import attrs
 from pyflinklike.errors import PyflinklikeError, UserFunctionError, ValueDecodeError
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.types.row_kind import DELETE, INSERT, UPDATE_AFTER
-from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
-from pyflinklike.views.storage import RowChange
-from pyflinklike.views.where import Condition
+from pyflinklike.views.core.row_codec import Failure, decode_row, from_key_bytes
+from pyflinklike.views.core.storage import RowChange
+from pyflinklike.views.core.where import Condition
 
 __all__ = ["Change", "Filter", "failed"]
 

@@ -25,8 +25,8 @@ import attrs
 from pyflinklike.checks import is_number
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.storage import RowChange
+from pyflinklike.views.core.change import Change, Filter
+from pyflinklike.views.core.storage import RowChange
 
 __all__ = ["Changes", "Replay", "Source", "Timeout", "seconds"]
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that show and change only some of their settings, as serverless platforms have them."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from pyflinklike.errors import HostError
+from pyflinklike.spark.setup.settings import partitions_of, prepare_session
+
+PACKAGE = "org.apache.spark.sql.execution.streaming.state"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = f"{PACKAGE}.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class Conf:
+    """Spark's `RuntimeConfig`, of which some names are hidden and some fixed."""
+
+    def __init__(self, values=None, hidden=(), fixed=()):
+        self.values = {PARTITIONS: "200", **(values or {})}
+        self.hidden, self.fixed = hidden, fixed
+
+    def get(self, name, *default):
+        if name in self.hidden:
+            raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] {name}", {})
+        return self.values.get(name, *default)
+
+    def set(self, name, value):
+        if name in self.fixed:
+            raise AnalysisException(f"[CANNOT_MODIFY_CONFIG] {name}", {})
+        self.values[name] = value
+
+
+def session(*args, **named):
+    """A session with such settings."""
+    return SimpleNamespace(conf=Conf(*args, **named))
+
+
+BOTH = (PROVIDER, CHANGELOG)
+RIGHT = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+
+
+def test_settings_that_are_right_need_not_be_set():
+    """A session that refuses every change serves as well."""
+    spark = session(RIGHT, fixed=BOTH)
+    prepare_session(spark)
+
+    assert {PARTITIONS: "200", **RIGHT} == spark.conf.values
+
+
+def test_settings_that_cannot_be_read_are_set_all_the_same():
+    """Hidden is not fixed."""
+    spark = session(hidden=BOTH)
+    prepare_session(spark)
+
+    assert {PARTITIONS: "200", **RIGHT} == spark.conf.values
+
+
+def test_settings_that_can_neither_be_read_nor_set_are_trusted():
+    """They may be right, and Spark refuses the stream if its provider is not."""
+    spark = session(hidden=BOTH, fixed=BOTH)
+    prepare_session(spark)
+
+    assert {PARTITIONS: "200"} == spark.conf.values
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({}, f'--conf "{PROVIDER}={ROCKSDB}" --conf "{CHANGELOG}=true"'),
+        ({PROVIDER: ROCKSDB}, f'with --conf "{CHANGELOG}=true"'),
+        ({CHANGELOG: "true"}, f'with --conf "{PROVIDER}={ROCKSDB}"'),
+        ({PROVIDER: f"{PACKAGE}.HDFSBackedStateStoreProvider"}, f'"{PROVIDER}={ROCKSDB}" --conf'),
+    ],
+)
+def test_all_settings_that_are_needed_are_in_one_message(values, wanted):
+    """So that a cluster is started anew once, and not for each of them."""
+    with pytest.raises(HostError, match=re.escape(wanted)):
+        prepare_session(session(values, fixed=BOTH))
+
+
+def test_partitions_that_cannot_be_read_are_the_platforms_choice():
+    """As where the setting is "auto"."""
+    hidden, auto = session(hidden=[PARTITIONS]), session({PARTITIONS: "auto"})
+
+    assert (1, 1, 200) == (partitions_of(hidden), partitions_of(auto), partitions_of(session()))
