@@ -48,6 +48,7 @@ from pyflinklike.spark.setup.settings import (
     partitions_of,
     time_zone_of,
 )
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import key_group
@@ -186,6 +187,7 @@ class KeyedStream:
         )
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
+        put_wheels_on_path(df.sparkSession)
         return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
 
     def _task(
