@@ -30,6 +30,7 @@ from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.checks import (
     check_column,
@@ -216,7 +217,7 @@ class KeyedStream:
         initial = [] if savepoint is None else initial_rows(df, plan, savepoint)
         results = serve_key_groups(self._keyed(df, plan), plan, initial)
         payloads = observed(results, plan.task.name)
-        unpacking = with_imports_frozen(plan.layout.unpacker())
+        unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
         result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result
 
