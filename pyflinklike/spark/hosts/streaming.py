@@ -32,6 +32,7 @@ from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.settings import prepare_session
+from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -50,9 +51,10 @@ def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) 
         initial: What its state begins with, as rows: grouping key, and roll call or segment.
 
     Raises:
-        HostError: The session's settings rule it out.
+        HostError: The session's settings rule it out, or the driver has not what it needs.
     """
     prepare_session(keyed.sparkSession)
+    reach_driver_worker(keyed.sparkSession)
     grouped: Any = with_batch_time(packed(keyed, plan)).groupBy(KEY_GROUP)
     if hasattr(grouped, "transformWithState"):
         transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
