@@ -3,6 +3,7 @@
 
 from pyflinklike.doors import pin
 from pyflinklike.spark.debezium.frames import decode_debezium
+from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.keyed_stream import KeyedStream, key_by
 from pyflinklike.spark.progress import metrics_of
 from pyflinklike.spark.savepoints import read_savepoint
@@ -11,6 +12,7 @@ from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main
 __all__ = [
     "KeyedStream",
     "decode_debezium",
+    "error_of",
     "foreach_output",
     "get_side_output",
     "key_by",

@@ -30,6 +30,7 @@ from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.checks import (
     check_column,
@@ -48,6 +49,7 @@ from pyflinklike.spark.setup.settings import (
     partitions_of,
     time_zone_of,
 )
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import key_group
@@ -186,6 +188,7 @@ class KeyedStream:
         )
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
+        put_wheels_on_path(df.sparkSession)
         return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
 
     def _task(
@@ -214,7 +217,7 @@ class KeyedStream:
         initial = [] if savepoint is None else initial_rows(df, plan, savepoint)
         results = serve_key_groups(self._keyed(df, plan), plan, initial)
         payloads = observed(results, plan.task.name)
-        unpacking = with_imports_frozen(plan.layout.unpacker())
+        unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
         result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result
 

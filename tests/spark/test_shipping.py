@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import re
-import sys
 import venv
 
 import pytest
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.setup.shipping import check_python, link_python, reach_driver_worker
+from pyflinklike.spark.setup.shipping import (
+    check_python,
+    link_python,
+    put_wheels_on_path,
+    reach_driver_worker,
+)
 
 PYTHON = "./environment/bin/python"
 
@@ -101,11 +105,21 @@ def test_a_python_that_the_driver_does_not_have_is_refused():
         check_python("/opt/nowhere/python", {})
 
 
+def test_a_python_that_got_pyflinklike_meanwhile_is_taken(tmp_path, monkeypatch):
+    """In a notebook the error is put right, and `process` is called again."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    with pytest.raises(HostError):
+        check_python(python, {})
+    (tmp_path / "pyflinklike.py").touch()
+    check_python(python, {})
+
+
 def test_a_session_to_which_nothing_was_shipped_is_left_as_it_is(spark):
     """Workers with another environment are other workers, and would be started anew."""
     before = dict(spark.sparkContext.environment)
+    put_wheels_on_path(spark)
     reach_driver_worker(spark)
-    assert (before, sys.executable) == (
-        spark.sparkContext.environment,
-        spark.sparkContext.pythonExec,
-    )
+    assert before == spark.sparkContext.environment

@@ -59,7 +59,9 @@ def packages_but_ours(directory: Path) -> Path:
 def python_with(directory: Path, *paths: Path) -> Path:
     """The Python of a new environment that has nothing but what lies under some paths."""
     venv.create(directory, with_pip=False, symlinks=True)
-    (site_packages(directory) / "paths.pth").write_text("\n".join(map(str, paths)))
+    # venv-pack takes a path in a .pth file for an editable package, and refuses it.
+    lines = ["import sys", f"sys.path += {list(map(str, paths))!r}"]
+    (site_packages(directory) / "sitecustomize.py").write_text("\n".join(lines))
     return directory / "bin" / "python"
 
 

@@ -29,6 +29,7 @@ from pyflinklike.spark.hosts.key_group_task import (
 )
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage
 from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.settings import prepare_session
@@ -89,6 +90,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._handle = handle
         self._store = SparkLogStorage(handle)
 
+    @telling
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
@@ -100,6 +102,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._set_time(timerValues, batch_time)
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
+    @telling
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
@@ -111,6 +114,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
 
+    @telling
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
         for batch_time, payload in self._initial(initialState):

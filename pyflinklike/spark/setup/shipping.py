@@ -6,27 +6,31 @@ a Python worker *on the driver*.  Spark sets up shipped files (`--py-files`, `--
 `addPyFile`) for the workers of executors, and forgets this one: it has neither the files on its
 path, nor does a `spark.pyspark.python` within an archive exist where it is started.
 
-`reach_driver_worker` makes up for that, with what a running `SparkContext` has in public: its
+This module makes up for that, with what a running `SparkContext` has in public: its
 `environment`, which all workers are started with, `addPyFile` and `SparkFiles`.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark import SparkContext, SparkFiles
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyflinklike.errors import HostError
 
-__all__ = ["check_python", "link_python", "reach_driver_worker"]
+if TYPE_CHECKING:
+    from pyspark import SparkContext  # which the client of Spark Connect comes without
+
+__all__ = ["check_python", "link_python", "put_wheels_on_path", "reach_driver_worker"]
 
 _HAS_PYFLINKLIKE = (
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyflinklike') is None)"
@@ -38,12 +42,27 @@ _SHIP = (
 )
 
 
+def put_wheels_on_path(spark: SparkSession) -> None:
+    """Let workers import from wheels that were shipped.
+
+    A wheel is a zip file.  PySpark puts `.zip`, `.egg` and `.jar` on the path of its workers, and
+    leaves a wheel of `--py-files` or `addPyFile` beside it.  Only wheels of pure Python are taken:
+    compiled parts cannot be imported from within a file.
+    """
+    context = _context_of(spark)
+    if context is None:
+        return
+    for wheel in _shipped().glob("*-none-any.whl"):
+        as_zip = wheel.with_suffix(".zip")
+        if not as_zip.exists():
+            shutil.copyfile(wheel, as_zip)
+            context.addPyFile(str(as_zip))
+
+
 def reach_driver_worker(spark: SparkSession) -> None:
     """See that the Python worker on the driver will find what was shipped.
 
-    * What `--py-files` and `addPyFile` have brought goes on its path.
-    * A pure wheel among it counts as the zip file that it is; Spark itself only knows `.zip`,
-      `.egg` and `.jar`.  So it does for the workers on executors.
+    * What `--py-files`, `addArtifacts` and `addPyFile` have brought goes on its path.
     * A relative `spark.pyspark.python` that lies in an archive of the job is linked from the
       working directory, until the driver ends.
 
@@ -56,8 +75,7 @@ def reach_driver_worker(spark: SparkSession) -> None:
     context = _context_of(spark)
     if context is None:
         return
-    shipped = Path(SparkFiles.getRootDirectory())
-    _put_wheels_on_path(context, shipped)
+    shipped = _shipped()
     _put_on_path_of_workers(context, shipped)
     python: str = context.pythonExec
     link_python(python, shipped)
@@ -72,13 +90,10 @@ def _context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _put_wheels_on_path(context: SparkContext, shipped: Path) -> None:
-    # Others have compiled parts, which cannot be imported from within a file.
-    for wheel in shipped.glob("*-none-any.whl"):
-        as_zip = wheel.with_suffix(".zip")
-        if not as_zip.exists():
-            shutil.copyfile(wheel, as_zip)
-            context.addPyFile(str(as_zip))
+def _shipped() -> Path:
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory())
 
 
 def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
@@ -149,11 +164,8 @@ def check_python(python: str, environment: Mapping[str, str]) -> None:
         HostError: It does not, or has not.
     """
     paths = environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
-        found = subprocess.run(
-            [python, "-c", _HAS_PYFLINKLIKE], env=environ, check=False, timeout=_PATIENCE_SECONDS
-        )
+        _look_for_pyflinklike(python, os.pathsep.join(filter(None, paths)))
     except (OSError, subprocess.TimeoutExpired) as problem:
         msg = (
             f"transformWithState starts a Python worker on the driver as well, and "
@@ -161,6 +173,18 @@ def check_python(python: str, environment: Mapping[str, str]) -> None:
             "name one that is at the same place on the driver and on all nodes"
         )
         raise HostError(msg) from problem
-    if found.returncode == 1:
+
+
+@functools.cache  # but not of an error, which the user may have put right meanwhile
+def _look_for_pyflinklike(python: str, path: str) -> None:
+    run = subprocess.run(
+        [python, "-c", _HAS_PYFLINKLIKE],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+        timeout=_PATIENCE_SECONDS,
+    )
+    # Any other exit is not an answer: the worker itself will tell what is wrong.
+    if run.returncode == 1:
         msg = f"the workers need pyflinklike, and their Python, {python!r}, has none; {_SHIP}"
         raise HostError(msg)
