@@ -32,8 +32,11 @@ RESULTS = _ROOT / "docs" / "reference" / "versions.json"
 PAGE = _ROOT / "docs" / "reference" / "versions.md"
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-SPARKS = ("4.0", "4.1", "4.2", "4.3")
+SPARKS = ("3.5", "4.0", "4.1", "4.2", "4.3")
 NOT_POSSIBLE = {
+    "py312-spark35": "PySpark 3.5 names Python up to 3.11",
+    "py313-spark35": "PySpark 3.5 names Python up to 3.11",
+    "py314-spark35": "PySpark 3.5 names Python up to 3.11",
     "py314-spark40": "PySpark 4.0 names Python up to 3.13",
     "py310-spark43": "PySpark 4.3 requires Python 3.11",
 }
