@@ -38,6 +38,9 @@ from pyflinklike.views.core.arguments import (
 from pyflinklike.views.core.base import View
 from pyflinklike.views.core.change import Filter
 from pyflinklike.views.core.frames import BatchFrame, Feed
+from pyflinklike.views.core.freshness import (
+    Freshness,  # noqa: F401 - where state from before the doors names it
+)
 from pyflinklike.views.core.incoming import BatchReader
 from pyflinklike.views.core.row_codec import to_key_bytes
 from pyflinklike.views.core.subscription import Changes, Timeout, seconds
