@@ -106,6 +106,13 @@ class Server:
                 msg = f"{program} ended with {done.returncode}: {output.read()}"
                 raise RuntimeError(msg)
 
+    @property
+    def conninfo(self) -> str:
+        """Where it is and how to get in, for libpq."""
+        return (
+            f"host=127.0.0.1 port={self._port} user=cdc password={self._password} dbname=postgres"
+        )
+
     def session(self) -> "Session":
         """A connection."""
         environment = {
