@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README from an empty environment, on the oldest and the newest pair of Python and PySpark.
+"""The README from an empty environment, on the oldest and the newest pairs of Python and PySpark.
 
 Each takes some minutes and 1 GB: PySpark is large.  Interpreters are looked for on the PATH and under
 `~/.pyenv/versions`; a pair whose interpreter is not there is skipped.
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from doc_snippets import ROOT, blocks_of
 
-PAIRS = [("3.10", "4.0"), ("3.13", "4.3")]
+PAIRS = [("3.10", "4.0"), ("3.13", "4.3"), ("3.14", "4.3")]
 
 SESSION = """
 from pyspark.sql import SparkSession
