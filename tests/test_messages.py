@@ -19,7 +19,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.errors import PyflinklikeError
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.upsert import UpsertFunction
 
@@ -102,9 +102,8 @@ def test_an_element_of_any_size_and_repr_is_told_in_a_short_message(
         harness.process_element(element)
     text = text_of(raised.value)
     # An error of ours is named in a note, which Python 3.10 does not have.
-    named = sys.version_info >= (3, 11) or isinstance(raised.value, UserFunctionError)
-    told = (len(text) < MOST, "Runs.process_element failed for key 'k'" in text)
-    assert (True, named) == told
+    named = sys.version_info < (3, 11) or "Runs.process_element failed for key 'k'" in text
+    assert (True, True) == (len(text) < MOST, named)
 
 
 def test_what_the_function_raised_is_told_beside_an_element_that_cannot_be_shown() -> None:
