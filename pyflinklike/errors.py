@@ -13,6 +13,7 @@ name the culprit, because that decides who has to act:
 * `IncompatibleStateError`, `CorruptStateError`: what was restored cannot be used.
 * `StateStoreError` and its children: a store of `pyflinklike.stores` was used wrongly.
 * `HostError`: Spark refused, or is not set up for what is asked of it.
+* `BrokerError` and its children: a Kafka broker is away, refused, or has lost what was asked for.
 
 A message is one sentence of rule, what was got, and the remedy.
 """
@@ -20,11 +21,14 @@ A message is one sentence of rule, what was got, and the remedy.
 from __future__ import annotations
 
 __all__ = [
+    "BrokerError",
     "CorruptStateError",
     "CursorClosedError",
+    "DataLossError",
     "DeclarationError",
     "DeclarationTypeError",
     "DeclarationValueError",
+    "DeliveryError",
     "HostError",
     "IncompatibleStateError",
     "KeyDecodeError",
@@ -99,6 +103,18 @@ class LocalStateError(HostError):
 
     A backend raises it once it has let go of that state; the runtime reads the log instead.
     """
+
+
+class BrokerError(PyflinklikeError):
+    """A Kafka broker cannot be reached, or refuses what is asked of it."""
+
+
+class DataLossError(BrokerError):
+    """Records that were to be read are no longer in their topic."""
+
+
+class DeliveryError(BrokerError):
+    """A record that was to be written did not arrive in its topic, or may not have."""
 
 
 class StateStoreError(PyflinklikeError):

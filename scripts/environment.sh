@@ -38,7 +38,7 @@ find_python() {
         python=$PYTHON
         return
     fi
-    for python in python3 python python3.13 python3.12 python3.11 python3.10; do
+    for python in python3 python python3.14 python3.13 python3.12 python3.11 python3.10; do
         if new_enough "$python"; then
             return
         fi

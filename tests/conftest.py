@@ -62,6 +62,10 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+# Kafka's client is an extra, too.
+if importlib.util.find_spec("confluent_kafka") is None:
+    collect_ignore_glob = [*globals().get("collect_ignore_glob", []), "kafka/*"]
+
 # What a module needs beside a local Spark, by the beginning of its name: the option that asks for
 # it, and what it does.
 ON_REQUEST = {

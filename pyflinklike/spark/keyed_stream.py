@@ -6,6 +6,7 @@ module checks everything that can be checked before the query starts, chooses
 the time mode, and writes the plan:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
+               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.hosts.choice`)
                (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoints`)
     batch      select key group -> repartition, sort -> run
 """
@@ -26,14 +27,10 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
-from pyflinklike.spark.hosts.streaming import (
-    TRANSFORMED_TYPE,
-    KeyGroupProcessor,
-    PandasKeyGroupProcessor,
-)
-from pyflinklike.spark.savepoints import initial_state
+from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.checks import (
     check_column,
     check_function,
@@ -49,15 +46,13 @@ from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.settings import (
     default_max_parallelism,
     partitions_of,
-    prepare_session,
     time_zone_of,
 )
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
-from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, KEY_GROUP, quoted
-from pyflinklike.spark.wire.packing import PACKED_TYPE, pack
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.schema import key_type_of
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -172,7 +167,8 @@ class KeyedStream:
         name = uid or type(function).__name__
         time_mode = _time_mode(function, event_time, processing_time_timers)
         outputs = DeclaredOutputs.of(df, self._columns, output_type, side_outputs)
-        schemas, passes = outputs.described(), time_mode.passes_watermark
+        schemas = outputs.described()
+        passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
         mark = event_time_mark(df, event_time, output_event_time, schemas, passes=passes)
         layout = outputs.layout(mark, self._time_zone, name)
         check_pickle(function)
@@ -191,6 +187,7 @@ class KeyedStream:
         )
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
+        put_wheels_on_path(df.sparkSession)
         return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
 
     def _task(
@@ -215,20 +212,10 @@ class KeyedStream:
         return df.select(group.alias(KEY_GROUP), "*")
 
     def _stream(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
-        prepare_session(df.sparkSession)
-        packing = pack(self._columns, group_ids(plan.task.max_parallelism))
-        packed = self._keyed(df, plan).mapInArrow(with_imports_frozen(packing), PACKED_TYPE)
-        grouped: Any = with_batch_time(packed).groupBy(KEY_GROUP)
-        if hasattr(grouped, "transformWithState"):
-            transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
-        else:
-            transform = grouped.transformWithStateInPandas
-            processor = PandasKeyGroupProcessor(plan)
-        initial = None if savepoint is None else initial_state(df, plan, savepoint)
-        transformed = transform(
-            processor, TRANSFORMED_TYPE, "Append", plan.time_mode.value, initialState=initial
-        )
-        payloads = observed(transformed, plan.task.name)
+        serve_key_groups = streaming_host()
+        initial = [] if savepoint is None else initial_rows(df, plan, savepoint)
+        results = serve_key_groups(self._keyed(df, plan), plan, initial)
+        payloads = observed(results, plan.task.name)
         unpacking = with_imports_frozen(plan.layout.unpacker())
         result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result

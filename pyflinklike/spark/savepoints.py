@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints of streams: reads one from a checkpoint, and starts a new query with one.
 
-`read_savepoint` merges the logs of all key groups.  `initial_state` splits a savepoint by the key
-groups of a new query; Spark passes the parts to `handleInitialState` in the first batch.
+`read_savepoint` merges the logs of all key groups.  `initial_rows` splits a savepoint by the key
+groups of a new query; the host sees to it that each gets its parts in the first batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.errors import CorruptStateError, HostError
@@ -25,13 +24,11 @@ from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
-from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
-from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.types.pickle_switch import pickle_allowed
 
-__all__ = ["initial_state", "read_savepoint", "savepoint_of"]
+__all__ = ["initial_rows", "read_savepoint", "savepoint_of"]
 
 
 def read_savepoint(
@@ -109,8 +106,8 @@ def savepoint_of(
     return merge(logs)
 
 
-def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
-    """A savepoint as Spark takes it for the start of a query: grouped by key group.
+def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]]:
+    """A savepoint as rows for the start of a query.
 
     Args:
         df: The stream.
@@ -118,7 +115,8 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         savepoint: As `read_savepoint` gives it.
 
     Returns:
-        `GroupedData`, or None if the savepoint is empty.
+        Grouping keys with what is for each: the roll call's, then the segments of key groups;
+        nothing if the savepoint is empty.
 
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
@@ -131,11 +129,10 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: bytes) -> Any:
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
     if not groups:
-        return None
-    table = _packed(groups, plan.task.max_parallelism)
-    frame = df.sparkSession.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
-    # As for records: without a time mode Spark gives the state operator no time.
-    return with_batch_time(frame).groupBy(KEY_GROUP)
+        return []
+    ids = group_ids(plan.task.max_parallelism)
+    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
+    return [(ROLL_CALL, roll_payload(groups)), *rows]
 
 
 def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
@@ -151,13 +148,3 @@ def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[S
         return key_groups.of(df.sparkSession, keys)
 
     return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")
-
-
-def _packed(groups: Mapping[int, Sequence[Segment]], max_parallelism: int) -> pa.Table:
-    """The roll call, and a row for each segment."""
-    ids = group_ids(max_parallelism)
-    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    numbers, payloads = zip((ROLL_CALL, roll_payload(groups)), *rows)
-    return pa.table(
-        {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
@@ -32,9 +33,6 @@ class BatchFrame(Protocol):
     def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
         """The session, which knows its time zone and its streams."""
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        """All rows, collected."""
-
 
 class Feed:
     """A DataFrame as a batch for a view.
@@ -58,7 +56,7 @@ class Feed:
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
         the session's time zone, which `collect` shows in the driver's instead.
         """
-        table = self._df.toArrow()
+        table = _collected(self._df)
         columns = [to_python(each.combine_chunks(), self._time_zone) for each in table.columns]
         return to_rows(tuple(table.schema.names), columns, table.num_rows)
 
@@ -100,3 +98,21 @@ class Feed:
         if text is None or text.startswith("1970-01-01T00:00:00.000"):
             return None  # before the first event
         return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _collected(df: Any) -> pa.Table:
+    if hasattr(df, "toArrow"):
+        return df.toArrow()
+    # PySpark 3.5 has no `toArrow`, and its pandas would change values on the way.
+    streams = df.mapInArrow(_as_streams, "stream binary").collect()
+    tables = [pa.ipc.open_stream(bytes(row[0])).read_all() for row in streams]
+    return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _as_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        stream = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.RecordBatch.from_arrays([stream], names=["stream"])

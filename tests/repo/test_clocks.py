@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
-HOSTS = {"spark", "testing", "demo"}
+HOSTS = {"spark", "testing", "demo", "kafka"}
 
 READS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},

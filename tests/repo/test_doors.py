@@ -40,10 +40,13 @@ def shown_by(door: str) -> dict[str, Any]:
     return {name: each for name, each in every.items() if isinstance(each, (type, FunctionType))}
 
 
+# What a door needs that need not be installed.
+NEEDED = {"pyflinklike.spark": "pyspark", "pyflinklike.kafka": "confluent_kafka"}
+
 PUBLIC = {
     f"{door}.{name}": each
     for door in sorted(DOORS)
-    if door != "pyflinklike.spark" or importlib.util.find_spec("pyspark")
+    if door not in NEEDED or importlib.util.find_spec(NEEDED[door])
     for name, each in shown_by(door).items()
 }
 CLASSES = {name: each for name, each in PUBLIC.items() if isinstance(each, type)}
@@ -157,8 +160,8 @@ def test_spark_sends_what_a_door_shows_by_its_name():
 
 
 def test_the_light_doors_open_without_spark():
-    """Only `pyflinklike.spark` imports PySpark; neither pandas, RocksDB nor pytest is needed."""
-    light = sorted(DOORS - {"pyflinklike.spark"})
+    """Only `pyflinklike.spark` and `.kafka` import PySpark; neither pandas, RocksDB nor pytest is needed."""
+    light = sorted(DOORS - set(NEEDED))
     code = (
         f"import sys, {', '.join(light)}\n"
         "heavy = {'pandas', 'py4j', 'pyspark', 'rocksdict', 'pytest', 'hypothesis'}\n"

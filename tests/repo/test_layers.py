@@ -33,6 +33,7 @@ LAYERS = [
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),
+    ("connectors", ["kafka"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -47,7 +48,8 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo"],
+    "pyspark": ["spark", "demo", "kafka"],
+    "confluent_kafka": ["kafka"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb.package"],

@@ -89,12 +89,12 @@ class Checkpoint:
 
     def run(self, program: Program, records: Iterable[tuple[str, int]], time: int) -> list[Any]:
         """A micro-batch with data; what the function gave."""
-        return self._transaction(program, _packed(program, list(records), time), {}, time)
+        return self._transaction(program, packed_records(program, list(records), time), {}, time)
 
     def begin(self, program: Program, rows: Mapping[int, list[bytes]], time: int) -> list[Any]:
         """The first micro-batch, with an initial state: payloads by grouping key."""
         rows_of = {key: _rows(time, payloads) for key, payloads in rows.items()}
-        return self._transaction(program, _packed(program, [], time), rows_of, time)
+        return self._transaction(program, packed_records(program, [], time), rows_of, time)
 
     def expire(self, program: Program, time: int) -> list[Any]:
         """A micro-batch without data: timers alone."""
@@ -145,9 +145,10 @@ class Checkpoint:
         return sorted(tuple(row.values()) for some in rows for row in some)
 
 
-def _packed(
+def packed_records(
     program: Program, records: list[tuple[str, int]], time: int
 ) -> dict[int, list[dict[str, Any]]]:
+    """Records as Spark hands them over after packing: rows by grouping key."""
     columns: dict[str, Any] = {
         KEY_GROUP: pa.array([program.group_of(key) for key, _ in records], pa.int32()),
         "key": pa.array([key for key, _ in records], pa.string()),

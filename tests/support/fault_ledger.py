@@ -5,6 +5,7 @@ A record may name a fault, which the function lets happen when it meets the reco
 
     kill:<id>:<times>   the worker is killed, the first so many times, once the task has committed
                         a key group and is in the middle of another
+    executor:<id>:      the executor of the worker is killed, once, likewise
     fill:<id>:<path>    the disk under a path is filled, once, likewise
     race:<id>:<winner>  two attempts of the task wait for each other; then the "first", the
                         "second" or "both" go on, and one that shall lose waits to be killed
@@ -140,6 +141,10 @@ class Ledger(KeyedProcessFunction):
         if kind == "kill":
             if any(_first(self.markers / f"{name}.{time}") for time in range(int(detail))):
                 os.kill(os.getpid(), signal.SIGKILL)
+        elif kind == "executor":
+            if _first(self.markers / name):
+                # Above the worker is the daemon that forks workers, above that the JVM.
+                os.kill(_parent_of(os.getppid()), signal.SIGKILL)
         elif kind == "fill":
             if _first(self.markers / name):
                 fill_disk(Path(detail))
@@ -202,6 +207,11 @@ def _first(marker: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _parent_of(pid: int) -> int:
+    # After the name, which may hold anything: state, parent.
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def await_that(condition: Callable[[], object]) -> None:

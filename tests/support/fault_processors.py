@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from spark_support import pickle_by_value
 
-from pyflinklike.spark import keyed_stream
+from pyflinklike.spark.hosts import streaming
 
 pickle_by_value(__name__)
 
@@ -74,6 +74,6 @@ def hosted_by(addition: type) -> Iterator[None]:
     """Let streams that are made meanwhile run in processors with this added."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("KeyGroupProcessor", "PandasKeyGroupProcessor"):
-            base = getattr(keyed_stream, name)
-            patch.setattr(keyed_stream, name, type(name, (addition, base), {}))
+            base = getattr(streaming, name)
+            patch.setattr(streaming, name, type(name, (addition, base), {}))
         yield

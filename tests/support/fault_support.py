@@ -136,9 +136,10 @@ def write(rows: DataFrame, place: Place, **trigger: Any) -> StreamingQuery:
 
 
 def backend_of(name: str, place: Place) -> StateBackend:
-    """The backend "heap", or "rocksdb" with its files in the place."""
+    """The backend "heap", or "rocksdb" with its files in the place, or "rocksdb of the executor"."""
     if name == "heap":
         return HashMapStateBackend()
     backend = EmbeddedRocksDBStateBackend()
-    backend.set_db_storage_paths(str(place.local))
+    if name == "rocksdb":
+        backend.set_db_storage_paths(str(place.local))
     return backend

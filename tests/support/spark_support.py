@@ -46,6 +46,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.spark.wire.schema import arrow_schema
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -85,7 +86,7 @@ class Feed:
     def __init__(self, spark: SparkSession, directory: Path, schema: str) -> None:
         self._spark = spark
         self._directory = directory
-        self.schema: Any = st.StructType.fromDDL(schema)
+        self.schema: Any = schema_of(spark, schema)
         self.batches: list[list[tuple[Any, ...]]] = []
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -127,8 +128,13 @@ def table_of(rows: Sequence[tuple[Any, ...]], schema: st.StructType) -> pa.Table
 def bounded(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: Any) -> DataFrame:
     """Records as a batch; a naive datetime is in UTC."""
     if isinstance(schema, str):
-        schema = st.StructType.fromDDL(schema)
-    return spark.createDataFrame(table_of(rows, schema), schema)
+        schema = schema_of(spark, schema)
+    return frame_of(spark, table_of(rows, schema), schema)
+
+
+def schema_of(spark: SparkSession, ddl: str) -> st.StructType:
+    """DDL as a schema; PySpark 3.5 has no `StructType.fromDDL`."""
+    return spark.createDataFrame([], ddl).schema
 
 
 Batches = Mapping[int, list[Any]]

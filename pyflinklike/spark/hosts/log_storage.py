@@ -7,9 +7,12 @@ variable would cost every task and every plan more than it says.
 
 from __future__ import annotations
 
-from pyspark.sql.streaming import StatefulProcessorHandle
+from typing import TYPE_CHECKING
 
 from pyflinklike.log.storage import Head
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
 
 __all__ = ["HEAD_AT", "LOG_VARIABLE", "SparkLogStorage"]
 

@@ -3,58 +3,86 @@
 
 Spark calls `handleInputRows` once per key group that has data in a micro-batch,
 and `handleExpiredTimer` for one that has none but a Spark timer that is due.
-Both have `runtime.serving` serve the group, hand its outputs to Spark as Arrow
-payloads, and say when to be called again (`hosts.waking`).
+Both have the key group served (`hosts.key_group_task`), hand its outputs to Spark,
+and say when to be called again (`hosts.waking`).
+
+PySpark 3.5 has no `transformWithState`; there `hosts.group_state` takes the place of this module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.log.operator_record import call_roll
-from pyflinklike.log.segments import read_segment
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, begin, serve
-from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
+from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.key_group_task import (
+    RESULT_COLUMNS,
+    RESULT_TYPE,
+    KeyGroupTask,
+    Result,
+)
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage
-from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
-from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
-from pyflinklike.spark.hosts.roll_call import record_of
-from pyflinklike.spark.hosts.task import opened_operator, task_of
-from pyflinklike.spark.hosts.waking import replace_timer, waking_of
+from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.wire.balanced_ids import index_of
-from pyflinklike.spark.wire.names import BATCH_TIME
-from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
+from pyflinklike.spark.setup.settings import prepare_session
+from pyflinklike.spark.setup.shipping import reach_driver_worker
+from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
-__all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor"]
+__all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "transformed"]
 
-TRANSFORMED_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
-_COLUMNS = ("output", "payload", "counts", "user_counts")
-_RESULT = SparkRow(*_COLUMNS)
-_Result = tuple[Any, ...]
+_RESULT = SparkRow(*RESULT_COLUMNS)
 
 
-class KeyGroupProcessor(StatefulProcessor):
+def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) -> DataFrame:
+    """The results of a plan's key groups, through `transformWithState`.
+
+    Args:
+        keyed: The stream, with the key group of each record in a first column.
+        plan: Of the query.
+        initial: What its state begins with, as rows: grouping key, and roll call or segment.
+
+    Raises:
+        HostError: The session's settings rule it out, or the driver has not what it needs.
+    """
+    prepare_session(keyed.sparkSession)
+    reach_driver_worker(keyed.sparkSession)
+    grouped: Any = with_batch_time(packed(keyed, plan)).groupBy(KEY_GROUP)
+    if hasattr(grouped, "transformWithState"):
+        transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
+    else:
+        transform = grouped.transformWithStateInPandas
+        processor = PandasKeyGroupProcessor(plan)
+    state = _initial_state(keyed.sparkSession, initial) if initial else None
+    mode = plan.time_mode.value
+    result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
+    return result
+
+
+def _initial_state(spark: SparkSession, rows: list[tuple[int, bytes]]) -> Any:
+    numbers, payloads = zip(*rows)
+    table = pa.table(
+        {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
+    )
+    frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
+    # As for records: without a time mode Spark gives the state operator no time.
+    return with_batch_time(frame).groupBy(KEY_GROUP)
+
+
+class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     """Serves the key groups of one task through Spark's row interface.
 
     Args:
         plan: Of the query.
     """
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._operator: KeyedProcessOperator | None = None
-        self._run: QueryRun | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables; Spark's driver calls this too, to learn them."""
@@ -69,9 +97,8 @@ class KeyGroupProcessor(StatefulProcessor):
         if key[0] == ROLL_CALL:
             self._call_roll(payloads, batch_time)
             return self._results([])
-        records = pa.concat_batches([payload_to_batch(each) for each in payloads])
         self._set_time(timerValues, batch_time)
-        return self._results(self._serve(self._index_of(key), records, batch_time))
+        return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -93,53 +120,14 @@ class KeyGroupProcessor(StatefulProcessor):
             self._set_time(timerValues, batch_time)
             self._begin(self._index_of(key), payload, batch_time)
 
-    def close(self) -> None:
-        """The task is over: the function waits for the next one, or is closed where it cannot."""
-        operator, self._operator = self._operator, None
-        if operator is None:
-            return
-        if self._run is None:
-            operator.close()
-            return
-        try:
-            operator.rest()
-        except BaseException:
-            operator.abandon()
-            raise
-        OPEN_FUNCTIONS.keep(self._run, operator)
-
-    def _index_of(self, key: Any) -> int:
-        return index_of(int(key[0]), self._plan.task.max_parallelism)
-
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
         return [(row[BATCH_TIME], row["payload"])]
 
-    def _results(self, results: list[_Result]) -> Iterator[Any]:
+    def _results(self, results: list[Result]) -> Iterator[Any]:
         return iter([_RESULT(*result) for result in results])
-
-    def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
-        with self._guarded() as operator:
-            record = record_of(self._plan, operator)
-            call_roll(self._store, record, groups_in(payloads), batch_time)
-
-    def _opened(self) -> KeyedProcessOperator:
-        if self._operator is None:
-            freeze_imports()
-            plan, context = self._plan, TaskContext.get()
-            task = task_of(plan, context)
-            owner = f"{plan.plan_id}/{task.index}"
-            self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
-            waiting = OPEN_FUNCTIONS.take(self._run, task.index) if self._run else None
-            if waiting is not None:
-                waiting.resume(task, owner)
-            refused = plan.time_mode.refused_timers()
-            self._operator = waiting or opened_operator(plan, task, owner, refused)
-            self._encode = plan.layout.encoder(plan.key_type.thaw_key)
-            self._waking = waking_of(plan.time_mode)
-        return self._operator
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
         clock = self._opened().clock
@@ -150,65 +138,8 @@ class KeyGroupProcessor(StatefulProcessor):
         # Spark says 0 before the first event.
         clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
 
-    @contextmanager
-    def _guarded(self) -> Iterator[KeyedProcessOperator]:
-        """The operator for one call, given up if the call fails."""
-        operator = self._opened()
-        try:
-            yield operator
-        except BaseException:
-            # Spark will not call close() of a task that failed.
-            self._operator = None
-            operator.abandon()
-            raise
-
-    @without_collection
-    def _serve(
-        self,
-        index: int,
-        records: pa.RecordBatch | None = None,
-        served_at: int | None = None,
-        fired: int | None = None,
-    ) -> list[_Result]:
-        with self._guarded() as operator:
-            served = serve(
-                operator,
-                self._store,
-                index,
-                NO_RECORDS if records is None else self._plan.reader.read(records),
-                waking=self._waking,
-                served_at=served_at,
-            )
-            replace_timer(self._handle, served, fired)
-            results = self._encoded(operator)
-            operator.keep_warm()
-        return results
-
-    @without_collection
-    def _begin(self, index: int, payload: bytes, served_at: int) -> None:
-        with self._guarded() as operator:
-            snapshot = read_segment(payload, f"savepoint, key group {index}")
-            served = begin(
-                operator,
-                self._store,
-                index,
-                snapshot,
-                waking=self._waking,
-                served_at=served_at,
-            )
-            if served is not None:
-                replace_timer(self._handle, served, None)
-                operator.metrics.take()  # the first batch tells of its own work
-                operator.keep_warm()
-
-    def _encoded(self, operator: KeyedProcessOperator) -> list[_Result]:
-        outputs = operator.outputs.take()
-        operator.metrics.outputs += len(outputs)
-        results: list[_Result] = [
-            (number, to_payload(batch), None, None) for number, batch in self._encode(outputs)
-        ]
-        head, *tail = results or [(0, None, None, None)]
-        return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+    def _wake(self, served: Served, fired: int | None) -> None:
+        replace_timer(self._handle, served, fired)
 
 
 class PandasKeyGroupProcessor(KeyGroupProcessor):
@@ -224,7 +155,7 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
         return [(int(time), payload) for time, payload in zip(row[BATCH_TIME], row["payload"])]
 
-    def _results(self, results: list[_Result]) -> Iterator[Any]:
+    def _results(self, results: list[Result]) -> Iterator[Any]:
         import pandas as pd
 
-        yield pd.DataFrame.from_records(results, columns=_COLUMNS)
+        yield pd.DataFrame.from_records(results, columns=RESULT_COLUMNS)

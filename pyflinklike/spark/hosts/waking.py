@@ -13,12 +13,15 @@ decided by the operator's own queues.  What a time mode can wake:
 
 from __future__ import annotations
 
-from pyspark.sql.streaming import StatefulProcessorHandle
+from typing import TYPE_CHECKING
 
 from pyflinklike.log.storage import Head
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import Served, Waking
 from pyflinklike.spark.setup.plan import TimeMode
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
 
 __all__ = ["replace_timer", "waking_of"]
 

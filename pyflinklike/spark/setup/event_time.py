@@ -25,15 +25,19 @@ from pyspark.sql import types as st
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.setup.checks import check_column
 
-__all__ = ["EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
+__all__ = ["WATERMARK_MARK", "EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
 
-_MARK = "spark.watermarkDelayMs"
+WATERMARK_MARK = "spark.watermarkDelayMs"
+"""In the metadata of a column: it holds the event time, and the watermark has this delay in ms."""
 _NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
 _WATERMARK = "EventTimeWatermark"
 _NO_WAY = (
-    "event time cannot follow an operator that uses processing-time timers, through which Spark "
-    "passes no watermark, got one with a watermark before it; put it last, or make two queries"
+    "event time cannot follow an operator through which Spark passes no watermark (one that uses "
+    "processing-time timers, and on PySpark 3.5 every one), got such an operator with a watermark "
+    "before it; put it last, or make two queries"
 )
+_STOPS = "FlatMapGroupsInPandasWithState"
+"""How Spark's plans call `applyInPandasWithState`."""
 _explaining = threading.Lock()
 
 
@@ -76,7 +80,9 @@ def has_watermark(df: DataFrame) -> bool:
     for indent, name, rest in _NODE.findall(plan):
         while way and way[-1][0] >= len(indent):
             way.pop()
-        if name.startswith("TransformWithState") and ", ProcessingTime, " in rest:
+        if (
+            name.startswith("TransformWithState") and ", ProcessingTime, " in rest
+        ) or name == _STOPS:
             name = _NO_WAY
         if name == _WATERMARK:
             found = True
@@ -149,9 +155,11 @@ class EventTimeMark:
         return st.StructType([self._marked(field) for field in schema.fields])
 
     def _marked(self, field: st.StructField) -> st.StructField:
-        metadata = {name: each for name, each in (field.metadata or {}).items() if name != _MARK}
+        metadata = {
+            name: each for name, each in (field.metadata or {}).items() if name != WATERMARK_MARK
+        }
         if field.name == self._column and isinstance(field.dataType, st.TimestampType):
-            metadata[_MARK] = self._delay
+            metadata[WATERMARK_MARK] = self._delay
         return st.StructField(field.name, field.dataType, field.nullable, metadata)
 
 
@@ -190,7 +198,7 @@ def event_time_mark(
     if not df.isStreaming or not passes:
         return EventTimeMark(None)
     known = [field.metadata or {} for field in df.schema.fields if field.name == event_time]
-    delay = known[0].get(_MARK, 0) if known else 0
+    delay = known[0].get(WATERMARK_MARK, 0) if known else 0
     return EventTimeMark(output_event_time or event_time, delay)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.shown import shown, shown_message
+from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.spark.wire.columns import to_arrow
 from pyflinklike.spark.wire.names import quoted
 from pyflinklike.spark.wire.schema import arrow_type
@@ -73,9 +74,8 @@ class KeyGroupFinder:
         fields = [st.StructField(name, each) for name, each in zip(names, self.columns.values())]
         schema = st.StructType([st.StructField("at", st.LongType()), *fields])
         group = key_group(names, self.max_parallelism).alias("group")
-        found = spark.createDataFrame(table, schema).select("at", group).toArrow()
-        indices: list[int] = found.sort_by("at").column("group").to_pylist()
-        return indices
+        found = frame_of(spark, table, schema).select("at", group)
+        return [number for _, number in sorted(found.collect())]
 
     def _array(self, values: Sequence[Any], kind: st.DataType) -> pa.Array:
         arrow = arrow_type(kind)

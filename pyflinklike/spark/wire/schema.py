@@ -44,6 +44,9 @@ _ARROW: dict[type[st.DataType], pa.DataType] = {
     st.NullType: pa.null(),
 }
 
+# PySpark 3.5 has no variants.
+_NO_KEYS = (st.ArrayType, st.MapType, getattr(st, "VariantType", st.MapType))
+
 _KEYS: dict[type[st.DataType], TypeInformation] = {
     st.BooleanType: Types.BOOLEAN(),
     st.ByteType: Types.LONG(),
@@ -112,7 +115,7 @@ def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
         DeclarationTypeError: A column cannot be a key.
     """
     for each in types:
-        if isinstance(each, (st.ArrayType, st.MapType, st.VariantType)):
+        if isinstance(each, _NO_KEYS):
             msg = (
                 f"a key column must have a type whose values can be compared, got "
                 f"{each.simpleString()}; select a field of it, or to_json() of it"

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kafka as a Spark data source in Python, on confluent-kafka; needs the extra `kafka` and no jar.
+
+    register(spark)
+    spark.readStream.format("pyflinklike_kafka").option("subscribe", "clicks") ...
+
+Options and columns are those of Spark's own Kafka connector.
+"""
+
+from pyflinklike.doors import pin
+from pyflinklike.kafka.package import require_packages
+
+require_packages()
+
+from pyflinklike.kafka.repeats import drop_repeats  # noqa: E402 - only where there are the packages
+from pyflinklike.kafka.source import KafkaDataSource, register  # noqa: E402
+
+__all__ = ["KafkaDataSource", "drop_repeats", "register"]
+
+pin(globals())

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader asks the brokers: which topics there are, and where their partitions begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import attrs
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pyflinklike.errors import BrokerError
+from pyflinklike.kafka.client_settings import made, without_consumer_settings
+from pyflinklike.kafka.offsets import Partition
+from pyflinklike.kafka.options import ReaderOptions
+from pyflinklike.kafka.secrets import hide_secrets
+
+__all__ = ["Cluster", "Topics"]
+
+
+@attrs.frozen
+class Topics:
+    """What is read, as it is now.
+
+    Args:
+        partitions: That are subscribed to, sorted.
+        ids: Of their topics; none where the brokers tell none.
+    """
+
+    partitions: list[Partition]
+    ids: Mapping[str, str]
+
+
+class Cluster:
+    """The brokers, as a reader's driver asks them.
+
+    Args:
+        options: Of the reader.
+
+    Raises:
+        DeclarationValueError: librdkafka refuses a setting.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+        self._admin = made(AdminClient, without_consumer_settings(options.settings))
+        self._seconds = options.api_timeout_ms / 1_000
+        level = options.settings.get("isolation.level", "read_committed")
+        self._level = (
+            IsolationLevel.READ_COMMITTED
+            if level == "read_committed"
+            else IsolationLevel.READ_UNCOMMITTED
+        )
+
+    def topics(self) -> Topics:
+        """What is subscribed to, as it is now.
+
+        Raises:
+            BrokerError: No broker answers, or a topic is not there.
+        """
+        try:
+            # All of them: the question for one could create it.
+            metadata = self._admin.list_topics(timeout=self._seconds)
+        except KafkaException as error:
+            raise self._away("their topics", error) from None
+        there = {name: list(topic.partitions) for name, topic in metadata.topics.items()}
+        chosen = self._options.subscription.chosen(there)
+        names = sorted({topic for topic, _ in chosen})
+        # Without a controller, as in librdkafka's mock cluster, the question would never be sent.
+        known = metadata.controller_id in metadata.brokers
+        return Topics(chosen, self._ids(names) if names and known else {})
+
+    def _ids(self, names: list[str]) -> dict[str, str]:
+        described = self._admin.describe_topics(
+            TopicCollection(names), request_timeout=self._seconds
+        )
+        found = {name: self._result(each, "the ids of topics") for name, each in described.items()}
+        # Brokers before 2.8 answer with zeros.
+        return {
+            name: str(topic.topic_id)
+            for name, topic in found.items()
+            if topic.topic_id is not None and topic.topic_id.get_most_significant_bits()
+        }
+
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset that each still has.
+
+        Raises:
+            BrokerError: A broker does not answer.
+        """
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset after the last that may be read: with `read_committed`, that of the last stable one.
+
+        Raises:
+            BrokerError: A broker does not answer.
+        """
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, partitions: Iterable[Partition], where: Any) -> dict[Partition, int]:
+        asked = {TopicPartition(*each): where for each in partitions}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=self._level, request_timeout=self._seconds
+        )
+        return {
+            (each.topic, each.partition): self._result(
+                future, f"the offsets of {each.topic}/{each.partition}"
+            ).offset
+            for each, future in futures.items()
+        }
+
+    def _result(self, future: Future[Any], what: str) -> Any:
+        try:
+            return future.result(self._seconds + 5)  # librdkafka's own time-out comes first
+        except (KafkaException, TimeoutError) as error:
+            raise self._away(what, error) from None
+
+    def _away(self, what: str, error: Exception) -> BrokerError:
+        settings = self._options.settings
+        said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        return BrokerError(
+            f"brokers must answer within {self._options.api_timeout_ms} ms "
+            f"(kafka.default.api.timeout.ms), got none for {what} from "
+            f"{settings['bootstrap.servers']}: {hide_secrets(said, settings)}; see that they "
+            "run, that this machine reaches them, and that kafka.security.protocol is theirs"
+        )

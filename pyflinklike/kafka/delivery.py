@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to the brokers: every one acknowledged, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, Producer
+
+from pyflinklike.errors import DeliveryError
+from pyflinklike.kafka.client_settings import made, without_consumer_settings
+from pyflinklike.kafka.messages import Message
+from pyflinklike.kafka.secrets import hide_secrets
+
+__all__ = ["deliver"]
+
+_DEFAULTS: Final = {
+    "partitioner": "murmur2_random",  # the one of Java's client: a key goes where Java would put it
+    "linger.ms": 5,
+    # As Java's delivery.timeout.ms; librdkafka's own would be five minutes.
+    "message.timeout.ms": 120_000,
+}
+_POLL_EVERY: Final = 1_000
+
+
+def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
+    """Write messages, and wait until the brokers have all of them.
+
+    The producer is idempotent: what it sends again itself arrives once, and messages of a
+    partition arrive in the order in which they were given.
+
+    Args:
+        messages: In the order in which they shall arrive.
+        settings: Of librdkafka; they go before the defaults, which are Java's.
+
+    Returns:
+        How many there were.
+
+    Raises:
+        DeliveryError: One was not acknowledged by all in-sync replicas, or cannot be sent.
+            Others may have arrived.
+        DeclarationValueError: librdkafka refuses a setting.
+    """
+    if "delivery.timeout.ms" in settings:  # another name of message.timeout.ms
+        defaults = {key: at for key, at in _DEFAULTS.items() if key != "message.timeout.ms"}
+    else:
+        defaults = _DEFAULTS
+    chosen = {**defaults, **without_consumer_settings(settings), "enable.idempotence": True}
+    delivery = _Delivery(made(Producer, chosen), settings)
+    try:
+        return delivery.run(messages)
+    except BaseException:
+        delivery.give_up()
+        raise
+
+
+class _Delivery:
+    """The messages of one task on their way."""
+
+    def __init__(self, producer: Any, settings: Mapping[str, str]) -> None:
+        self._producer, self._settings = producer, settings
+        self._sent = self._arrived = 0
+        self._failed: tuple[Any, Any] | None = None
+
+    def run(self, messages: Iterable[Message]) -> int:
+        for message in messages:
+            self._send(message)
+            self._sent += 1
+            if self._sent % _POLL_EVERY == 0:
+                self._producer.poll(0)
+                self._check()
+        self._producer.flush()
+        self._check()
+        if self._arrived != self._sent:
+            raise self._error(f"{self._sent - self._arrived} of {self._sent} have not arrived")
+        return self._sent
+
+    def _send(self, message: Message) -> None:
+        if message.topic is None:
+            raise self._error(f"record {self._sent} of the task has no topic")
+        where = {} if message.partition is None else {"partition": message.partition}
+        while True:
+            try:
+                self._producer.produce(
+                    message.topic,
+                    message.value,
+                    message.key,
+                    headers=list(message.headers),
+                    on_delivery=self._done,
+                    **where,
+                )
+                return
+            except BufferError:  # too many are on their way
+                self._producer.poll(0.1)
+                self._check()
+            except KafkaException as error:
+                said = error.args[0].str()
+                raise self._error(f"one for topic {message.topic} cannot be sent: {said}") from None
+
+    def _done(self, error: Any, message: Any) -> None:
+        if error is None:
+            self._arrived += 1
+        elif self._failed is None:
+            self._failed = error, message.topic()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            error, topic = self._failed
+            raise self._error(f"one for topic {topic} failed: {error.str()}")
+
+    def give_up(self) -> None:
+        """Send nothing more."""
+        self._producer.purge()
+        self._producer.flush(5)
+
+    def _error(self, got: str) -> DeliveryError:
+        servers = self._settings["bootstrap.servers"]
+        return DeliveryError(
+            "every record must be acknowledged by all in-sync replicas, but "
+            f"{hide_secrets(got, self._settings)} (brokers {servers}); the task fails and is tried "
+            "again, and those that arrived will come twice"
+        )

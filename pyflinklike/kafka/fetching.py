@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The records of one range of offsets, as Arrow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from pyflinklike.errors import BrokerError, DataLossError
+from pyflinklike.kafka.client_settings import made
+from pyflinklike.kafka.columns import Records
+from pyflinklike.kafka.losses import report_loss
+from pyflinklike.kafka.options import ReaderOptions
+from pyflinklike.kafka.ranges import OffsetRange
+from pyflinklike.kafka.secrets import hide_secrets
+
+__all__ = ["fetch"]
+
+_AT_ONCE: Final = 500
+_WAIT_SECONDS: Final = 0.1
+_ALWAYS: Final = {
+    "auto.offset.reset": "error",  # never jump to another place without a word
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,  # tells where a partition ends that has no more records
+}
+# librdkafka goes on by itself after these.
+_PASSING: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+    }
+)
+
+
+def fetch(wanted: OffsetRange, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
+    """Read all records of a range.
+
+    Offsets without a record (compacted, or a transaction's marker) are passed over.
+
+    Args:
+        wanted: A range of a partition.
+        options: Of the reader.
+
+    Yields:
+        Batches of up to 10,000 records or some 16 MiB, in the order of their offsets.
+
+    Raises:
+        DataLossError: Records of the range are no longer there, and `failOnDataLoss` is set; or
+            the partition ends before the range.
+        BrokerError: Nothing comes for `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
+    """
+    settings = {"fetch.wait.max.ms": 100, **options.settings, **_ALWAYS}
+    consumer = made(Consumer, settings)
+    try:
+        yield from _Fetch(consumer, wanted, options).batches()
+    finally:
+        consumer.close()
+
+
+class _Fetch:
+    """One pass of a consumer over a range."""
+
+    def __init__(self, consumer: Any, wanted: OffsetRange, options: ReaderOptions) -> None:
+        self._consumer, self._wanted, self._options = consumer, wanted, options
+        self._next = wanted.start
+        self._ends_at: int | None = None
+        self._trouble = "none of its records came"
+        self._records = Records(wanted.topic, wanted.partition, headers=options.include_headers)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self._assign()
+        patience = self._options.poll_timeout_ms / 1_000
+        deadline = time.monotonic() + patience
+        while self._next < self._wanted.end:
+            before = self._next
+            count = min(_AT_ONCE, self._wanted.end - self._next)
+            for message in self._consumer.consume(count, _WAIT_SECONDS):
+                self._take(message)
+            if self._next > before:
+                deadline = time.monotonic() + patience
+            elif time.monotonic() > deadline:
+                self._give_up()
+            if self._records.full():
+                yield self._records.drain()
+        if self._records:
+            yield self._records.drain()
+
+    def _assign(self) -> None:
+        place = TopicPartition(self._wanted.topic, self._wanted.partition, self._next)
+        self._consumer.assign([place])
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        offset = message.offset()
+        if error is None:
+            # What came before a jump of `_skip_expired` may come again.
+            if self._next <= offset < self._wanted.end:
+                self._records.append(message)
+            self._next = max(self._next, offset + 1)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._ends_at = offset
+            self._next = max(self._next, offset)
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._skip_expired(error)
+        elif error.code() in _PASSING:
+            self._trouble = error.str()
+        else:
+            raise BrokerError(self._sentence("a broker refuses it", error.str()))
+
+    def _skip_expired(self, error: KafkaError) -> None:
+        """Go on at the first offset there is, if that is allowed."""
+        wanted = self._wanted
+        place = TopicPartition(wanted.topic, wanted.partition)
+        seconds = self._options.api_timeout_ms / 1_000
+        try:
+            first, last = self._consumer.get_watermark_offsets(place, timeout=seconds)
+        except KafkaException as away:
+            said = self._sentence("no broker says where it begins", away.args[0].str())
+            raise BrokerError(said) from None
+        if self._next >= first:
+            raise DataLossError(
+                self._sentence(f"it has offsets {first} to {last - 1}", error.str())
+            )
+        first = min(first, wanted.end)
+        report_loss(
+            f"offsets {self._next} to {first - 1} of partition {wanted.partition} of topic "
+            f"{wanted.topic} are gone: they expired before they were read",
+            fail=self._options.fail_on_data_loss,
+        )
+        self._next = first
+        self._assign()
+
+    def _give_up(self) -> None:
+        waited = f"waited {self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs) from offset {self._next} on"
+        if self._ends_at is not None:
+            raise DataLossError(self._sentence(f"it ends at offset {self._ends_at}", waited))
+        raise BrokerError(self._sentence(waited, self._trouble))
+
+    def _sentence(self, got: str, said: str) -> str:
+        wanted = self._wanted
+        said = hide_secrets(said, self._options.settings)
+        return (
+            f"offsets {wanted.start} to {wanted.end - 1} of partition {wanted.partition} of topic "
+            f"{wanted.topic} must be readable, but {got}: {said}; see that the brokers run, and "
+            "that the topic was not made anew or cut off at its end"
+        )

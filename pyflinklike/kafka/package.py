@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages this room needs, which need not be installed: asked for before anything else."""
+
+from __future__ import annotations
+
+import importlib
+
+from pyflinklike.errors import HostError
+
+__all__ = ["require_packages"]
+
+_NEEDED = {
+    "confluent_kafka": "confluent-kafka",
+    "pyspark.sql.datasource": "PySpark 4.0 or newer",
+}
+
+
+def require_packages() -> None:
+    """See that confluent-kafka is installed, and a PySpark with Python data sources.
+
+    Raises:
+        HostError: One is missing; names the extra to install.
+    """
+    for module, name in _NEEDED.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            msg = (
+                f"pyflinklike.kafka needs {name}, got {error}; "
+                "pip install 'pyflinklike[kafka]' on the driver and wherever its workers run"
+            )
+            raise HostError(msg) from error

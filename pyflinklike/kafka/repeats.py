@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a topic without the records that were written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, ValueStateDescriptor
+from pyflinklike.clock import DurationLike
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.kafka.record_ids import HEADER
+from pyflinklike.spark import key_by
+
+__all__ = ["drop_repeats"]
+
+_ID: Final = "pyflinklike_record_id"
+
+
+class DropRepeats(KeyedProcessFunction):
+    """Lets the first record of an id through.
+
+    Args:
+        within: For how long an id is remembered, in processing time.
+    """
+
+    def __init__(self, within: DurationLike) -> None:
+        self._within = within
+
+    def open(self, runtime_context: Any) -> None:
+        """Declare the state: one flag per id, forgotten after the time."""
+        seen = ValueStateDescriptor("seen", Types.BOOLEAN())
+        seen.enable_time_to_live(StateTtlConfig.new_builder(self._within).build())
+        self._seen = runtime_context.get_state(seen)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        """Yield the record unless one of its id was there."""
+        del ctx
+        if self._seen.value() is None:
+            self._seen.update(True)
+            yield tuple(value)[:-1]
+
+
+def drop_repeats(
+    records: DataFrame, within: DurationLike, *, uid: str = "drop_repeats"
+) -> DataFrame:
+    """Drop records that a writer with `recordIds` wrote again.
+
+    A record without such an id passes, whatever it holds.  A repeat that is read later than
+    `within` after the first one passes too; no other record is ever dropped.  State is one small
+    entry per record for that time.
+
+    Args:
+        records: A stream or a batch of Kafka's columns, read with `includeHeaders`.
+        within: For how long ids are remembered, in processing time; a duration, or ms.  Longer
+            than the writing query may be away between two attempts at a micro-batch.
+        uid: Names the operator in the checkpoint.
+
+    Returns:
+        The records with the same columns.
+
+    Raises:
+        DeclarationValueError: There is no column of headers.
+    """
+    if "headers" not in records.columns:
+        msg = (
+            "repeats are told by their headers, got no column headers; read with "
+            'option("includeHeaders", "true")'
+        )
+        raise DeclarationValueError(msg)
+    given = sql.expr(f"filter(headers, each -> each.key = '{HEADER}')[0].value").cast("string")
+    place = sql.concat_ws("/", "topic", "partition", "offset")
+    named = records.withColumn(_ID, sql.coalesce(given, place))
+    return key_by(named, _ID).process(DropRepeats(within), records.schema, uid=uid)

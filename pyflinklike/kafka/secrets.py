@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets: which settings hold one, and messages without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["hide_secrets", "is_secret"]
+
+_SECRET: Final = re.compile(r"password|secret|token|jaas|credential|\.pem$|oauthbearer\.config")
+_HIDDEN: Final = "***"
+
+
+def is_secret(setting: str) -> bool:
+    """Whether what a setting of that name holds must not be shown."""
+    return _SECRET.search(setting.lower()) is not None
+
+
+def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
+    """The text with `***` for every secret of these settings that it quotes.
+
+    Args:
+        text: A message of librdkafka, which quotes values that it refuses.
+        settings: Those it was given.
+    """
+    for name, value in settings.items():
+        if value and is_secret(name):
+            text = text.replace(value, _HIDDEN)
+    return text

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader of a stream: what Spark's driver asks between micro-batches, and what a task reads.
+
+Offsets are kept in Spark's checkpoint and nowhere else; no consumer group is joined.
+PySpark 4.2 and newer tell the reader where the micro-batch starts and how much it may take.
+Earlier ones ask only for the latest offset, so that rate limits cannot be kept there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pyflinklike.errors import HostError
+from pyflinklike.kafka.bounds import resolved
+from pyflinklike.kafka.cluster import Cluster, Topics
+from pyflinklike.kafka.fetching import fetch
+from pyflinklike.kafka.losses import (
+    refuse_new_topics,
+    refuse_step_back,
+    report_gone,
+    report_loss,
+)
+from pyflinklike.kafka.offsets import Offsets, Partition
+from pyflinklike.kafka.options import ReaderOptions
+from pyflinklike.kafka.ranges import OffsetRange, limited, split
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+except ImportError:  # before PySpark 4.2
+    HAS_LIMITS = False
+
+__all__ = ["HAS_LIMITS", "stream_reader"]
+
+# After an election a partition may seem to end earlier for a moment (KAFKA-7703).
+_STEP_BACK_WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+
+
+class _Progress:
+    """Between which offsets the next micro-batch lies.
+
+    Args:
+        options: Of the reader.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+        self._connected: Cluster | None = None
+        self._stop_at: Offsets | None = None
+
+    @property
+    def _cluster(self) -> Cluster:
+        """Connected to when first asked, since readers are pickled before."""
+        if self._connected is None:
+            self._connected = Cluster(self._options)
+        return self._connected
+
+    def first(self) -> Offsets:
+        """Where a new query starts."""
+        topics = self._cluster.topics()
+        start = resolved(
+            self._options.starting, topics.partitions, self._cluster, "startingOffsets"
+        )
+        return Offsets(start, topics.ids)
+
+    def latest(self, start: Offsets | None) -> Offsets:
+        """Where all that is there ends.
+
+        Args:
+            start: How far the query has read, None if that is not known.
+        """
+        topics = self._cluster.topics()
+        if start is None:
+            return Offsets(self._cluster.latest(topics.partitions), topics.ids)
+        self._check(start, topics)
+        end = self._latest_after(start, topics.partitions)
+        if self._stop_at is not None:
+            stop = self._stop_at.at
+            end = {each: min(last, stop[each]) for each, last in end.items() if each in stop}
+            # A partition that was read further than the stop stays where it is.
+            end.update({each: max(end[each], start.at[each]) for each in end if each in start.at})
+        return Offsets(end, topics.ids)
+
+    def stop_here(self) -> None:
+        """Never go beyond what is there now: `Trigger.AvailableNow`."""
+        topics = self._cluster.topics()
+        self._stop_at = Offsets(self._cluster.latest(topics.partitions), topics.ids)
+
+    def take(self, start: Offsets, end: Offsets, most: int | None) -> Offsets:
+        """The end of a micro-batch of at most so many offsets; `start` itself if there are none."""
+        begins = self._begins(start, end)
+        taken = dict(end.at) if most is None else limited(begins, end.at, most)
+        # While brokers have no controller they tell no ids; those that were known stay.
+        ids = {**start.topic_ids, **end.topic_ids}
+        return start if taken == dict(start.at) else Offsets(taken, ids)
+
+    def ranges(self, start: Offsets, end: Offsets, *, checked: bool) -> list[OffsetRange]:
+        """What the tasks of a micro-batch read.
+
+        Args:
+            start: Of the micro-batch.
+            end: Of the micro-batch.
+            checked: Whether `latest` has just made `end`; else Spark found it in its checkpoint.
+        """
+        if not checked and start.at != end.at:
+            self._check(start, self._cluster.topics())
+        refuse_step_back(start.at, end.at)
+        begins = self._begins(start, end, say=True)
+        ranges = [
+            OffsetRange(*each, begins[each], last)
+            for each, last in end.at.items()
+            if begins[each] < last
+        ]
+        return split(ranges, self._options.min_partitions)
+
+    def _check(self, start: Offsets, topics: Topics) -> None:
+        refuse_new_topics(start, topics.ids)
+        report_gone(start.at, topics.partitions, fail=self._options.fail_on_data_loss)
+
+    def _latest_after(self, start: Offsets, partitions: list[Partition]) -> dict[Partition, int]:
+        """The ends, asked for again while one seems to lie before the start."""
+        for wait in (*_STEP_BACK_WAITS, None):
+            end = self._cluster.latest(partitions)
+            if wait is None or all(end.get(each, at) >= at for each, at in start.at.items()):
+                break
+            time.sleep(wait)
+        refuse_step_back(start.at, end)
+        return end
+
+    def _begins(
+        self, start: Offsets, end: Offsets, *, say: bool = False
+    ) -> Mapping[Partition, int]:
+        """Where each partition of a micro-batch begins: one that is new, at its earliest offset."""
+        new = [each for each in end.at if each not in start.at]
+        first = (
+            {each: min(at, end.at[each]) for each, at in self._cluster.earliest(new).items()}
+            if new
+            else {}
+        )
+        for (topic, number), offset in first.items():
+            if offset and say:
+                report_loss(
+                    f"partition {number} of topic {topic} is new to this query, and its offsets 0 "
+                    f"to {offset - 1} are gone",
+                    fail=self._options.fail_on_data_loss,
+                )
+        return {**start.at, **first}
+
+
+class _KafkaStreamReader(DataSourceStreamReader):
+    """Reads topics as a stream.
+
+    Args:
+        options: Of the reader.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+        self._progress = _Progress(options)
+        self._known: Offsets | None = None
+        """How far the query was planned, as far as this reader was told."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        self._known = self._progress.first()
+        return self._known.to_json()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        start = self._known
+        end = self._progress.latest(start)
+        self._known = end if start is None else self._progress.take(start, end, None)
+        return self._known.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = Offsets.from_json(start), Offsets.from_json(end)
+        checked, self._known = last == self._known, last
+        return self._progress.ranges(first, last, checked=checked)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
+        yield from fetch(partition, self._options)
+
+
+if HAS_LIMITS:
+
+    class _LimitedStreamReader(_KafkaStreamReader, SupportsTriggerAvailableNow):
+        """Reads topics as a stream, and keeps rate limits."""
+
+        def latestOffset(  # type: ignore[override]  # noqa: N802 - Spark's name
+            self, start: dict[str, Any], limit: ReadLimit
+        ) -> dict[str, Any]:
+            before = Offsets.from_json(start)
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            self._known = self._progress.take(before, self._progress.latest(before), most)
+            return self._known.to_json()
+
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+            most = self._options.max_offsets
+            return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+        def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+            return self._progress.latest(None).to_json()
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+            self._progress.stop_here()
+
+
+def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
+    """The reader for this PySpark.
+
+    Args:
+        options: Of the reader.
+
+    Raises:
+        HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot keep it.
+    """
+    if HAS_LIMITS:
+        return _LimitedStreamReader(options)
+    if options.max_offsets is not None:
+        msg = (
+            "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which tells a Python source where a "
+            "micro-batch starts; leave the option out, or upgrade"
+        )
+        raise HostError(msg)
+    return _KafkaStreamReader(options)

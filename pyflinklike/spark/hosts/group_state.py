@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The streaming host of PySpark 3.5: one key group per call of Spark's `applyInPandasWithState`.
+
+What a key group keeps is one value of Spark's: a map of blobs, the same that `hosts.log_storage`
+keeps on Spark 4.  Spark hands the whole map over with every call and takes it back, so a
+micro-batch costs what the state of its key groups weighs, and not only what changed in it.
+
+Spark calls the function for every key group that has data, and then for those whose timeout is
+before the batch's watermark or processing time.  It forgets a timeout with every call, so it is
+set anew each time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.log.storage import Head
+from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
+from pyflinklike.spark.hosts.key_group_task import (
+    RESULT_COLUMNS,
+    RESULT_TYPE,
+    KeyGroupTask,
+    Result,
+)
+from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.setup.event_time import WATERMARK_MARK
+from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+
+__all__ = ["TIMEOUTS", "GroupStateStorage", "GroupStateTask", "applied"]
+
+_STATE_TYPE = f"{LOG_VARIABLE} map<bigint,binary>"
+TIMEOUTS = {
+    TimeMode.NONE: GroupStateTimeout.NoTimeout,
+    TimeMode.EVENT_TIME: GroupStateTimeout.EventTimeTimeout,
+    TimeMode.PROCESSING_TIME: GroupStateTimeout.ProcessingTimeTimeout,
+}
+"""How Spark is told what calls a key group without data."""
+_NEVER_LATE = "__never_late"
+_END_OF_TIME = dt.datetime(9999, 12, 31)
+
+_log = logging.getLogger(__name__)
+
+
+def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) -> DataFrame:
+    """The results of a plan's key groups, through `applyInPandasWithState`.
+
+    Args:
+        keyed: The stream, with the key group of each record in a first column.
+        plan: Of the query.
+        initial: What its state begins with, as rows: grouping key, and roll call or segment.
+    """
+    rows = packed(keyed, plan)
+    if initial:
+        rows = begun(rows, initial)
+    if plan.time_mode is not TimeMode.NONE:
+        # For Spark the event time of a state operator is a column of its input with this mark.
+        # It drops rows whose event time is late: these are payloads, and never are.
+        mark = {WATERMARK_MARK: 0}
+        rows = rows.select("*", F.lit(_END_OF_TIME).alias(_NEVER_LATE, metadata=mark))
+    return rows.groupBy(KEY_GROUP).applyInPandasWithState(
+        _function(plan, begins=bool(initial)),
+        RESULT_TYPE,
+        _STATE_TYPE,
+        "append",
+        TIMEOUTS[plan.time_mode],
+    )
+
+
+def _function(
+    plan: Plan, *, begins: bool
+) -> Callable[[Any, Iterable[Any], GroupState], Iterator[Any]]:
+    # Unpickled once per task, so each task has one of its own.
+    task = GroupStateTask(plan, begins=begins)
+
+    def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
+        import pandas as pd
+
+        yield pd.DataFrame.from_records(task.served(key, frames, state), columns=RESULT_COLUMNS)
+
+    return serve
+
+
+class GroupStateStorage:
+    """The log of one key group in a `GroupState`, as a `LogStorage`.
+
+    Args:
+        state: Spark's, of the call.
+    """
+
+    def __init__(self, state: GroupState) -> None:
+        self._state = state
+        self._blobs: dict[int, Any] = dict(state.get[0]) if state.exists else {}
+        self._is_changed = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever stored."""
+        return not self._blobs
+
+    def read_head(self, where: str) -> Head | None:
+        """The head, or None where there was none yet."""
+        blob = self.read_segment(HEAD_AT)
+        return None if blob is None else Head.from_bytes(blob, where)
+
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
+        self.write_segment(HEAD_AT, head.to_bytes())
+
+    def read_segment(self, sequence: int) -> bytes | None:
+        """One segment, or None where it is missing."""
+        blob = self._blobs.get(sequence)
+        return None if blob is None else bytes(blob)
+
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Add a segment."""
+        self._blobs[sequence] = blob
+        self._is_changed = True
+
+    def clear_segments(self) -> None:
+        """Remove every segment, and the head with them, which every commit writes last."""
+        self._blobs.clear()
+        self._is_changed = True
+
+    def save(self, *, always: bool = False) -> None:
+        """Hand Spark what has changed.
+
+        Args:
+            always: Also if nothing has: else Spark keeps the timeout that it had.
+        """
+        if self._is_changed or always:
+            # Spark hands over what Python pickles as bytes only.
+            blobs = {sequence: bytes(blob) for sequence, blob in self._blobs.items()}
+            self._state.update((blobs,))
+
+
+class GroupStateTask(KeyGroupTask):
+    """Serves the key groups of one task, one per call.
+
+    Spark does not tell when a task is over.  It is when the next one calls in the same worker.
+
+    Args:
+        plan: Of the query.
+        begins: Whether the query begins with a savepoint.
+    """
+
+    _in_use: ClassVar[GroupStateTask | None] = None
+
+    def __init__(self, plan: Plan, *, begins: bool = False) -> None:
+        super().__init__(plan)
+        self._begins = begins
+        self._wake_at: int | None = None
+
+    def served(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
+        """Serve a key group that has data, or one whose timeout has come.
+
+        Args:
+            key: The grouping key, in a tuple.
+            frames: Rows of payloads, in any number of chunks.
+            state: Spark's, of the group.
+
+        Returns:
+            Rows of `RESULT_TYPE`.
+        """
+        self._take_over()
+        self._store = store = GroupStateStorage(state)
+        self._wake_at = None
+        self._set_time(state)
+        rows = [] if state.hasTimedOut else _sorted_rows(frames)
+        results = self._results(key, rows, state.getCurrentProcessingTimeMs())
+        if self._wake_at is not None:
+            _set_timeout(state, self._wake_at, self._plan.time_mode)
+        store.save(always=state.hasTimedOut)
+        return results
+
+    def _results(self, key: Any, rows: list[tuple[int, bytes]], batch_time: int) -> list[Result]:
+        if key[0] == ROLL_CALL:
+            if self._begins:
+                check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
+            self._call_roll([payload for _, payload in rows], batch_time)
+            return []
+        index = self._index_of(key)
+        for origin, payload in rows:
+            if is_initial(origin):
+                self._begin(index, payload, batch_time)
+        payloads = [payload for origin, payload in rows if not is_initial(origin)]
+        if rows and not payloads:
+            return []
+        return self._serve(index, payloads or None, batch_time if payloads else None)
+
+    def _take_over(self) -> None:
+        former, GroupStateTask._in_use = GroupStateTask._in_use, self
+        if former is None or former is self:
+            return
+        try:
+            former.close()
+        except PyflinklikeError:
+            # The task at hand is another one's: it must not fail for this.
+            _log.exception("a function could not be closed after its last task")
+
+    def _set_time(self, state: GroupState) -> None:
+        clock = self._opened().clock
+        clock.processing_time = state.getCurrentProcessingTimeMs()
+        if self._plan.time_mode is not TimeMode.NONE:
+            watermark = state.getCurrentWatermarkMs()
+            # Spark says 0 before the first event, and -1 where there is no event time.
+            clock.watermark = watermark if watermark > 0 else MIN_WATERMARK
+
+    def _wake(self, served: Served, fired: int | None) -> None:  # noqa: ARG002
+        self._wake_at = None if served.head is None else served.head.wake_at
+
+
+def _sorted_rows(frames: Iterable[Any]) -> list[tuple[int, bytes]]:
+    """The rows of a key group in the order of their arrival."""
+    return sorted(
+        (int(origin), payload)
+        for frame in frames
+        for origin, payload in zip(frame["origin"], frame["payload"])
+    )
+
+
+def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
+    """Have Spark call when its time is at or after a point in time.
+
+    Spark calls when its time is after the timeout, which it wants to be positive, and with event
+    time not before its watermark.
+    """
+    timeout = wake_at - 1
+    if mode is TimeMode.EVENT_TIME:
+        state.setTimeoutTimestamp(max(timeout, 1))
+    else:
+        state.setTimeoutDuration(max(timeout - state.getCurrentProcessingTimeMs(), 1))

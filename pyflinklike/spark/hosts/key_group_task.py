@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One task's key groups on a stream, by whichever of Spark's interfaces their state is reached.
+
+A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group that Spark
+calls it for, and says how Spark is asked to call again.  What is done in between is the same
+for all: `runtime.serving` serves the group, and its outputs become Arrow payloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from pyflinklike.log.operator_record import RecordStorage, call_roll
+from pyflinklike.log.segments import read_segment
+from pyflinklike.log.storage import LogStorage
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import NO_RECORDS, Served, begin, serve
+from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
+from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
+from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
+from pyflinklike.spark.hosts.roll_call import record_of
+from pyflinklike.spark.hosts.task import opened_operator, task_of
+from pyflinklike.spark.hosts.waking import waking_of
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
+from pyflinklike.spark.wire.roll_call import groups_in
+
+__all__ = ["RESULT_COLUMNS", "RESULT_TYPE", "KeyGroupTask", "Result", "Storage"]
+
+RESULT_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
+"""What the state operator of a stream gives."""
+RESULT_COLUMNS = ("output", "payload", "counts", "user_counts")
+Result = tuple[Any, ...]
+
+
+class Storage(LogStorage, RecordStorage, Protocol):
+    """Where a host keeps what it is called for: a key group, or the operator's record."""
+
+
+class KeyGroupTask:
+    """Serves the key groups of one task.
+
+    Args:
+        plan: Of the query.
+    """
+
+    _store: Storage
+    """Of the grouping key that Spark has called for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._operator: KeyedProcessOperator | None = None
+        self._run: QueryRun | None = None
+
+    def close(self) -> None:
+        """The task is over: the function waits for the next one, or is closed where it cannot."""
+        operator, self._operator = self._operator, None
+        if operator is None:
+            return
+        if self._run is None:
+            operator.close()
+            return
+        try:
+            operator.rest()
+        except BaseException:
+            operator.abandon()
+            raise
+        OPEN_FUNCTIONS.keep(self._run, operator)
+
+    def _wake(self, served: Served, fired: int | None) -> None:
+        """Have Spark call the current key group when its new head says.
+
+        Args:
+            served: The heads before and after the micro-batch.
+            fired: What Spark says it called for, in ms, or None.
+        """
+        raise NotImplementedError
+
+    def _index_of(self, key: Any) -> int:
+        return index_of(int(key[0]), self._plan.task.max_parallelism)
+
+    def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
+        with self._guarded() as operator:
+            record = record_of(self._plan, operator)
+            call_roll(self._store, record, groups_in(payloads), batch_time)
+
+    def _opened(self) -> KeyedProcessOperator:
+        if self._operator is None:
+            freeze_imports()
+            plan, context = self._plan, TaskContext.get()
+            task = task_of(plan, context)
+            owner = f"{plan.plan_id}/{task.index}"
+            self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
+            waiting = OPEN_FUNCTIONS.take(self._run, task.index) if self._run else None
+            if waiting is not None:
+                waiting.resume(task, owner)
+            refused = plan.time_mode.refused_timers()
+            self._operator = waiting or opened_operator(plan, task, owner, refused)
+            self._encode = plan.layout.encoder(plan.key_type.thaw_key)
+            self._waking = waking_of(plan.time_mode)
+        return self._operator
+
+    @contextmanager
+    def _guarded(self) -> Iterator[KeyedProcessOperator]:
+        """The operator for one call, given up if the call fails."""
+        operator = self._opened()
+        try:
+            yield operator
+        except BaseException:
+            # Spark will not call close() of a task that failed.
+            self._operator = None
+            operator.abandon()
+            raise
+
+    @without_collection
+    def _serve(
+        self,
+        index: int,
+        payloads: list[bytes] | None = None,
+        served_at: int | None = None,
+        fired: int | None = None,
+    ) -> list[Result]:
+        with self._guarded() as operator:
+            served = serve(
+                operator,
+                self._store,
+                index,
+                NO_RECORDS if payloads is None else self._plan.reader.read(_joined(payloads)),
+                waking=self._waking,
+                served_at=served_at,
+            )
+            self._wake(served, fired)
+            results = self._encoded(operator)
+            operator.keep_warm()
+        return results
+
+    @without_collection
+    def _begin(self, index: int, payload: bytes, served_at: int) -> None:
+        with self._guarded() as operator:
+            snapshot = read_segment(payload, f"savepoint, key group {index}")
+            served = begin(
+                operator,
+                self._store,
+                index,
+                snapshot,
+                waking=self._waking,
+                served_at=served_at,
+            )
+            if served is not None:
+                self._wake(served, None)
+                operator.metrics.take()  # the first batch tells of its own work
+                operator.keep_warm()
+
+    def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
+        outputs = operator.outputs.take()
+        operator.metrics.outputs += len(outputs)
+        results: list[Result] = [
+            (number, to_payload(batch), None, None) for number, batch in self._encode(outputs)
+        ]
+        head, *tail = results or [(0, None, None, None)]
+        return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+
+
+def _joined(payloads: list[bytes]) -> pa.RecordBatch:
+    return pa.concat_batches([payload_to_batch(each) for each in payloads])

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of versions: what is run, what is kept of it, and that the page says so."""
+
+import configparser
+import importlib.util
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / ".github" / "workflows" / "tests.yml"
+
+REPORT = """<testsuites><testsuite tests="5" time="12.4">
+<testcase classname="tests.spark.test_a" name="test_one"/>
+<testcase classname="tests.spark.test_a" name="test_two"><failure message="no"/></testcase>
+<testcase classname="tests.spark.test_a" name="test_three"><error message="no"/></testcase>
+<testcase classname="tests.spark.test_a" name="test_four"><skipped message="no Java"/></testcase>
+<testcase classname="tests.spark.test_a" name="test_five"><skipped message="no Java"/></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture(scope="module")
+def versions():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("versions", ROOT / "scripts" / "versions.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def settings(name):
+    """A file of settings."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / name, encoding="utf-8")
+    return parser
+
+
+def expanded(pattern):
+    """The names that a line of tox's `env_list` stands for."""
+    parts = re.split(r"\{([^}]*)\}", pattern)
+    return map("".join, itertools.product(*(part.split(",") for part in parts)))
+
+
+def result(commit="aaa", failed=(), **more):
+    """What is kept of a cell."""
+    counts = {"passed": 3, "failed": list(failed), "skipped": {}, "seconds": 9}
+    return {"commit": commit, "date": "2026-11-22", "packages": {}, "java": None, **counts, **more}
+
+
+def test_tox_runs_every_cell(versions):
+    """What the table has a place for is what `tox` without arguments runs."""
+    lines = settings("tox.ini")["tox"]["env_list"].split()
+    listed = {name for line in lines for name in expanded(line) if name.startswith("py")}
+
+    assert listed == set(versions.cells())
+
+
+def test_the_package_says_that_it_runs_on_the_pythons_and_pysparks_of_the_table(versions):
+    """Classifiers and the range of PySpark do not fall behind the table."""
+    text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    pythons = re.findall(r"Python :: (3\.\d+)$", text, re.MULTILINE)
+    lowest, above = re.search(r"^ {4}pyspark>=([\d.]+),<4\.(\d+)$", text, re.MULTILINE).groups()
+
+    assert (list(versions.PYTHONS), versions.SPARKS[0], versions.SPARKS[-1]) == (
+        pythons,
+        lowest,
+        f"4.{int(above) - 1}",
+    )
+
+
+def test_the_page_shows_the_results_that_are_kept(versions, tmp_path):
+    """`python scripts/versions.py table` would change nothing."""
+    page = tmp_path / "page.md"
+    page.write_text(versions.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    versions.write_page(page, versions.load(versions.RESULTS))
+
+    assert page.read_text(encoding="utf-8") == versions.PAGE.read_text(encoding="utf-8")
+
+
+def test_a_page_without_the_marks_is_refused(versions, tmp_path):
+    """Rather than one that loses its text or gets no table."""
+    page = tmp_path / "page.md"
+    page.write_text("# No marks", encoding="utf-8")
+
+    with pytest.raises(SystemExit, match="must have the lines"):
+        versions.write_page(page, {})
+
+
+def test_failures_errors_and_skips_of_a_report_are_told_apart(versions, tmp_path):
+    """An error of a fixture counts as a failure; reasons of skips are counted."""
+    path = tmp_path / "report.xml"
+    path.write_text(REPORT, encoding="utf-8")
+
+    assert {
+        "passed": 1,
+        "failed": ["test_a::test_three", "test_a::test_two"],
+        "skipped": {"no Java": 2},
+        "seconds": 12,
+    } == versions.read_report(path)
+
+
+def test_results_are_kept_one_by_one(versions, tmp_path):
+    """A second result of a cell takes the place of the first, and those of others stay; they are in the table's order."""
+    path = tmp_path / "results.json"
+    for cell, commit in [("py311-spark40", "a"), ("py310", "a"), ("py311-spark40", "b")]:
+        versions.keep(path, cell, result(commit))
+
+    assert [("py310", "a"), ("py311-spark40", "b")] == [
+        (cell, kept["commit"]) for cell, kept in versions.load(path).items()
+    ]
+
+
+def test_what_failed_or_is_of_another_commit_is_run_again(versions):
+    """Only what passed at this commit is done."""
+    done = dict.fromkeys(versions.cells(), result())
+    done |= {"py312": result("bbb"), "py310-spark40": result(failed=["test_a::test_two"])}
+    del done["py314"]
+
+    assert ["py312", "py314", "py310-spark40"] == versions.missing(done, "aaa")
+
+
+def test_the_table_names_what_failed_what_was_not_run_and_what_cannot_be(versions):
+    """No cell is empty, and none looks better than it was."""
+    failed = result(failed=["test_a::test_two"])
+    lines = versions.table({"py310": result(), "py310-spark41": failed}).splitlines()
+
+    assert "| **3.10** | 3 passed | not run | **1 failed** | not run | no |" == lines[2]
+    assert "- `py310-spark41` failed: `test_a::test_two`." in lines
+
+
+def test_a_cell_that_is_none_is_refused(versions, monkeypatch, capsys):
+    """A misspelt name would otherwise run nothing, and pass."""
+    monkeypatch.setattr(sys, "argv", ["versions.py", "run", "py39-spark40"])
+
+    with pytest.raises(SystemExit):
+        versions.main()
+    assert "there is no cell py39-spark40; `list` shows" in capsys.readouterr().err
+
+
+def test_github_accepts_the_workflow():
+    """It has the form that GitHub's schema of workflows asks for."""
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed (`dev`)")
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    subprocess.run([*check, "vendor.github-workflows", str(WORKFLOW)], check=True)
+
+
+def test_the_workflow_runs_environments_that_tox_has():
+    """`tox run -e name` with a name that is none would run on defaults, and pass."""
+    asked = re.findall(r"tox run -e ([\w,]+)", WORKFLOW.read_text(encoding="utf-8"))
+    names = {name for group in asked for name in group.split(",")}
+
+    assert {"lint", "typing", "docs", "wheel"} == names
+    assert names <= {section.removeprefix("testenv:") for section in settings("tox.ini").sections()}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host of PySpark 3.5, called with Spark's own `GroupState` but without a JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+from checkpoint_double import Program
+from group_state_double import GroupStates
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
+from pyflinklike.log.regrouping import regrouped
+from pyflinklike.log.segments import read_segment
+from pyflinklike.spark.setup.plan import TimeMode
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+from pyflinklike.testing import KeyedProcessHarness
+
+
+class Numbered(KeyedProcessFunction):
+    """Counts the records of a key, and shows their numbers; none is taken below 0."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        if value.n < 0:
+            raise ValueError
+        self.count.update((self.count.value() or 0) + 1)
+        yield f"{value.key}{self.count.value()}", value.n
+
+
+class Remind(KeyedProcessFunction):
+    """Registers an event-time timer for the time `n`, or deletes the one for `-n`."""
+
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        if value.n < 0:
+            timers.delete_event_time_timer(-value.n)
+        else:
+            timers.register_event_time_timer(value.n)
+        return []
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+class RemindByClock(KeyedProcessFunction):
+    """Registers a processing-time timer for the time `n`."""
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_processing_time_timer(value.n)
+        return []
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+def reminding():
+    """A query with event-time timers, in one key group."""
+    return GroupStates(Program(Remind(), max_parallelism=1, time_mode=TimeMode.EVENT_TIME))
+
+
+@pytest.mark.parametrize(
+    ("watermark", "fired"), [(99, []), (100, [("a", 100)]), (101, [("a", 100)])]
+)
+def test_an_event_timer_fires_once_the_watermark_is_there(watermark, fired):
+    """Not after it, as Spark's own timeouts."""
+    query = reminding()
+    query.run([("a", 100)], now=1, watermark=50)
+    assert fired == query.run(now=2, watermark=watermark)
+
+
+def test_a_timer_at_the_watermark_waits_for_the_next_batch():
+    """Spark refuses a timeout before its watermark, and calls for one at it only later."""
+    query = reminding()
+    assert [("a", 100)] == query.run([("a", 100), ("b", 101)], now=1, watermark=100)
+    assert [] == query.run(now=2, watermark=100)
+    assert [("b", 101)] == query.run(now=3, watermark=101)
+
+
+def test_a_batch_with_data_keeps_the_timer():
+    """Spark forgets a timeout with every call."""
+    query = reminding()
+    query.run([("a", 100)], now=1)
+    query.run([("b", 300)], now=2, watermark=50)
+    query.run([("b", 200)], now=3, watermark=60)
+    assert [("a", 100)] == query.run(now=4, watermark=150)
+    assert [("b", 200), ("b", 300)] == query.run(now=5, watermark=300)
+
+
+@pytest.mark.parametrize("last", [[("a", 100)], [("a", 100), ("a", -100)]])
+def test_a_key_group_without_timers_is_not_called_again(last):
+    """Whether its last one fired or was deleted."""
+    query = reminding()
+    query.run(last, now=1)
+    query.run(now=2, watermark=100)
+    query.run(now=3, watermark=200)
+    assert (0, {}) == (query.writes, query.timeouts)
+
+
+def test_a_timeout_that_finds_nothing_to_do_is_forgotten():
+    """Spark keeps it where the state is not written, and would call in every batch."""
+    query = reminding()
+    query.run([("a", 100)], now=1)
+    query.run(now=2, watermark=100)
+    (group,) = group_ids(1)
+    query.timeouts[group] = 150
+    query.run(now=3, watermark=200)
+    assert {} == query.timeouts
+
+
+@pytest.mark.parametrize(("now", "fired"), [(99, []), (100, [("a", 100)]), (500, [("a", 100)])])
+def test_a_processing_timer_fires_in_the_first_batch_at_which_it_is_due(now, fired):
+    """By the batch's time."""
+    program = Program(RemindByClock(), max_parallelism=1, time_mode=TimeMode.PROCESSING_TIME)
+    query = GroupStates(program)
+    query.run([("a", 100)], now=10)
+    assert fired == query.run(now=now)
+
+
+def test_records_come_in_the_order_of_their_arrival():
+    """However Spark cuts and orders the rows of a key group."""
+    query = GroupStates(Program(Numbered(), max_parallelism=1, time_mode=TimeMode.NONE))
+    records = [("a", number) for number in range(5)]
+    query.run(records, now=1)
+    assert sorted((f"a{6 + n}", n) for n in range(5)) == query.run(records, now=2)
+
+
+def test_a_batch_that_failed_is_done_again_as_if_never_tried():
+    """Nothing of it is in Spark's state or in the worker's."""
+    query = GroupStates(Program(Numbered(), max_parallelism=1, time_mode=TimeMode.NONE))
+    query.run([("a", 1)], now=1)
+    with pytest.raises(UserFunctionError):
+        query.run([("a", 2), ("a", -1)], now=2)
+    assert [("a2", 2)] == query.run([("a", 2)], now=2)
+
+
+def test_another_max_parallelism_is_refused():
+    """By the roll call, as on Spark 4."""
+    query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
+    query.run([("a", 1)], now=1)
+    query.program = Program(Numbered(), max_parallelism=8, time_mode=TimeMode.NONE)
+    with pytest.raises(IncompatibleStateError, match="fixed by its checkpoint at 4, got 8"):
+        query.run([("a", 1)], now=2)
+
+
+def counted(*keys):
+    """A savepoint in which each key has been seen once."""
+    with KeyedProcessHarness(Numbered(), key_selector=lambda row: row["key"]) as harness:
+        for key in keys:
+            harness.process_element(_Record(key=key, n=1))
+        return harness.snapshot()
+
+
+class _Record(dict):
+    __getattr__ = dict.__getitem__
+
+
+def initial_rows(program, savepoint):
+    """What a savepoint adds to the rows of the first micro-batch."""
+    ids = group_ids(program.max_parallelism)
+    groups = regrouped(
+        read_segment(savepoint, "test"),
+        Types.STRING(),
+        lambda keys: [program.group_of(key) for key in keys],
+        program.max_parallelism,
+        "savepoint",
+    )
+    parts = [(ids[index], each.to_bytes()) for index, some in groups.items() for each in some]
+    return [
+        {"__key_group": number, "origin": -2 - at, "payload": payload}
+        for at, (number, payload) in enumerate([(ROLL_CALL, roll_payload(groups)), *parts])
+    ]
+
+
+def test_a_stream_begins_with_a_savepoint(monkeypatch):
+    """Key groups with records in the first batch and those without; a second attempt adds nothing."""
+    program = Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE)
+    keys = [str(number) for number in range(20)]
+    rows = initial_rows(program, counted(*keys))
+    monkeypatch.setattr("pyflinklike.spark.hosts.first_batch._batch_id", lambda: 0)
+    query = GroupStates(program)
+    with pytest.raises(UserFunctionError):
+        query.run([(keys[0], -1)], now=5, initial=rows, begins=True)
+    first = query.run([(keys[0], 9)], now=5, initial=rows, begins=True)
+    later = query.run([(key, 9) for key in keys], now=6, begins=True)
+    assert [(f"{keys[0]}2", 9)] == first
+    assert sorted((f"{key}{3 if key == keys[0] else 2}", 9) for key in keys) == later
+
+
+def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
+    """It would begin with nothing, without an error."""
+    monkeypatch.setattr("pyflinklike.spark.hosts.first_batch._batch_id", lambda: 1)
+    query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
+    with pytest.raises(HostError, match="first micro-batch of its checkpoint, got micro-batch 1"):
+        query.run([("a", 1)], now=1, begins=True)
