@@ -23,7 +23,8 @@ class ServedStream:
     """The stream that this process serves, if a server of Spark Connect has started it for one."""
 
     def __init__(self) -> None:
-        self._session: Any = None
+        self.session: Any = None
+        """The one that started the stream, where it is known."""
         self._id: str | None = None
 
     def remember_session(self) -> None:
@@ -33,7 +34,7 @@ class ServedStream:
         """
         connect = sys.modules.get("pyspark.sql.connect.session")
         if connect is not None and _STARTED_BY_A_SERVER in os.environ:
-            self._session = connect.SparkSession.getActiveSession()
+            self.session = connect.SparkSession.getActiveSession()
 
     def id_for(self, session: Any) -> str:
         """The stream's id; "" where the process serves none.
@@ -47,7 +48,8 @@ class ServedStream:
         if _STARTED_BY_A_SERVER not in os.environ:
             return ""
         if self._id is None:
-            running = {query.id: query.name for query in self.starter(session).streams.active}
+            active = (self.session or session).streams.active
+            running = {query.id: query.name for query in active}
             if len(running) != 1:
                 msg = (
                     "a view must know which stream a batch is of, and over Spark Connect it can "
@@ -58,14 +60,6 @@ class ServedStream:
                 raise HostError(msg)
             self._id = str(next(iter(running)))
         return self._id
-
-    def starter(self, session: Any) -> Any:
-        """The session that started the stream of a batch.
-
-        Args:
-            session: Of the batch.
-        """
-        return self._session or session
 
 
 SERVED = ServedStream()
