@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
+from operator import methodcaller
 from typing import Any, Final
 
 import attrs
@@ -25,7 +27,7 @@ _ALLOWED: Final = {
 }
 
 
-@attrs.frozen
+@attrs.define
 class Message:
     """One message to be written.
 
@@ -78,26 +80,38 @@ def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator
         topic: The option; it goes before the column.
     """
     for batch in batches:
-        names = batch.schema.names
-        for values in zip(*(column.to_pylist() for column in batch.columns)):
-            yield _message(dict(zip(names, values)), topic)
+        topics = _held(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
+        headers = map(_headers, _held(batch, "headers"))
+        keys, values = _binary(batch, "key"), _binary(batch, "value")
+        yield from map(Message, topics, keys, values, _held(batch, "partition"), headers)
 
 
 def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
     """The messages of Spark's rows, in their order; for PySpark 4.0, whose streams have no Arrow."""
-    for row in rows:
-        yield _message(row.asDict(), topic)
+    for row in map(methodcaller("asDict"), rows):
+        chosen = row["topic"] if topic is None else topic
+        key, value = _bytes(row.get("key")), _bytes(row["value"])
+        yield Message(chosen, key, value, row.get("partition"), _headers(row.get("headers")))
 
 
-def _message(row: dict[str, Any], topic: str | None) -> Message:
-    headers = row.get("headers") or ()
-    return Message(
-        topic if topic is not None else row["topic"],
-        _bytes(row.get("key")),
-        _bytes(row["value"]),
-        row.get("partition"),
-        tuple((each["key"], _bytes(each["value"])) for each in headers),
-    )
+def _held(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
+    """A column's values, or as many None."""
+    if name in batch.schema.names:
+        held: list[Any] = batch.column(name).to_pylist()
+        return held
+    return repeat(None, batch.num_rows)
+
+
+def _binary(batch: pa.RecordBatch, name: str) -> Iterable[bytes | None]:
+    """A column of text or bytes as bytes."""
+    if name not in batch.schema.names:
+        return repeat(None, batch.num_rows)
+    held: list[bytes | None] = batch.column(name).cast(pa.binary()).to_pylist()
+    return held
+
+
+def _headers(held: Iterable[Any] | None) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((each["key"], _bytes(each["value"])) for each in held or ())
 
 
 def _bytes(value: str | bytes | bytearray | None) -> bytes | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-__all__ = ["hint", "where_raised"]
+__all__ = ["hint", "is_ours", "where_raised"]
 
 _OURS: Final = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 _LIBRARIES: Final = (
@@ -63,7 +63,7 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
 
 def _raising(error: BaseException) -> tuple[FrameType, int] | None:
     """The innermost frame of the user's, and its line."""
-    frames = [each for each in traceback.walk_tb(error.__traceback__) if not _is_ours(each[0])]
+    frames = [each for each in traceback.walk_tb(error.__traceback__) if not is_ours(each[0])]
     if not frames:
         return None
     # The user's function may itself be installed beside other libraries.
@@ -72,7 +72,8 @@ def _raising(error: BaseException) -> tuple[FrameType, int] | None:
     return users[-1]
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of this package."""
     return frame.f_code.co_filename.startswith(_OURS)
 
 

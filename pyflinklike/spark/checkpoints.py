@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import HostError
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
 from pyflinklike.spark.wire.names import KEY_GROUP
 
@@ -36,8 +38,15 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
         where: Both, for messages.
 
     Raises:
-        HostError: No batch is committed, or `process` did not make the operator.
+        HostError: No batch is committed, or `process` did not make the operator; or this is
+            PySpark 3.5.
     """
+    if not HAS_TRANSFORM_WITH_STATE:
+        msg = (
+            f"{where}: reading a checkpoint's state needs PySpark 4.0 or newer, got {__version__}; "
+            "read it with PySpark 4 in another environment, also if 3.5 wrote it"
+        )
+        raise HostError(msg)
     try:
         operators = spark.read.format("state-metadata").load(location)
         operator = operators.where(F.col("operatorId") == operator_id).first()

@@ -30,6 +30,7 @@ from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.checks import (
     check_column,
@@ -43,6 +44,7 @@ from pyflinklike.spark.setup.checks import (
 from pyflinklike.spark.setup.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.setup.outputs import DeclaredOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.requirements import packages_checked
 from pyflinklike.spark.setup.settings import (
     default_max_parallelism,
     partitions_of,
@@ -188,7 +190,10 @@ class KeyedStream:
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         put_wheels_on_path(df.sparkSession)
-        return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
+        with packages_checked():
+            return (
+                self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
+            )
 
     def _task(
         self, name: str, max_parallelism: int | None, job_parameters: Mapping[str, str] | None
@@ -216,7 +221,7 @@ class KeyedStream:
         initial = [] if savepoint is None else initial_rows(df, plan, savepoint)
         results = serve_key_groups(self._keyed(df, plan), plan, initial)
         payloads = observed(results, plan.task.name)
-        unpacking = with_imports_frozen(plan.layout.unpacker())
+        unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
         result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
         return result
 

@@ -3,19 +3,21 @@
 
 from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
-from pyflinklike.views.base import View
-from pyflinklike.views.change import Change
-from pyflinklike.views.freshness import Freshness
+from pyflinklike.views.core.base import View
+from pyflinklike.views.core.change import Change
+from pyflinklike.views.core.freshness import Freshness
+from pyflinklike.views.core.subscription import Changes
+from pyflinklike.views.core.view_at import ViewAt
+from pyflinklike.views.postgres.view import PostgresView
 from pyflinklike.views.serving_view import ServingView
-from pyflinklike.views.subscription import Changes
 from pyflinklike.views.view import MaterializedView
-from pyflinklike.views.view_at import ViewAt
 
 __all__ = [
     "Change",
     "Changes",
     "Freshness",
     "MaterializedView",
+    "PostgresView",
     "QueueOverflowError",
     "ScanDisabledError",
     "ServingView",

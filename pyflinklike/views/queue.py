@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError
-from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.storage import RowChange
+from pyflinklike.views.core.change import Change, Filter
+from pyflinklike.views.core.storage import RowChange
 
 __all__ = ["OVERFLOWS", "Queue"]
 

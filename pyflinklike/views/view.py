@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pyflinklike.clock import wall_clock
-from pyflinklike.views.arguments import (
+from pyflinklike.views.core.arguments import (
     check_choice,
     checked_columns,
     checked_count,
@@ -35,15 +35,18 @@ from pyflinklike.views.arguments import (
     checked_name,
     file_of,
 )
-from pyflinklike.views.base import View
-from pyflinklike.views.change import Filter
+from pyflinklike.views.core.base import View
+from pyflinklike.views.core.change import Filter
+from pyflinklike.views.core.frames import BatchFrame, Feed
+from pyflinklike.views.core.freshness import (
+    Freshness,  # noqa: F401 - where state from before the doors names it
+)
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import to_key_bytes
+from pyflinklike.views.core.subscription import Changes, Timeout, seconds
+from pyflinklike.views.core.where import Condition, Where
 from pyflinklike.views.file.database import Database
-from pyflinklike.views.frames import BatchFrame, Feed
-from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import OVERFLOWS, Queue
-from pyflinklike.views.row_codec import to_key_bytes
-from pyflinklike.views.subscription import Changes, Timeout, seconds
-from pyflinklike.views.where import Condition, Where
 from pyflinklike.views.writer import Writer
 
 __all__ = ["MaterializedView"]
@@ -112,7 +115,7 @@ class MaterializedView(View):
         """Apply a batch: all of it, durably, or nothing.
 
         Args:
-            rows: Changes or plain rows; `pyflinklike.views.incoming` tells their forms.
+            rows: Changes or plain rows; `pyflinklike.views.core.incoming` tells their forms.
             batch_id: A batch that was applied before is ignored; its rows are not read.
             watermark: How far event time has come, if the caller knows.
 

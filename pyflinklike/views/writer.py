@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyflinklike.errors import PyflinklikeError, StateStoreError
-from pyflinklike.views.arguments import to_ms
-from pyflinklike.views.arrivals import Arrival, final_row
-from pyflinklike.views.change import Filter
+from pyflinklike.views.core.arguments import to_ms
+from pyflinklike.views.core.arrivals import Arrival, final_row
+from pyflinklike.views.core.change import Filter
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import decode_row
+from pyflinklike.views.core.storage import RowChange
+from pyflinklike.views.core.subscription import Replay
 from pyflinklike.views.file import tables
 from pyflinklike.views.file.applying import write_batch
 from pyflinklike.views.file.database import Database
-from pyflinklike.views.incoming import BatchReader
 from pyflinklike.views.queue import Queue
-from pyflinklike.views.row_codec import decode_row
-from pyflinklike.views.storage import RowChange
-from pyflinklike.views.subscription import Replay
 
 __all__ = ["Writer"]
 

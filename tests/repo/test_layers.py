@@ -53,6 +53,7 @@ ONLY_IN = {
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb.package"],
+    "psycopg": ["views.postgres"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
     "numpy": ["upsert.index.vectorized"],
     "typing_extensions": ["type_vars"],  # for type checkers only
@@ -214,9 +215,12 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param("runtime.operator", "import pyspark.sql", id="pyspark below spark/"),
         pytest.param("cdc.decode", "import pyspark.sql", id="pyspark in cdc/"),
-        pytest.param("views.frames", "from pyspark.sql import DataFrame", id="pyspark in views/"),
+        pytest.param(
+            "views.core.frames", "from pyspark.sql import DataFrame", id="pyspark in views/"
+        ),
         pytest.param("testing.harness", "from pandas import DataFrame", id="pandas in testing/"),
         pytest.param("backends.rocksdb.keys", "import rocksdict", id="rocksdict beside its module"),
+        pytest.param("views.writer", "import psycopg", id="psycopg outside views/postgres/"),
         pytest.param("state.table", "import numpy", id="a package nobody declared"),
         pytest.param("surprise", "", id="a module in no layer"),
         pytest.param(
@@ -248,6 +252,7 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
             "import pyspark\nimport pandas\nfrom pyflinklike import Row, runtime",
         ),
         ("backends.rocksdb.package", "import rocksdict"),
+        ("views.postgres.sessions", "import psycopg"),
         ("demo", "import rich\nfrom pyflinklike.spark import key_by"),
     ],
 )

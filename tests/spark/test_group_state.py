@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from checkpoint_double import Program
 from group_state_double import GroupStates
+from program_double import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError

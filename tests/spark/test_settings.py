@@ -28,12 +28,12 @@ class Conf:
 
     def get(self, name, *default):
         if name in self.hidden:
-            raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] {name}", {})
+            raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] {name}")
         return self.values.get(name, *default)
 
     def set(self, name, value):
         if name in self.fixed:
-            raise AnalysisException(f"[CANNOT_MODIFY_CONFIG] {name}", {})
+            raise AnalysisException(f"[CANNOT_MODIFY_CONFIG] {name}")
         self.values[name] = value
 
 

@@ -11,7 +11,7 @@ import datetime as dt
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from spark_support import Feed, drain, pickle_by_value, rows_of
+from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 
 from pyflinklike import KeyedProcessFunction, Row, Types, ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError, DeclarationValueError, HostError
@@ -110,6 +110,7 @@ def test_one_class_twice_in_a_chain_needs_a_uid(spark, tmp_path):
     assert ["key", "total"] == counted(once, uid="second").columns
 
 
+@reads_state
 def test_a_savepoint_before_the_first_commit_is_refused(spark, tmp_path):
     """While no batch has run, and while the first one runs."""
     feed = Feed(spark, tmp_path / "input", "key string")
@@ -134,6 +135,7 @@ def test_a_savepoint_before_the_first_commit_is_refused(spark, tmp_path):
     assert [("a", 2)] == restored.process_element(Row(key="a"))
 
 
+@reads_state
 def test_a_damaged_file_of_spark_is_refused(spark, tmp_path):
     """Cut short, which Spark may take for its end, or find in Java's own words."""
     feed = Feed(spark, tmp_path / "input", "key string")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from spark_support import Feed, drain, pickle_by_value, rows_of
+from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 
 from pyflinklike import KeyedProcessFunction, Row, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by, read_savepoint
@@ -61,6 +61,7 @@ def _expected(n, *, fold_of_last):
     return sorted(((at, at, fold, n) for at, fold in zip(times, folds)), key=repr)
 
 
+@reads_state
 def test_state_of_an_instant_is_found_in_every_time_zone(spark, tmp_path, zone):
     """The two hours of autumn are two keys, at any depth, and a restart and a savepoint in other zones go on with them."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

@@ -33,6 +33,7 @@ from pyflinklike import (
 )
 from pyflinklike.log.storage import Head
 from pyflinklike.spark import key_by
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -71,9 +72,10 @@ def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, 
         runs.append(drain(_rich(feed), tmp_path / "checkpoint"))
 
     assert rich_outputs(model_stream(rich_harness(), feed.elements(), "ts")) == _all(*runs)
-    # Both groups were compacted: what their logs began with is gone.
-    heads = _log(spark, tmp_path / "checkpoint")
-    assert [True, True] == [0 < first < end for first, end in heads]
+    if HAS_TRANSFORM_WITH_STATE:  # PySpark 3.5 cannot read state
+        # Both groups were compacted: what their logs began with is gone.
+        heads = _log(spark, tmp_path / "checkpoint")
+        assert [True, True] == [0 < first < end for first, end in heads]
 
 
 def test_a_stream_without_warm_state_ends_as_one_with_it(spark, tmp_path):

@@ -19,6 +19,7 @@ from spark_support import (
     milliseconds,
     model_stream,
     pickle_by_value,
+    reads_state,
     rich_batches,
     rich_outputs,
     rich_rows,
@@ -58,6 +59,7 @@ def rows(*runs):
     return rich_rows(row for run in runs for batch in run.values() for row in batch)
 
 
+@reads_state
 @pytest.mark.telling
 def test_a_harness_goes_on_from_the_savepoint_of_a_stream(spark, tmp_path):
     """All states and timers of all key groups, also after an earlier batch, under the harness's own kind of keys."""
@@ -139,6 +141,7 @@ def test_the_timers_of_a_savepoint_wake_groups_without_data(spark, tmp_path):
     assert [(f"k{number}", 1_000 + number) for number in range(5)] == fired
 
 
+@reads_state
 def test_a_savepoint_changes_max_parallelism(spark, tmp_path):
     """As the error says that refuses to change it in a checkpoint; the keys are ints of 32 bits."""
     feed = Feed(spark, tmp_path / "input", "key int, n int")
@@ -162,6 +165,7 @@ def test_a_savepoint_changes_max_parallelism(spark, tmp_path):
     assert rows_of((key, 2) for key in range(20)) == run("new", 16, from_savepoint=blob)
 
 
+@reads_state
 def test_a_savepoint_is_of_the_last_batch_that_was_committed(spark, tmp_path):
     """Not of the one that its sink has failed in, whose state is written already; also while the query runs."""
     feed = Feed(spark, tmp_path / "input", "key string, n int")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from spark_savepoints import Sum, sums
-from spark_support import Feed, at, bounded, drain, pickle_by_value
+from spark_support import Feed, at, bounded, drain, pickle_by_value, reads_state
 
 from pyflinklike import Row
 from pyflinklike.errors import (
@@ -58,6 +58,7 @@ def test_timers_that_would_never_fire_are_refused(spark, tmp_path, n, remedy):
         key_by(stream, "key").process(Sum(), "key string, n long", from_savepoint=timed.snapshot())
 
 
+@reads_state
 def test_what_cannot_be_read_is_a_clear_error(spark, tmp_path):
     """No checkpoint, another operator, another batch, an operator that is not ours."""
     with pytest.raises(HostError, match="query that has run"):

@@ -9,73 +9,31 @@ checkpoint.run(Program(Count(), max_parallelism=8), [("a", 1)], time=2)    # aft
 from __future__ import annotations
 
 import copy
-import uuid
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-import pyarrow as pa
-from pyspark.sql import types as st
+import pytest
+from program_double import Program, packed_records
 
-from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
 from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
-from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
-from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.packing import pack, payload_to_batch
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.names import BATCH_TIME
+from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
+if not HAS_TRANSFORM_WITH_STATE:
+    pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
+
+from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
+
+__all__ = ["Checkpoint", "Program"]
+
 _PROCESSORS = {False: KeyGroupProcessor, True: PandasKeyGroupProcessor}
-_OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
-
-
-@attrs.frozen
-class Program:
-    """What `process` is told.
-
-    Args:
-        function: Of strings, with records of `key` and `n`.
-        max_parallelism: The number of key groups.
-        name: Of the operator.
-        key_columns: What the record says of them.
-        time_mode: Of the query.
-        pandas: Whether Spark hands rows over as Spark 4.0 does.
-    """
-
-    function: KeyedProcessFunction
-    max_parallelism: int = 4
-    name: str = "counted"
-    key_columns: tuple[tuple[str, str], ...] = (("key", "string"),)
-    time_mode: TimeMode = TimeMode.PROCESSING_TIME
-    pandas: bool = False
-
-    def plan(self) -> Plan:
-        """What the workers are told."""
-        task = TaskInfo(
-            self.name, max_parallelism=self.max_parallelism, key_columns=self.key_columns
-        )
-        return Plan(
-            self.function,
-            HashMapStateBackend(),
-            Types.STRING(),
-            task,
-            self.time_mode,
-            RecordReader(("key",), None, Types.STRING(), "UTC"),
-            OutputLayout(_OUTPUT, {}, "UTC", self.name),
-            f"double-{uuid.uuid4()}",
-        )
-
-    def group_of(self, key: str) -> int:
-        """The key group of a key."""
-        return zlib.crc32(key.encode()) % self.max_parallelism
 
 
 class Checkpoint:
@@ -143,23 +101,6 @@ class Checkpoint:
             results = [row for frame in results for _, row in frame.iterrows()]
         rows = [payload_to_batch(row["payload"]).to_pylist() for row in results if row["payload"]]
         return sorted(tuple(row.values()) for some in rows for row in some)
-
-
-def packed_records(
-    program: Program, records: list[tuple[str, int]], time: int
-) -> dict[int, list[dict[str, Any]]]:
-    """Records as Spark hands them over after packing: rows by grouping key."""
-    columns: dict[str, Any] = {
-        KEY_GROUP: pa.array([program.group_of(key) for key, _ in records], pa.int32()),
-        "key": pa.array([key for key, _ in records], pa.string()),
-        "n": pa.array([n for _, n in records], pa.int64()),
-    }
-    batch = pa.record_batch(columns)
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for packed in pack(("key",), group_ids(program.max_parallelism))([batch]):
-        for row in packed.to_pylist():
-            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
-    return rows
 
 
 def _rows(time: int, payloads: list[bytes]) -> list[dict[str, Any]]:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 from conftest import REPOSITORY, SPARK_SETTINGS
 
 _SUPPORT = Path(__file__).resolve().parent
-_SETTINGS = {
+SETTINGS = {
     **SPARK_SETTINGS,
     # Most of a short life would go into compiling.
     "spark.sql.codegen.wholeStage": "false",
@@ -46,9 +47,20 @@ class Job:
 @contextlib.contextmanager
 def driver(job: Job, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A driver and its JVM, in a session of their own that ends with the block."""
-    described = json.dumps(
-        {**attrs.asdict(job), "settings": {**_SETTINGS, **job.settings}}, default=str
-    )
+    described = {**attrs.asdict(job), "settings": {**SETTINGS, **job.settings}}
+    with program("fault_driver.py", described, log) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def program(name: str, described: dict[str, Any], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of `tests/support`, in a session of its own that ends with the block.
+
+    Args:
+        name: Of its file.
+        described: What it shall do, which it is given as JSON.
+        log: Where its output is appended.
+    """
     python_path = os.pathsep.join(map(str, [REPOSITORY, _SUPPORT.parent, _SUPPORT]))
     environment = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
@@ -59,7 +71,7 @@ def driver(job: Job, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, str(_SUPPORT / "fault_driver.py"), described],
+            [sys.executable, str(_SUPPORT / name), json.dumps(described, default=str)],
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,

@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 from spark_support import pickle_by_value
 
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+
+if not HAS_TRANSFORM_WITH_STATE:
+    pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
+
 from pyflinklike.spark.hosts import streaming
 
 pickle_by_value(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
-from checkpoint_double import Program, packed_records
+from program_double import Program, packed_records
 from pyspark.sql import Row
 from pyspark.sql import types as st
 from pyspark.sql.streaming.state import GroupState

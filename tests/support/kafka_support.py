@@ -12,7 +12,7 @@ import contextlib
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,15 +44,13 @@ class Brokers:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic; the mock cluster creates topics of four by itself, and no others."""
-        AdminClient({"bootstrap.servers": self.servers}).create_topics(
-            [NewTopic(topic, partitions, 1)]
-        )[topic].result(_PATIENCE)
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_PATIENCE)
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""
-        AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic])[topic].result(
-            _PATIENCE
-        )
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.delete_topics([topic])[topic].result(_PATIENCE)
 
     def write(
         self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **settings: Any
@@ -140,3 +138,21 @@ def _await_brokers(address: str) -> None:
         except KafkaException:
             if time.monotonic() > end:
                 raise
+
+
+def committed(checkpoint: Path) -> int:
+    """The number of the last micro-batch of a checkpoint that was committed, -1 for none."""
+    with contextlib.suppress(FileNotFoundError):
+        names = [entry.name for entry in (checkpoint / "commits").iterdir()]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+    return -1
+
+
+def wait_for(sign: Callable[[], bool], pause: float = 0) -> None:
+    """Wait for a sign of another process, and some seconds more."""
+    end = time.monotonic() + 15 * _PATIENCE
+    while not sign():
+        if time.monotonic() > end:
+            raise AssertionError("nothing happened for too long")
+        time.sleep(0.05)
+    time.sleep(pause)

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
@@ -46,9 +47,17 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.spark.wire.schema import arrow_schema
 from pyflinklike.testing import KeyedProcessHarness
+
+reads_state = pytest.mark.skipif(
+    not HAS_TRANSFORM_WITH_STATE, reason="PySpark 3.5 cannot read the state of a checkpoint"
+)
+passes_watermarks = pytest.mark.skipif(
+    not HAS_TRANSFORM_WITH_STATE, reason="Spark 3.5 passes no watermark through its state operator"
+)
 
 EPOCH = dt.datetime(1970, 1, 1)
 _MILLISECOND = dt.timedelta(milliseconds=1)

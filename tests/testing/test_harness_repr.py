@@ -10,6 +10,7 @@ from pyflinklike import (
     ListStateDescriptor,
     Types,
 )
+from pyflinklike.stores import KeyValueStoreDescriptor
 
 TEXTS = ListStateDescriptor("s", Types.STRING())
 AT_START = (
@@ -23,6 +24,13 @@ def long_text_and_timers(state, ctx):
     state.update(["x" * 10_000, "y"])
     ctx.timer_service().register_event_time_timer(100)
     ctx.timer_service().register_processing_time_timer(200)
+
+
+class Sharing(Probe):
+    """Its state is a store."""
+
+    def open(self, runtime_context):
+        self.state = runtime_context.get_store(self.descriptors[0])
 
 
 @pytest.fixture(params=[HashMapStateBackend, EmbeddedRocksDBStateBackend])
@@ -59,6 +67,16 @@ def test_a_key_without_state_and_timers_does_not_count():
         h.process_element(Record("a", lambda state, _: state.update(["x"])))
         h.process_element(Record("a", lambda state, _: state.clear()))
 
+        assert "keys=0" in repr(h)
+
+
+def test_a_store_that_all_keys_share_is_no_key(backend):
+    """Its entries belong to the key group."""
+    shared = KeyValueStoreDescriptor("shared", Types.STRING(), Types.LONG(), scope="partition")
+    with harness(Sharing(shared), state_backend=backend) as h:
+        h.process_element(Record("a", lambda store, _: store.put("x", 1)))
+
+        assert 1 == h.num_keyed_state_entries("shared")
         assert "keys=0" in repr(h)
 
 

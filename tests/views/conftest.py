@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An empty view, and its clock."""
+"""An empty view, and its clock; a database for views in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,3 +20,19 @@ def view(tmp_path, clock):
     """An empty view by `id`."""
     with MaterializedView("prices", key="id", path=tmp_path, clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def schemas():
+    """Schemas in a PostgreSQL of the tests' own."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
+    from postgres_support import Schemas, server_for_tests
+
+    with server_for_tests() as server:
+        yield Schemas(server.conninfo)
+
+
+@pytest.fixture
+def schema(schemas):
+    """An empty schema."""
+    return schemas.new()

@@ -21,6 +21,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.spark.hosts.cycle_collector import without_collection
 from pyflinklike.spark.hosts.task import opened_operator, task_of
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.packing import refuse_null_keys
@@ -35,6 +36,7 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         plan: Of the run; its time mode plays no part.
     """
 
+    @telling_each
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = task_of(plan, TaskContext.get())
         operator = opened_operator(plan, task, plan.plan_id)

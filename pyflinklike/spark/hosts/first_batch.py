@@ -31,10 +31,20 @@ def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
     Args:
         packed: The stream's payloads.
         initial: Grouping keys with roll call or segment.
+
+    Raises:
+        HostError: The session is one of Spark Connect.
     """
+    try:
+        context = packed.sparkSession.sparkContext
+    except (AttributeError, NotImplementedError) as error:
+        msg = (
+            "on PySpark 3.5 a stream begins with a savepoint in a classic session, got one of "
+            "Spark Connect; start it in a classic session, or use PySpark 4"
+        )
+        raise HostError(msg) from error
     # Read by one task of one batch, and else not even unpickled.
-    rows = packed.sparkSession.sparkContext.broadcast(initial)
-    return packed.mapInArrow(_with_initial(rows), PACKED_TYPE)
+    return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_TYPE)
 
 
 def is_initial(origin: int) -> bool:

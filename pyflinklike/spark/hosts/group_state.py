@@ -34,6 +34,7 @@ from pyflinklike.spark.hosts.key_group_task import (
 )
 from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.setup.event_time import WATERMARK_MARK
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -163,6 +164,7 @@ class GroupStateTask(KeyGroupTask):
         self._begins = begins
         self._wake_at: int | None = None
 
+    @telling
     def served(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
         """Serve a key group that has data, or one whose timeout has come.
 

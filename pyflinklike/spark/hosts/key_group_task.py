@@ -25,6 +25,7 @@ from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
 from pyflinklike.spark.hosts.roll_call import record_of
 from pyflinklike.spark.hosts.task import opened_operator, task_of
+from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import waking_of
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import index_of
@@ -58,6 +59,7 @@ class KeyGroupTask:
         self._operator: KeyedProcessOperator | None = None
         self._run: QueryRun | None = None
 
+    @telling
     def close(self) -> None:
         """The task is over: the function waits for the next one, or is closed where it cannot."""
         operator, self._operator = self._operator, None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.packing import PACKED_TYPE, pack
@@ -21,4 +22,4 @@ def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
         plan: Of the query.
     """
     packing = pack(plan.reader.key_columns, group_ids(plan.task.max_parallelism))
-    return keyed.mapInArrow(with_imports_frozen(packing), PACKED_TYPE)
+    return keyed.mapInArrow(with_imports_frozen(telling_each(packing)), PACKED_TYPE)

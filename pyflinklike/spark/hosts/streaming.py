@@ -29,8 +29,10 @@ from pyflinklike.spark.hosts.key_group_task import (
 )
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage
 from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.requirements import check_protobuf
 from pyflinklike.spark.setup.settings import prepare_session
 from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.wire.batch_time import with_batch_time
@@ -53,6 +55,7 @@ def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) 
     Raises:
         HostError: The session's settings rule it out, or the driver has not what it needs.
     """
+    check_protobuf()
     prepare_session(keyed.sparkSession)
     reach_driver_worker(keyed.sparkSession)
     grouped: Any = with_batch_time(packed(keyed, plan)).groupBy(KEY_GROUP)
@@ -89,6 +92,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._handle = handle
         self._store = SparkLogStorage(handle)
 
+    @telling
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         packed = sorted(self._packed(rows), key=lambda row: row[0])
@@ -100,6 +104,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._set_time(timerValues, batch_time)
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
+    @telling
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
@@ -111,6 +116,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
 
+    @telling
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
         for batch_time, payload in self._initial(initialState):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyflinklike.views.core.storage import RowChange
 from pyflinklike.views.file.checksums import Damage
 from pyflinklike.views.file.tables import NO_BATCH, Batch, Connection
-from pyflinklike.views.storage import RowChange
 
 __all__ = ["write_batch"]
 

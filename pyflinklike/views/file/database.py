@@ -28,10 +28,10 @@ from pyflinklike.errors import (
     StateStoreError,
     StoreClosedError,
 )
+from pyflinklike.views.core.reader_pool import ReaderPool
 from pyflinklike.views.file import tables
 from pyflinklike.views.file.checksums import Damage, Sums
 from pyflinklike.views.file.mark import Mark, MarkError
-from pyflinklike.views.file.readers import ReaderPool
 from pyflinklike.views.file.schema import check_schema, create, identify, is_empty
 from pyflinklike.views.file.sqlite_errors import translated
 from pyflinklike.views.file.tables import Connection

@@ -16,8 +16,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from pyflinklike.views.core.storage import RowChange
 from pyflinklike.views.file.checksums import Damage, Sums
-from pyflinklike.views.storage import RowChange
 
 __all__ = ["NO_BATCH", "Batch", "Connection", "Run"]
 

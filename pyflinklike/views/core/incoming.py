@@ -30,10 +30,10 @@ from pyflinklike.types.fields import names_of
 from pyflinklike.types.order_keys import is_nan
 from pyflinklike.types.row import row_class
 from pyflinklike.types.row_kind import DELETE, INSERT, OPS, UPDATE_AFTER, UPDATE_BEFORE
-from pyflinklike.views.arrivals import Arrival
-from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
+from pyflinklike.views.core.arrivals import Arrival
+from pyflinklike.views.core.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["BatchReader", "column_of"]
+__all__ = ["BatchReader", "Layout", "column_of", "layout_of"]
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
 _CHANGE = ("key", "op", "value", "diff", "error")
@@ -54,7 +54,7 @@ def column_of(row: Any, name: str) -> Any:
     return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """The positions of the parts of rows with certain names."""
 
     names: tuple[str, ...]
@@ -69,7 +69,12 @@ class _Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _layout(names: tuple[str, ...], key_columns: tuple[str, ...]) -> _Layout:
+def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
+    """What the fields of rows with certain names are.
+
+    Raises:
+        StateValueError: Two have one name.
+    """
     at = {name: position for position, name in enumerate(names)}
     if len(at) < len(names):
         msg = f"the columns of a row must differ, got {list(names)}; rename some"
@@ -79,7 +84,7 @@ def _layout(names: tuple[str, ...], key_columns: tuple[str, ...]) -> _Layout:
     is_flat = is_change and "value" not in at
     marks = {"op", "diff", "error"} if is_flat else set()
     has_key = all(name in at for name in key_columns)
-    return _Layout(
+    return Layout(
         names,
         tuple(at[name] for name in key_columns) if has_key else None,
         at.get("key") if is_change else None,
@@ -140,7 +145,7 @@ class BatchReader:
                 "name its fields"
             )
             raise StateValueError(msg)
-        layout = _layout(names, self.key_columns)
+        layout = layout_of(names, self.key_columns)
         values = list(row.values()) if isinstance(row, Mapping) else row
         return (
             self._change(row, values, layout)
@@ -155,7 +160,7 @@ class BatchReader:
             return _CHANGE[: len(row)]
         return None
 
-    def _plain(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
+    def _plain(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
         if layout.key is None:
             wanted = f"the key columns {list(self.key_columns)}"
             raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
@@ -170,7 +175,7 @@ class BatchReader:
                 raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
-    def _change(self, row: Any, values: Sequence[Any], layout: _Layout) -> Arrival:
+    def _change(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
         op = self._op(row, values, layout)
         error = None if layout.error is None else values[layout.error]
         content: Any
@@ -189,7 +194,7 @@ class BatchReader:
             key, op, None if untold else encode_row(content), None, self._event_time(content)
         )
 
-    def _op(self, row: Any, values: Sequence[Any], layout: _Layout) -> str:
+    def _op(self, row: Any, values: Sequence[Any], layout: Layout) -> str:
         op = None if layout.op is None else values[layout.op]
         diff = None if layout.diff is None else values[layout.diff]
         if op is None and diff in (1, -1):
@@ -201,7 +206,7 @@ class BatchReader:
         return str(op)
 
     def _key_of_change(
-        self, row: Any, values: Sequence[Any], layout: _Layout, content: Any, *, is_error: bool
+        self, row: Any, values: Sequence[Any], layout: Layout, content: Any, *, is_error: bool
     ) -> bytes:
         if layout.key is not None:
             parts = [values[at] for at in layout.key]

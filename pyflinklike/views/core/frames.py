@@ -19,9 +19,9 @@ from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.shown import shown
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
-from pyflinklike.views.served_stream import SERVED
+from pyflinklike.views.core.served_stream import SERVED
 
-__all__ = ["BatchFrame", "Feed"]
+__all__ = ["BatchFrame", "Feed", "rows_of", "zone_named"]
 
 _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
 
@@ -62,21 +62,17 @@ class Feed:
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
         the session's time zone, which `collect` shows in the driver's instead.
         """
-        table = _collected(self._df)
-        columns = [to_python(each.combine_chunks(), self._time_zone) for each in table.columns]
-        return to_rows(tuple(table.schema.names), columns, table.num_rows)
+        return rows_of(_collected(self._df), self.time_zone)
 
     @cached_property
-    def _time_zone(self) -> str:
+    def time_zone(self) -> str:
+        """The name of the session's time zone."""
         return str(self._df.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     @property
     def zone(self) -> dt.tzinfo:
         """The session's time zone."""
-        name = self._time_zone
-        if name[0] in "+-":
-            return dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or dt.timezone.utc
-        return ZoneInfo({"Z": "UTC"}.get(name, name))
+        return zone_named(self.time_zone)
 
     @property
     def source(self) -> str:
@@ -121,6 +117,28 @@ class Feed:
         session = self._df.sparkSession
         starter = SERVED.session or type(session).builder.getOrCreate()
         return starter.streams.get(stream)
+
+
+def rows_of(table: pa.Table | pa.RecordBatch, time_zone: str) -> list[Row]:
+    """The rows of a table, with timestamps as functions see them.
+
+    Args:
+        table: Of Spark.
+        time_zone: The name of the session's.
+    """
+    arrays = [
+        each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each
+        for each in table.columns
+    ]
+    columns = [to_python(each, time_zone) for each in arrays]
+    return to_rows(tuple(table.schema.names), columns, table.num_rows)
+
+
+def zone_named(name: str) -> dt.tzinfo:
+    """A time zone by a name that Spark takes."""
+    if name[0] in "+-":
+        return dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or dt.timezone.utc
+    return ZoneInfo({"Z": "UTC"}.get(name, name))
 
 
 def _collected(df: Any) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyflinklike.views.storage import AppliedBatch
+from pyflinklike.views.core.storage import AppliedBatch
 
 __all__ = ["Freshness", "freshness_of"]
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyflinklike.views.served_stream import SERVED
+from pyflinklike.views.core.served_stream import SERVED
 
 __all__ = ["Reopened"]
 

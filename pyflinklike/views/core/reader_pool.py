@@ -6,13 +6,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from pyflinklike.views.file.tables import Connection
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["ReaderPool"]
 
 
-class ReaderPool:
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+_C = TypeVar("_C", bound=_Closable)
+
+
+class ReaderPool(Generic[_C]):
     """Lends connections to threads, each to one at a time.
 
     Args:
@@ -20,19 +26,17 @@ class ReaderPool:
         closed_error: Makes the error that is raised once the pool is closed.
     """
 
-    def __init__(
-        self, connect: Callable[[], Connection], closed_error: Callable[[], Exception]
-    ) -> None:
+    def __init__(self, connect: Callable[[], _C], closed_error: Callable[[], Exception]) -> None:
         self._connect = connect
         self._closed_error = closed_error
-        self._idle: list[Connection] = []
+        self._idle: list[_C] = []
         self._lent = 0
         self._moved = threading.Condition()
         self.closed = False
         """Whether no more are lent."""
 
     @contextmanager
-    def taken(self) -> Iterator[Connection]:
+    def taken(self) -> Iterator[_C]:
         """A connection that no other thread uses; `close` waits until it is given back."""
         connection = self._take()
         try:
@@ -51,7 +55,7 @@ class ReaderPool:
                 connection.close()
             self._idle.clear()
 
-    def _take(self) -> Connection:
+    def _take(self) -> _C:
         with self._moved:
             if self.closed:
                 raise self._closed_error()

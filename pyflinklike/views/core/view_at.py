@@ -7,10 +7,10 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
 from pyflinklike.errors import UnknownBatchError
-from pyflinklike.views.keyed_rows import KeyedRows
-from pyflinklike.views.reading import Reader, item
-from pyflinklike.views.storage import AppliedBatch, Storage
-from pyflinklike.views.where import Where
+from pyflinklike.views.core.keyed_rows import KeyedRows
+from pyflinklike.views.core.reading import Reader, item
+from pyflinklike.views.core.storage import AppliedBatch, Storage
+from pyflinklike.views.core.where import Where
 
 __all__ = ["ViewAt", "kept_batch"]
 

@@ -17,12 +17,12 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.views.arguments import checked_limit
-from pyflinklike.views.change import failed
-from pyflinklike.views.keyed_rows import KeyedRows
-from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
-from pyflinklike.views.storage import AppliedBatch, Snapshot, Storage
-from pyflinklike.views.where import Condition, Where
+from pyflinklike.views.core.arguments import checked_limit
+from pyflinklike.views.core.change import failed
+from pyflinklike.views.core.keyed_rows import KeyedRows
+from pyflinklike.views.core.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
+from pyflinklike.views.core.storage import AppliedBatch, Snapshot, Storage
+from pyflinklike.views.core.where import Condition, Where
 
 __all__ = ["Reader", "item"]
 

@@ -18,18 +18,17 @@ import weakref
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import TracebackType
-from typing import Union
+from typing import Protocol, Union
 
 import attrs
 
 from pyflinklike.checks import is_number
 from pyflinklike.clock import Duration, Time, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.views.change import Change, Filter
-from pyflinklike.views.queue import Queue
-from pyflinklike.views.storage import RowChange
+from pyflinklike.views.core.change import Change, Filter
+from pyflinklike.views.core.storage import RowChange
 
-__all__ = ["Changes", "Replay", "Timeout", "seconds"]
+__all__ = ["Changes", "Replay", "Source", "Timeout", "seconds"]
 
 Timeout = Union[timedelta, Time, Duration, float, None]
 """How long to wait; a number is seconds, as everywhere in Python where a thread waits."""
@@ -91,6 +90,24 @@ class Replay:
         self.connection.close()
 
 
+class Source(Protocol):
+    """What gives a subscriber new changes."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the subscriber is gone."""
+
+    @property
+    def dropped(self) -> int:
+        """How many changes were dropped."""
+
+    def take(self, wait: float | None) -> Change | None:
+        """The next change; None if there will be none, or none came in so many seconds."""
+
+    def close(self) -> None:
+        """Give no more changes, in whichever thread that waits for one."""
+
+
 class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
     """A push query: iterate over it, close it or leave its `with` block.
 
@@ -105,7 +122,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
     def __init__(
         self,
-        queue: Queue,
+        queue: Source,
         replay: Replay | None,
         limit: int | None,
         wait: float | None,
@@ -180,7 +197,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         self.close()
 
 
-def _abandon(queue: Queue, replay: Replay | None) -> None:
+def _abandon(queue: Source, replay: Replay | None) -> None:
     """Close a garbage-collected subscription; called in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:

@@ -19,8 +19,8 @@ from typing import Any, Union
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
 from pyflinklike.types.fields import names_of
-from pyflinklike.views.incoming import column_of
-from pyflinklike.views.row_codec import Failure, part_form
+from pyflinklike.views.core.incoming import column_of
+from pyflinklike.views.core.row_codec import Failure, part_form
 
 __all__ = ["Condition", "Where"]
 

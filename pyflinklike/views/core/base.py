@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
 from pyflinklike.errors import ScanDisabledError
-from pyflinklike.views.arguments import checked_id
-from pyflinklike.views.frames import BatchFrame
-from pyflinklike.views.freshness import Freshness, freshness_of
-from pyflinklike.views.reading import Reader, item
-from pyflinklike.views.reopened import Reopened
-from pyflinklike.views.storage import Storage
-from pyflinklike.views.subscription import Changes, Timeout
-from pyflinklike.views.view_at import ViewAt, kept_batch
-from pyflinklike.views.where import Where
+from pyflinklike.views.core.arguments import checked_id
+from pyflinklike.views.core.frames import BatchFrame
+from pyflinklike.views.core.freshness import Freshness, freshness_of
+from pyflinklike.views.core.reading import Reader, item
+from pyflinklike.views.core.reopened import Reopened
+from pyflinklike.views.core.storage import Storage
+from pyflinklike.views.core.subscription import Changes, Timeout
+from pyflinklike.views.core.view_at import ViewAt, kept_batch
+from pyflinklike.views.core.where import Where
 
 __all__ = ["View"]
 

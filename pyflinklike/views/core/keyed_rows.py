@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.core.row_codec import to_key_bytes
 
 __all__ = ["KeyedRows"]
 

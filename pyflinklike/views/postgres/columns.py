@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns that SQL sees: their types, and what of a row goes into them.
+
+What is read through a view comes from `_row`, which holds it bit by bit.  The columns are for
+those who ask by SQL; what PostgreSQL cannot hold is near enough there: a NUL in a text is U+FFFD,
+a NaN inside JSON is the text "NaN".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.types.fields import names_of
+from pyflinklike.views.core.incoming import layout_of
+from pyflinklike.views.core.row_codec import Failure
+from pyflinklike.views.postgres.names import check_column
+
+__all__ = ["checked_types", "projected", "types_of"]
+
+_JSON = "jsonb"
+_TYPES = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "bigint"),
+    **dict.fromkeys(("float", "double"), "double precision"),
+    "boolean": "boolean",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
+"""By the names of Spark's types."""
+
+_TYPE = re.compile(r'[A-Za-z_][A-Za-z0-9_ ."]*(\(\d+(, *-?\d+)?\))?[A-Za-z ]*(\[\])*')
+
+
+def checked_types(view: str, columns: Any) -> dict[str, str]:
+    """Columns and their types, as a user declares them.
+
+    Raises:
+        DeclarationTypeError: It is not a mapping of names to types.
+        DeclarationValueError: A type cannot be one.
+        StateValueError: A name cannot be that of a column.
+    """
+    texts = isinstance(columns, Mapping) and all(
+        isinstance(each, str) for pair in columns.items() for each in pair
+    )
+    if not texts:
+        msg = f"view {view!r}: columns must map names to PostgreSQL's types, got {shown(columns)}"
+        raise DeclarationTypeError(f"{msg}; for example {{'total': 'bigint'}}")
+    for name, kind in columns.items():
+        check_column(view, name)
+        if not _TYPE.fullmatch(kind):
+            msg = f"view {view!r}: a column must have a type of PostgreSQL, got {shown(kind)} for {name!r}"
+            raise DeclarationValueError(f"{msg}; for example 'numeric(10, 2)'")
+    return dict(columns)
+
+
+def types_of(view: str, schema: Mapping[str, Any], key_columns: tuple[str, ...]) -> dict[str, str]:
+    """The columns of a DataFrame's rows, as the view will have them.
+
+    Args:
+        view: Its name, for messages.
+        schema: Spark's, as its `jsonValue()` tells it.
+        key_columns: Of the view.
+    """
+    fields = {field["name"]: field["type"] for field in schema["fields"]}
+    layout = layout_of(tuple(fields), key_columns)
+    if layout.value is not None:
+        value = fields[layout.names[layout.value]]
+        is_struct = isinstance(value, Mapping) and value.get("type") == "struct"
+        of_row = _fields(value) if is_struct else {"value": value}
+    else:
+        of_row = {layout.names[at]: fields[layout.names[at]] for at in layout.kept}
+    columns = {**_of_key(fields, of_row, key_columns), **of_row}
+    for name in columns:
+        check_column(view, name)
+    return {name: _type(kind) for name, kind in columns.items()}
+
+
+def _of_key(
+    fields: Mapping[str, Any], of_row: Mapping[str, Any], key_columns: tuple[str, ...]
+) -> dict[str, Any]:
+    """The types of the key columns, wherever a row has them."""
+    if set(key_columns) <= fields.keys():
+        return {name: fields[name] for name in key_columns}
+    whole = fields.get("key")
+    if whole is None:
+        return {name: of_row[name] for name in key_columns if name in of_row}
+    if len(key_columns) == 1:
+        return {key_columns[0]: whole}
+    parts = list(_fields(whole).values()) if isinstance(whole, Mapping) else []
+    return dict(zip(key_columns, parts))
+
+
+def _fields(struct: Mapping[str, Any]) -> dict[str, Any]:
+    return {field["name"]: field["type"] for field in struct.get("fields", ())}
+
+
+def _type(kind: Any) -> str:
+    if not isinstance(kind, str):
+        return _JSON
+    if kind.startswith("decimal"):
+        return "numeric"
+    if kind.startswith("interval day"):
+        return "interval"
+    if kind.startswith("time("):
+        return "time without time zone"
+    return _TYPES.get(kind, "text")
+
+
+def projected(
+    row: Any, key: Any, columns: Mapping[str, str], key_columns: Sequence[str], zone: dt.tzinfo
+) -> list[Any]:
+    """What goes into the columns for a row.
+
+    Args:
+        row: As it was put in; a `Failure`, or None of a row that goes, has only the key.
+        key: Of the row.
+        columns: Of the view, and their types.
+        key_columns: Of the view.
+        zone: Of naive datetimes.
+    """
+    names = None if isinstance(row, Failure) else names_of(row)
+    values: Mapping[Any, Any]
+    if names is None:
+        values = {} if row is None or isinstance(row, Failure) else {"value": row}
+    else:
+        values = row if isinstance(row, Mapping) else dict(zip(names, row))
+    parts = key if isinstance(key, tuple) and len(key_columns) > 1 else [key]
+    keys = dict(zip(key_columns, parts))
+    return [
+        _to_column(values[name] if name in values else keys.get(name), kind, zone)
+        for name, kind in columns.items()
+    ]
+
+
+def _to_column(value: Any, kind: str, zone: dt.tzinfo) -> Any:
+    if value is None or type(value) in (int, float, bool, bytes, dt.date):
+        return _json(value) if kind in (_JSON, "json") and value is not None else value
+    if kind in (_JSON, "json") or isinstance(value, (tuple, list, Mapping)):
+        return _json(value)
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd") if "\0" in value else value
+    if isinstance(value, dt.datetime) and value.tzinfo is None and kind.endswith("with time zone"):
+        return value.replace(tzinfo=zone)
+    if isinstance(value, Decimal) and value.is_nan():
+        return Decimal("NaN")  # PostgreSQL knows no signalling one
+    return value
+
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def _json(value: Any) -> str:
+    return _encode(_plain(value)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value in types that JSON has."""
+    if isinstance(value, Mapping):
+        return {_name(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        names = names_of(value) if isinstance(value, tuple) else None
+        if names:
+            return {_name(name): _plain(each) for name, each in zip(names, value)}
+        return [_plain(each) for each in value]
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+        return Decimal(value)
+    return value
+
+
+def _name(key: Any) -> str:
+    return (key if isinstance(key, str) else str(_plain(key))).replace("\0", "\ufffd")

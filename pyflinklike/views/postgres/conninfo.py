@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a PostgreSQL is, and how to get in; never shown with its password."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.views.postgres.postgres_errors import translated
+
+__all__ = ["Conninfo"]
+
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    # A server that vanished is noticed within half a minute or so.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+
+class Conninfo:
+    """A connection string of libpq, checked.
+
+    Args:
+        view: The view's name, for messages.
+        text: A URI, or keywords and values.
+
+    Raises:
+        DeclarationTypeError: It is not a str.
+        DeclarationValueError: libpq cannot read it.
+    """
+
+    def __init__(self, view: str, text: str) -> None:
+        self._view = view
+        if not isinstance(text, str):
+            msg = f"view {view!r}: conninfo must be a str, got a {type(text).__name__}"
+            raise DeclarationTypeError(
+                f"{msg}; for example 'service=views' or 'postgresql://host/database'"
+            )
+        self.text = text
+        try:
+            parts = conninfo_to_dict(text)
+            # Part of a password with "/" or "@" in it that is not escaped.
+            if any("@" in str(parts.get(name)) for name in ("host", "port", "dbname")):
+                raise psycopg.ProgrammingError
+        except psycopg.Error:
+            # libpq's message may quote the password, so neither shown nor chained.
+            msg = f"view {view!r}: conninfo must be a connection string of libpq, got one that it cannot read"
+            raise DeclarationValueError(
+                f"{msg}; for example 'service=views' or 'postgresql://user@host/database', "
+                "with %-escapes in a URI"
+            ) from None
+        self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
+        shown: dict[str, Any] = {
+            name: "***" if name in _SECRETS else value for name, value in parts.items()
+        }
+        self.masked = make_conninfo(**shown)
+        """What may be shown."""
+        self._parts = {**_DEFAULTS, **parts}
+
+    def connect(self, role: str, **options: Any) -> psycopg.Connection[Any]:
+        """A new connection.
+
+        Args:
+            role: What the connection is for, as the server's statistics show it.
+            options: Of psycopg.
+
+        Raises:
+            StateStoreError: There is no server, or it does not let us in.
+        """
+        name = self._parts.get("application_name", f"pyflinklike {role} of view {self._view}")
+        try:
+            return psycopg.connect(
+                make_conninfo(**{**self._parts, "application_name": name}), **options
+            )
+        except psycopg.Error as error:
+            raise self.failed(error) from None
+
+    def failed(self, error: Exception, *, writing: bool = False) -> Exception:
+        """An error of ours for one of psycopg's, without passwords.
+
+        Args:
+            error: Of psycopg.
+            writing: Whether the caller's rows were being written.
+        """
+        return translated(
+            error, f"view {self._view!r} in {self.masked!r}", self._hidden, writing=writing
+        )
+
+    def _hidden(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def __reduce__(self) -> tuple[type[Conninfo], tuple[str, str]]:
+        return Conninfo, (self._view, self.text)
+
+    def __repr__(self) -> str:
+        return f"Conninfo({self.masked!r})"

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subscription to a view in PostgreSQL: it reads the batches that it was not told of yet.
+
+The database keeps them, for every process, for as long as the view's history is.  So a slow
+subscriber makes nobody wait; one that falls behind the history is told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pyflinklike.errors import QueueOverflowError, StateStoreError
+from pyflinklike.views.core.change import Change, Filter
+from pyflinklike.views.core.storage import RowChange
+from pyflinklike.views.postgres.database import Database
+from pyflinklike.views.postgres.snapshot import PostgresSnapshot
+
+__all__ = ["Follower"]
+
+_POLL_SECONDS = 0.5  # where no notification comes, and until a close is noticed
+
+
+class Follower:
+    """What a `Changes` takes its changes from.
+
+    Args:
+        database: Of the view.
+        wanted: Which changes the subscriber wants to see.
+        is_latest: Whether only what comes; else what the history has comes first.
+    """
+
+    def __init__(self, database: Database, wanted: Filter, *, is_latest: bool) -> None:
+        self._database = database
+        self._wanted = wanted
+        self._waiting: deque[tuple[RowChange, int]] = deque()
+        self._seq: int | None = None
+        self._listener: psycopg.Connection[Any] | None = None
+        self._can_listen = True
+        self._ended = threading.Event()
+        self._closed = False
+        with database.reading() as snapshot:
+            latest = snapshot.latest_batch()
+        if is_latest or latest is None:
+            self._seq = 0 if latest is None else latest.seq
+
+    @property
+    def dropped(self) -> int:
+        """None are."""
+        return 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the subscriber is gone."""
+        return self._closed
+
+    def take(self, wait: float | None) -> Change | None:
+        """The next change; None if there will be none, or none came in time.
+
+        Args:
+            wait: How long at most, in seconds; None for no end.
+
+        Raises:
+            QueueOverflowError: The history no longer has what comes next.
+            StateStoreError: The database cannot be read, or was restored from an older copy.
+            UserFunctionError: The condition raised.
+        """
+        left = wait
+        while not self.closed:
+            while self._waiting:
+                change = self._wanted.change(*self._waiting.popleft())
+                if change is not None:
+                    return change
+            if self._ended.is_set():
+                return None
+            if self._fetch():
+                continue
+            if left is not None and left <= 0:
+                return None
+            slice_ = _POLL_SECONDS if left is None else min(left, _POLL_SECONDS)
+            self._pause(slice_)
+            left = None if left is None else left - slice_
+        return None
+
+    def end(self) -> None:
+        """Read no more; what was read is still given."""
+        self._ended.set()
+
+    def close(self) -> None:
+        """Give nothing more: the subscriber is gone."""
+        self._closed = True
+        self._ended.set()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+
+    def _fetch(self) -> bool:
+        """Read one batch; whether there was one."""
+        with self._database.reading() as snapshot:
+            latest = snapshot.latest_batch()
+            if latest is None:
+                return False
+            if self._seq is None:
+                self._read_past(snapshot)
+                return True
+            if latest.seq == self._seq:
+                return False
+            if latest.seq < self._seq:
+                raise self._gone_back(latest.seq)
+            if self._seq + 1 < latest.oldest:
+                raise self._overflowed()
+            self._read(snapshot, self._seq + 1)
+        return True
+
+    def _read_past(self, snapshot: PostgresSnapshot) -> None:
+        oldest = snapshot.oldest_batch()
+        if oldest is not None:
+            rows = snapshot.rows_at_seq(oldest.seq)
+            self._waiting.extend(
+                (RowChange(key, None, row), oldest.applied_at) for key, row in rows
+            )
+            self._seq = oldest.seq
+
+    def _read(self, snapshot: PostgresSnapshot, seq: int) -> None:
+        batch = snapshot.batch_numbered(seq)
+        changes = snapshot.changes_of(seq)
+        ts = 0 if batch is None else batch.applied_at
+        self._waiting.extend((change, ts) for change in changes)
+        self._seq = seq
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for a notification, or so long."""
+        listener = self._listening()
+        if listener is None:
+            self._ended.wait(seconds)
+            return
+        try:
+            for _ in listener.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error:  # closed, or the server is gone, which the next read tells
+            self._listener = None
+            self._ended.wait(seconds)
+
+    def _listening(self) -> psycopg.Connection[Any] | None:
+        if self._listener is None and self._can_listen and not self._ended.is_set():
+            connection = self._database.conninfo.connect("subscriber", autocommit=True)
+            try:
+                channel = sql.Identifier(self._database.about.channel)
+                connection.execute(sql.SQL("LISTEN {}").format(channel))
+                self._listener = connection
+            except psycopg.Error:  # a standby: there we ask now and then
+                self._can_listen = False
+                connection.close()
+        return self._listener
+
+    def _overflowed(self) -> QueueOverflowError:
+        name = self._database.names.view
+        msg = f"a subscriber of view {name!r} must keep up, got behind the batches that its history has"
+        return QueueOverflowError(f"{msg}; raise history, or subscribe again from 'earliest'")
+
+    def _gone_back(self, seq: int) -> StateStoreError:
+        msg = (
+            f"view {self._database.names.view!r}: a subscriber must be told of later batches only, "
+            f"got {seq} applied after {self._seq}: the database was restored from an older copy"
+        )
+        return StateStoreError(f"{msg}; subscribe again from 'earliest'")
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package psycopg, which need not be installed: asked for here, when it is first needed."""
+
+from __future__ import annotations
+
+from pyflinklike.errors import HostError
+
+__all__ = ["check_psycopg"]
+
+
+def check_psycopg() -> None:
+    """See that psycopg can be imported.
+
+    Raises:
+        HostError: It is not installed, or lacks libpq.
+    """
+    try:
+        import psycopg  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        msg = (
+            f"a PostgresView needs the package psycopg, got {str(error).splitlines()[0]}; "
+            "pip install 'pyflinklike[postgres]' on the driver and the executors"
+        )
+        raise HostError(msg) from error

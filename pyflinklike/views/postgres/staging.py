@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies the rows of a batch, from the executors, into a staging table.
+
+A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
+random token, in a transaction of its own, and its receipt returns the token to the driver: rows
+of attempts that failed, or that lost a race, are there under tokens that nobody knows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import attrs
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from pyflinklike import errors
+from pyflinklike.errors import PyflinklikeError, StateStoreError, StateValueError
+from pyflinklike.shown import shown
+from pyflinklike.types.row_kind import DELETE, UPDATE_BEFORE
+from pyflinklike.views.core.arguments import to_ms
+from pyflinklike.views.core.arrivals import Arrival
+from pyflinklike.views.core.frames import rows_of, zone_named
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import Failure, decode_row, from_key_bytes
+from pyflinklike.views.postgres.columns import projected
+from pyflinklike.views.postgres.conninfo import Conninfo
+from pyflinklike.views.postgres.names import Names
+from pyflinklike.views.postgres.ordering import kinds_of, order_bytes
+from pyflinklike.views.postgres.snapshot import checksum_of
+
+__all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain"]
+
+PLAIN, PUT, REMOVE, RETRACT = range(4)
+"""What a staged row does; in a view without an order, a plain row is put."""
+
+RECEIPT = "token long, rows long, reached long, kinds string, fault string, told string"
+"""The columns of receipts, for Spark."""
+
+_RECEIPT = pa.schema(
+    [(name, pa.int64()) for name in ("token", "rows", "reached")]
+    + [(name, pa.string()) for name in ("kinds", "fault", "told")]
+)
+_STAGING = """CREATE UNLOGGED TABLE {staging} (_token bigint, _position bigint, _kind int,
+    _key bytea, _row bytea, _order bytea, _checksum bigint, _error text{columns})"""
+
+
+class Receipt(NamedTuple):
+    """What an attempt at a partition returns.
+
+    Args:
+        token: Of its rows.
+        rows: How many there are.
+        reached: The greatest event time, in ms since the epoch; None if no row tells one.
+        kinds: What the parts of orders compare with, as JSON.
+        fault: The class of the error that the rows made; None if there is none.
+        told: What that error says.
+    """
+
+    token: int
+    rows: int
+    reached: int | None
+    kinds: str
+    fault: str | None = None
+    told: str | None = None
+
+    def check(self) -> None:
+        """Raise the error that the rows made, if they made one."""
+        if self.fault is not None:
+            raise getattr(errors, self.fault, StateValueError)(self.told)
+
+
+def create_staging(
+    connection: psycopg.Connection[Any], names: Names, table: str, columns: dict[str, str]
+) -> None:
+    """Make an empty staging table with the view's columns."""
+    more = [sql.SQL(", {} " + kind).format(sql.Identifier(name)) for name, kind in columns.items()]
+    connection.execute(
+        names.sql(_STAGING, staging=sql.Identifier(names.schema, table), columns=sql.Composed(more))
+    )
+
+
+@attrs.frozen
+class Stager:
+    """Copies rows into one staging table.
+
+    Args:
+        names: Of the view.
+        table: The staging table's name.
+        incoming: Reads the rows.
+        columns: What SQL sees, and the types.
+        identity: Of the view's tables.
+    """
+
+    names: Names
+    table: str
+    incoming: BatchReader
+    columns: dict[str, str]
+    identity: int
+
+    def copy(
+        self, connection: psycopg.Connection[Any], batches: Iterable[Iterable[Any]], zone: dt.tzinfo
+    ) -> Receipt:
+        """Copy rows, in the caller's transaction.
+
+        Args:
+            connection: To the database.
+            batches: Of rows.
+            zone: Of naive datetimes.
+        """
+        token, count = secrets.randbits(62), 0
+        reached: int | None = None
+        kinds: dict[str, list[str]] = {}
+        with connection.cursor() as cursor, cursor.copy(self._statement()) as copy:
+            for rows in batches:
+                for arrival in self.incoming.read(rows):
+                    copy.write_row([token, count, *self._line(arrival, kinds, zone)])
+                    count += 1
+                    if arrival.event_time is not None:
+                        at = to_ms(arrival.event_time, zone)
+                        reached = at if reached is None else max(reached, at)
+        return Receipt(token, count, reached, json.dumps(kinds))
+
+    def _statement(self) -> sql.Composed:
+        ours = ("_token", "_position", "_kind", "_key", "_row", "_order", "_checksum", "_error")
+        names = sql.SQL(", ").join(map(sql.Identifier, (*ours, *self.columns)))
+        return sql.SQL("COPY {} ({}) FROM STDIN").format(
+            sql.Identifier(self.names.schema, self.table), names
+        )
+
+    def _line(self, arrival: Arrival, kinds: dict[str, list[str]], zone: dt.tzinfo) -> list[Any]:
+        kind = self._kind(arrival)
+        row = arrival.row
+        content = decode_row(row) if row is not None and kind in (PLAIN, PUT) else None
+        order = arrival.order
+        if kind == PUT and self.incoming.order_columns:
+            order = self.incoming.order_of(content)
+        if order is not None:
+            _note(order, kinds)
+        return [
+            kind,
+            arrival.key,
+            None if kind == REMOVE else row,
+            None if order is None else order_bytes(order),
+            0 if row is None else checksum_of(self.identity, arrival.key, row),
+            shown(content.error).replace("\0", "\ufffd") if isinstance(content, Failure) else None,
+            *self._projected(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
+        ]
+
+    def _projected(self, content: Any, key: bytes, zone: dt.tzinfo, *, is_row: bool) -> list[Any]:
+        if not is_row:
+            return [None] * len(self.columns)
+        columns = self.incoming.key_columns
+        return projected(content, from_key_bytes(key), self.columns, columns, zone)
+
+    def _kind(self, arrival: Arrival) -> int:
+        if arrival.op is None:
+            return PLAIN if self.incoming.order_columns else PUT
+        if arrival.op == DELETE or (arrival.op == UPDATE_BEFORE and arrival.row is None):
+            return REMOVE
+        return RETRACT if arrival.op == UPDATE_BEFORE else PUT
+
+
+def _note(order: tuple[Any, ...], kinds: dict[str, list[str]]) -> None:
+    """Note what the parts of an order compare with, each once."""
+    for at, kind in enumerate(kinds_of(order)):
+        if kind is not None:
+            known = kinds.setdefault(str(at), [])
+            if kind not in known:
+                known.append(kind)
+
+
+@attrs.frozen
+class StagingTask:
+    """Copies the rows of a partition, in an executor; what `DataFrame.mapInArrow` calls.
+
+    Args:
+        stager: Of the staging table.
+        conninfo: Where it is.
+        time_zone: The name of the session's.
+    """
+
+    stager: Stager
+    conninfo: Conninfo
+    time_zone: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Copy the rows, and give the receipt."""
+        zone = zone_named(self.time_zone)
+        rows = (rows_of(batch, self.time_zone) for batch in batches)
+        yield _batch_of(self._attempted(lambda one: self.stager.copy(one, rows, zone)))
+
+    def _attempted(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
+        """The receipt, also of rows that are refused: to try these again would be of no use."""
+        with self.conninfo.connect("task") as connection:
+            try:
+                receipt = copy(connection)
+                connection.commit()
+            except psycopg.Error as error:
+                failed = self.conninfo.failed(error, writing=True)
+                if isinstance(failed, StateStoreError):
+                    raise failed from None
+                return _refused(failed)
+            except PyflinklikeError as error:
+                return _refused(error)
+        return receipt
+
+
+def drain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read a partition and drop it: a stateful stream whose batch is not read cannot commit it."""
+    for _ in batches:
+        pass
+    yield from ()
+
+
+def _refused(error: Exception) -> Receipt:
+    return Receipt(0, 0, None, "{}", type(error).__name__, str(error))
+
+
+def _batch_of(receipt: Receipt) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([receipt._asdict()], schema=_RECEIPT)

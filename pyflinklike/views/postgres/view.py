@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`PostgresView`: a view whose tables are in PostgreSQL.
+
+    view = PostgresView("totals", key="user", conninfo="service=views")
+    query = totals.writeStream.foreachBatch(view.foreach_batch).start()
+    view.get("ann")
+
+The executors copy each batch into the database, and one transaction applies it; any machine
+reads it, as a `View` or by SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
+from pyflinklike.views.core.arguments import (
+    check_choice,
+    checked_columns,
+    checked_count,
+    checked_id,
+    checked_limit,
+    checked_name,
+)
+from pyflinklike.views.core.base import View
+from pyflinklike.views.core.change import Filter
+from pyflinklike.views.core.frames import BatchFrame
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import to_key_bytes
+from pyflinklike.views.core.subscription import Changes, Timeout, seconds
+from pyflinklike.views.core.where import Condition, Where
+from pyflinklike.views.postgres.package import check_psycopg
+
+__all__ = ["PostgresView"]
+
+
+def _patience(view: str, timeout: Timeout) -> int:
+    """How long to wait for another writer, in ms; at least 1, as 0 would be for ever."""
+    wait = seconds(timeout)
+    if wait is None:
+        msg = f"view {view!r}: lock_timeout must be a timedelta or seconds, got {shown(timeout)}"
+        raise DeclarationTypeError(f"{msg}; for example 10")
+    return max(1, int(wait * 1000))
+
+
+class _Secret(str):
+    """A text that is not shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class PostgresView(View):
+    """A durable table by key, in PostgreSQL, fed by batches that the executors write.
+
+    It is asked as a `MaterializedView` is.  Any number of processes on any machines may read it;
+    one at a time writes.  The rows are in the table of its name, where SQL sees their columns.
+
+    Args:
+        name: Of the view and of its table; at most 37 bytes.
+        key: The column of the key, or several.
+        order_by: The column, or several, that plain rows of a key are ordered by, as for a
+            `MaterializedView`; it stays with the tables.
+        conninfo: Where the server is, as libpq takes it: a URI, or keywords and values.  It goes
+            to the executors; what it leaves out, as `service=...`, passfile or PGPASSWORD, they
+            look up where they run.
+        schema: Of PostgreSQL, which has to be there.
+        columns: What SQL sees of a row: names of its columns, and their types in PostgreSQL.
+            None takes them from the first DataFrame, and adds what later ones have more.
+        history: How many batches back, the last one included, `as_of`, subscribers and
+            `changes(start="earliest")` can go.
+        event_time: The column that tells the event time of a row, as for a `MaterializedView`.
+        clock: Gives the time in ms since the epoch; None for the system's.
+        allow_gaps: Whether a stream may go on although batches before are not in the database.
+        lock_timeout: How long to wait for another writer to end, a timedelta or seconds.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        HostError: psycopg is not installed.
+        CorruptStateError: The tables are of another format.
+        IncompatibleStateError: They are another program's, or have another key or order.
+        StateStoreError: The server is not there, does not let us in, or cannot make the tables.
+    """
+
+    def __new__(cls, *args: Any, **named: Any) -> PostgresView:
+        """Keep the arguments for pickles, with a conninfo that does not show its password."""
+        if type(named.get("conninfo")) is str:
+            named["conninfo"] = _Secret(named["conninfo"])
+        return super().__new__(cls, *args, **named)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        order_by: str | Sequence[str] | None = None,
+        conninfo: str,
+        schema: str = "public",
+        columns: Mapping[str, str] | None = None,
+        history: int = 100,
+        event_time: str | None = None,
+        clock: Callable[[], int] | None = None,
+        allow_gaps: bool = False,
+        lock_timeout: Timeout = 10,
+    ) -> None:
+        check_psycopg()
+        from pyflinklike.views.postgres.conninfo import Conninfo
+        from pyflinklike.views.postgres.opening import opened
+
+        where = Conninfo(checked_name(name), conninfo)
+        keys = checked_columns(name, "key", key)
+        orders = () if order_by is None else checked_columns(name, "order_by", order_by)
+        incoming = BatchReader(name, keys, orders, event_time)
+        clock = clock or wall_clock
+        self._database, self._writer = opened(
+            where,
+            schema,
+            incoming,
+            columns,
+            checked_count(name, "history", history),
+            clock,
+            allow_gaps=allow_gaps,
+            patience=_patience(name, lock_timeout),
+        )
+        super().__init__(name, keys, history, clock, self._database)
+        self._masked = where.masked
+        self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    # Applying batches
+
+    def apply(
+        self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
+    ) -> bool:
+        """Apply a batch of this process's: all of it, durably, or nothing.
+
+        Args:
+            rows: Changes or plain rows; `pyflinklike.views.core.incoming` tells their forms.
+            batch_id: A batch that was applied before is ignored; its rows are not read.
+            watermark: How far event time has come, if the caller knows.
+
+        Returns:
+            Whether it was applied; False for one seen before.
+
+        Raises:
+            NullKeyError: A row has no key.
+            StateValueError: A row, or the batch id, is of no form a view takes, or a column
+                cannot hold a value.
+            StateStoreError: Another process writes to the view, or the server cannot.
+            StoreClosedError: The view is closed.
+        """
+        return self._writer.apply(rows, checked_id(self.name, batch_id), watermark)
+
+    def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
+        """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
+
+        Each partition is copied by the executor that has it; the driver sees no rows.
+
+        Args:
+            df: Spark's DataFrame.
+            batch_id: As Spark gives it.  Those of a stream have to follow one another.
+            source: Names the stream, as for a `MaterializedView`.
+
+        Raises:
+            DeclarationTypeError: It is not a DataFrame.
+            NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark
+                then fails the batch, and repeats it when the stream is started again.
+        """
+        self._writer.apply_frame(df, checked_id(self.name, batch_id), source)
+
+    # Push queries
+
+    def changes(
+        self,
+        key: Any = None,
+        where: Where = None,
+        start: Literal["latest", "earliest"] = "latest",
+        limit: int | None = None,
+        timeout: Timeout = None,
+    ) -> Changes:
+        """Subscribe to the changes that are made from now on, by whichever process.
+
+        They wait in the database, so a slow subscriber makes nobody wait.  One that falls behind
+        the batches of `history` is ended with a QueueOverflowError.
+
+        Args:
+            key: Only changes of this key.
+            where: Only changes of rows that meet this condition, as in `MaterializedView`.
+            start: "latest" for new changes only; "earliest" for those in the history first.
+            limit: Close after this many changes.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            StoreClosedError: The view is closed.
+        """
+        from pyflinklike.views.postgres.following import Follower
+
+        data = None if key is None else to_key_bytes(key)
+        wanted = Filter(data, Condition(where, self.key_columns))
+        checked_limit(limit)
+        wait = seconds(timeout)
+        check_choice("start", start, ("latest", "earliest"))
+        follower = Follower(self._database, wanted, is_latest=start == "latest")
+        self._followers.add(follower)
+        return Changes(follower, None, limit, wait)
+
+    # Checking and closing
+
+    def verify(self) -> None:
+        """Read all rows, as they are now and after the oldest batch that is kept.
+
+        Raises:
+            CorruptStateError: Something is not what was written.
+            StoreClosedError: The view is closed.
+        """
+        with self._database.reading() as snapshot:
+            for _ in snapshot.rows():
+                pass
+            oldest = snapshot.oldest_batch()
+            for _ in () if oldest is None else snapshot.rows_at_seq(oldest.seq):
+                pass
+
+    def close(self) -> None:
+        """Close the connections, and end all subscriptions, which still give what they have read."""
+        for follower in list(self._followers):
+            follower.end()
+        self._database.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"PostgresView({self.name!r}, key={list(self.key_columns)}, conninfo={self._masked!r})"
+        )

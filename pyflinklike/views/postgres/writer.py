@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer of a view in PostgreSQL: stages a batch, and applies it in one transaction.
+
+A batch is killed between any two of these steps without harm, for only the last changes the view:
+
+1. It is looked for among those that were seen.
+2. A staging table is made, under a name that nobody else has.
+3. The partitions are copied into it.
+4. One transaction applies it, writes its id, drops the staging table and notifies subscribers.
+
+What was left by 2 and 3 is dropped when the next batch begins.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+import psycopg
+
+from pyflinklike.errors import StateStoreError
+from pyflinklike.views.core.arguments import to_ms
+from pyflinklike.views.core.frames import Feed
+from pyflinklike.views.core.incoming import BatchReader
+from pyflinklike.views.core.row_codec import decode_row
+from pyflinklike.views.postgres.columns import types_of
+from pyflinklike.views.postgres.database import Database
+from pyflinklike.views.postgres.merging import Merge
+from pyflinklike.views.postgres.schema import columns_of
+from pyflinklike.views.postgres.snapshot import Batch, PostgresSnapshot
+from pyflinklike.views.postgres.staging import RECEIPT, Receipt, Stager, StagingTask, drain
+
+__all__ = ["Writer"]
+
+
+@attrs.frozen
+class Writer:
+    """Applies the batches of a view.
+
+    Args:
+        database: Of the view.
+        incoming: Reads the rows of batches.
+        columns: What SQL sees, as it was declared; None to take it from DataFrames.
+        history: How many batches are kept.
+        allow_gaps: Whether a stream may skip batch ids.
+        clock: Gives the time in ms since the epoch.
+    """
+
+    database: Database
+    incoming: BatchReader
+    columns: dict[str, str] | None
+    history: int
+    allow_gaps: bool
+    clock: Callable[[], int]
+
+    def apply(
+        self, rows: Iterable[Any], batch_id: int, watermark: int | dt.datetime | None
+    ) -> bool:
+        """Apply rows of this process, over the writer's connection."""
+        reached = None if watermark is None else to_ms(watermark, dt.timezone.utc)
+        with self.database.writing() as connection:
+            if self._is_seen(connection, "", batch_id):
+                return False
+            self.database.drop_staging(connection)
+            with connection.transaction():
+                stager = self._stager(connection, self.columns or {})
+                receipt = stager.copy(connection, [rows], dt.timezone.utc)
+                batch = self._batch("", batch_id, reached, [receipt])
+                self._merge(connection, stager, [receipt], batch)
+        return True
+
+    def apply_frame(self, df: Any, batch_id: int, source: str | None) -> bool:
+        """Apply a DataFrame, whose partitions the executors copy."""
+        feed = Feed(df, source)
+        with self.database.writing() as connection:
+            if self._is_seen(connection, feed.source, batch_id):
+                df.mapInArrow(drain, RECEIPT).collect()
+                return False
+            self._check_gap(connection, feed.source, batch_id)
+            self.database.drop_staging(connection)
+            columns = self.columns
+            if columns is None:
+                columns = types_of(
+                    self.incoming.view, df.schema.jsonValue(), self.incoming.key_columns
+                )
+            stager = self._stager(connection, columns)
+            receipts = self._staged(df, StagingTask(stager, self.database.conninfo, feed.time_zone))
+            reached = None if feed.watermark is None else to_ms(feed.watermark, feed.zone)
+            batch = self._batch(feed.source, batch_id, reached, receipts)
+            with connection.transaction():
+                self._merge(connection, stager, receipts, batch)
+        return True
+
+    def _staged(self, df: Any, task: StagingTask) -> list[Receipt]:
+        """The receipts of the partitions, in their order.
+
+        Raises:
+            NullKeyError, StateValueError: A row cannot be held.
+        """
+        found = df.mapInArrow(task, RECEIPT).collect()
+        receipts = [Receipt(*line) for line in found]
+        for receipt in receipts:
+            receipt.check()
+        return receipts
+
+    def _stager(self, connection: psycopg.Connection[Any], wanted: dict[str, str]) -> Stager:
+        database = self.database
+        table, columns = database.new_staging(connection, wanted)
+        return Stager(database.names, table, self.incoming, columns, database.about.identity)
+
+    def _is_seen(self, connection: psycopg.Connection[Any], source: str, batch_id: int) -> bool:
+        return self._snapshot(connection).is_seen(source, batch_id)
+
+    def _snapshot(self, connection: psycopg.Connection[Any]) -> PostgresSnapshot:
+        return PostgresSnapshot(connection, self.database.names, self.database.about.identity)
+
+    def _check_gap(self, connection: psycopg.Connection[Any], source: str, batch_id: int) -> None:
+        """Refuse a batch of a stream after batches that the database does not have.
+
+        A stream never sends again what was acknowledged.  So if the database was restored from
+        an older copy, the batches since are lost unless somebody is told.
+        """
+        last = self._snapshot(connection).last_of(source)
+        if self.allow_gaps or not source or batch_id <= (-1 if last is None else last) + 1:
+            return
+        after = "none before it" if last is None else f"{last} as the last before it"
+        msg = (
+            f"view {self.incoming.view!r}: the batches of a stream must follow one another, got "
+            f"{batch_id} with {after}: the database was restored from an older copy, or the "
+            "stream wrote elsewhere"
+        )
+        raise StateStoreError(
+            f"{msg}; build the view again by a stream with a new checkpoint, or, if nothing is "
+            "missing, open it with allow_gaps=True"
+        )
+
+    @staticmethod
+    def _batch(
+        source: str, batch_id: int, reached: int | None, receipts: Sequence[Receipt]
+    ) -> Batch:
+        told = [reached, *(receipt.reached for receipt in receipts)]
+        watermark = max((each for each in told if each is not None), default=None)
+        return Batch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
+
+    def _merge(
+        self,
+        connection: psycopg.Connection[Any],
+        stager: Stager,
+        receipts: Sequence[Receipt],
+        batch: Batch,
+    ) -> None:
+        """Apply what is staged, in a transaction."""
+        for statement in _DURABLE:
+            connection.execute(statement)
+        names = self.database.names
+        latest = self._snapshot(connection).latest_batch()
+        marks = [batch.watermark, None if latest is None else latest.watermark]
+        batch = batch._replace(
+            seq=1 if latest is None else latest.seq + 1,
+            applied_at=self.clock(),
+            watermark=max((mark for mark in marks if mark is not None), default=None),
+        )
+        merge = Merge(connection, names, stager.table, receipts)
+        merge.outcome(
+            self.incoming.order_columns, lambda row: self.incoming.order_of(decode_row(row))
+        )
+        merge.write(batch, latest, self.history, columns_of(connection, names))
+        connection.execute(
+            "SELECT pg_notify(%s, %s)", (self.database.about.channel, str(batch.seq))
+        )
+
+
+_DURABLE = (
+    """SELECT set_config('synchronous_commit', 'on', true)
+        WHERE current_setting('synchronous_commit') = 'off'""",
+    "SET LOCAL client_min_messages = warning",
+)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spark gets to show of a failed task begins with our sentence, and leads back to the error."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyflinklike.spark needs PySpark (the extra `spark`)")
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    PyflinklikeError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.spark import error_of
+from pyflinklike.spark.hosts.telling import telling, telling_each
+from pyflinklike.testing import KeyedProcessHarness
+
+HAS_NOTES = sys.version_info >= (3, 11)
+with_notes = pytest.mark.skipif(not HAS_NOTES, reason="Python 3.10 has no notes")
+
+
+class Fails(KeyedProcessFunction):
+    """Fails by itself at 0, in its state at "x"."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.last.update(value)
+        yield 1 // value
+
+
+def serving(element: Any) -> Any:
+    """As a host serves an element."""
+    return KeyedProcessHarness(Fails(), key_selector=str).process_element(element)
+
+
+def reading(element: Any) -> Iterator[Any]:
+    """As the batch host does."""
+    yield from serving(element)
+
+
+def shown_by_spark(call: Callable[[], Any]) -> str:
+    """The text that PySpark's worker sends to the JVM of what a call raises."""
+    with pytest.raises(PyflinklikeError) as raised:
+        call()
+    return "".join(traceback.format_exception(raised.value))
+
+
+TOLD = {
+    "a call": telling(serving),
+    "an iterator": lambda element: list(telling_each(reading)(element)),
+}
+tellings = pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
+
+
+@with_notes
+@tellings
+def test_the_sentence_comes_first_and_the_users_traceback_last(told: Any) -> None:
+    """Between them only frames that Spark adds: none of the runtime's."""
+    lines = shown_by_spark(lambda: told(0)).splitlines()
+    sentence = "pyflinklike.errors.UserFunctionError: Fails.process_element failed for key '0'"
+    frames = [line for line in lines if "pyflinklike/" in line]
+    assert (True, 2, "ZeroDivisionError: integer division or modulo by zero", 1) == (
+        lines[0].startswith(sentence),
+        sum(line.startswith(sentence) for line in lines),
+        lines[-1],
+        len(frames),  # that of `told` itself
+    )
+    assert any("yield 1 // value" in line for line in lines)
+
+
+@with_notes
+@tellings
+def test_the_line_that_used_a_state_wrongly_is_told(told: Any) -> None:
+    """A state's own error has no cause, and its frames are the user's and the state's."""
+    text = shown_by_spark(lambda: told("x"))
+    assert (True, True, True) == (
+        text.startswith("pyflinklike.errors.StateValueError: state 'last': type Long takes an int"),
+        "Fails.process_element failed for key 'x'" in text,
+        "self.last.update(value)" in text,
+    )
+
+
+@with_notes
+def test_where_an_error_that_is_not_the_users_came_from_stays_to_be_seen() -> None:
+    """Whoever mends this package needs its frames."""
+
+    def damaged() -> None:
+        raise CorruptStateError("segment 3: damaged")
+
+    text = shown_by_spark(telling(damaged))
+    assert text.startswith("pyflinklike.errors.CorruptStateError: segment 3: damaged\n")
+    assert 'raise CorruptStateError("segment 3: damaged")' in text
+
+
+def test_what_is_not_ours_is_raised_as_it_is() -> None:
+    """An interrupt, or an error of Spark's, is none of our business."""
+
+    def fails() -> None:
+        raise OSError("no good")
+
+    for call in (telling(fails), lambda: next(telling_each(fails)())):
+        with pytest.raises(OSError, match="no good") as raised:
+            call()
+        assert raised.value.__cause__ is None
+
+
+SENTENCE = (
+    "Fails.process_element failed for key '0', element 0, at time None: ValueError: a\nb (f:1)"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+            '  File "telling.py", line 5, in told\n    raise\n'
+            f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n"
+            "Traceback (most recent call last):\n  File ...\nValueError: a\nb"
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception "
+            f"was thrown from the Python worker: pyflinklike.errors.UserFunctionError: {SENTENCE}\n\n"
+            "The above exception was the direct cause of the following exception:\n\nTraceback ...\n"
+            f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n SQLSTATE: 38000\n=== Streaming Query"
+        ),
+        f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n\n\tat org.apache.Spark",
+        f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n SQLSTATE: 38000",
+        f"pyflinklike.errors.UserFunctionError: {SENTENCE}\n",
+    ],
+    ids=["batch", "stream", "JVM stack", "SQLSTATE", "nothing else"],
+)
+def test_the_error_is_found_in_what_spark_shows(text: str) -> None:
+    """Its class and its whole message, also one of two lines, and nothing of Spark's."""
+    error = error_of(RuntimeError(text))
+    assert (UserFunctionError, SENTENCE) == (type(error), str(error))
+
+
+def test_a_failure_without_an_error_of_ours_has_none() -> None:
+    """Nor one that only names a module or a class that is no error."""
+    for text in ("Job aborted", "pyflinklike.errors.annotations: x", "pyflinklike.errors.Gone: x"):
+        assert error_of(RuntimeError(text)) is None
+
+
+def test_an_error_of_ours_is_its_own() -> None:
+    """What is raised on the driver goes through the same handler."""
+    error = StateValueError("x")
+    assert error_of(error) is error
+
+
+def test_what_is_not_an_exception_is_refused() -> None:
+    """`query.exception()` of a query that runs is None."""
+    with pytest.raises(DeclarationTypeError, match=r"an exception, got None; query.exception\(\)"):
+        error_of(None)  # type: ignore[arg-type]

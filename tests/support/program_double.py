@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `process` is told, and the records that Spark would hand over: for doubles of Spark's operators."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.spark.wire.packing import pack
+from pyflinklike.spark.wire.records import RecordReader
+
+_OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
+
+
+@attrs.frozen
+class Program:
+    """What `process` is told.
+
+    Args:
+        function: Of strings, with records of `key` and `n`.
+        max_parallelism: The number of key groups.
+        name: Of the operator.
+        key_columns: What the record says of them.
+        time_mode: Of the query.
+        pandas: Whether Spark hands rows over as Spark 4.0 does.
+    """
+
+    function: KeyedProcessFunction
+    max_parallelism: int = 4
+    name: str = "counted"
+    key_columns: tuple[tuple[str, str], ...] = (("key", "string"),)
+    time_mode: TimeMode = TimeMode.PROCESSING_TIME
+    pandas: bool = False
+
+    def plan(self) -> Plan:
+        """What the workers are told."""
+        task = TaskInfo(
+            self.name, max_parallelism=self.max_parallelism, key_columns=self.key_columns
+        )
+        return Plan(
+            self.function,
+            HashMapStateBackend(),
+            Types.STRING(),
+            task,
+            self.time_mode,
+            RecordReader(("key",), None, Types.STRING(), "UTC"),
+            OutputLayout(_OUTPUT, {}, "UTC", self.name),
+            f"double-{uuid.uuid4()}",
+        )
+
+    def group_of(self, key: str) -> int:
+        """The key group of a key."""
+        return zlib.crc32(key.encode()) % self.max_parallelism
+
+
+def packed_records(
+    program: Program, records: list[tuple[str, int]], time: int
+) -> dict[int, list[dict[str, Any]]]:
+    """Records as Spark hands them over after packing: rows by grouping key."""
+    columns: dict[str, Any] = {
+        KEY_GROUP: pa.array([program.group_of(key) for key, _ in records], pa.int32()),
+        "key": pa.array([key for key, _ in records], pa.string()),
+        "n": pa.array([n for _, n in records], pa.int64()),
+    }
+    batch = pa.record_batch(columns)
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for packed in pack(("key",), group_ids(program.max_parallelism))([batch]):
+        for row in packed.to_pylist():
+            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
+    return rows
