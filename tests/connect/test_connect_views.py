@@ -70,11 +70,11 @@ def test_two_streams_of_a_session_have_to_be_named(spark, feed, tmp_path):
 
 def test_what_a_view_refuses_reaches_the_client(spark, feed, tmp_path):
     """By the sentence that a classic session shows, in a batch and where the view cannot be opened."""
-    with MaterializedView("v", key="nokey", path=tmp_path / "views") as view:
-        with pytest.raises(
-            StreamingQueryException, match=r"key columns \['nokey'\].*mend the feed"
-        ):
-            run(feed.stream(), view.foreach_batch, tmp_path / "one")
+    with (
+        MaterializedView("v", key="nokey", path=tmp_path / "views") as view,
+        pytest.raises(StreamingQueryException, match=r"key columns \['nokey'\].*mend the feed"),
+    ):
+        run(feed.stream(), view.foreach_batch, tmp_path / "one")
     view.path.write_bytes(b"no database " * 1000)
     with pytest.raises(Exception, match=r"view 'v': .*must be") as error:
         run(feed.stream(), view.foreach_batch, tmp_path / "two")
