@@ -68,6 +68,7 @@ def pickle_by_value(module: str) -> None:
 
 
 pickle_by_value(__name__)
+pickle_by_value(FiledBatches.__module__)
 
 
 def at(milliseconds: int) -> dt.datetime:
