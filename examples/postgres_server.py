@@ -33,9 +33,14 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A running PostgreSQL; a context manager."""
+    """A running PostgreSQL; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        fsync: Whether what it commits outlives a crash of the machine.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._fsync = fsync
         found = binaries()
         if found is None:
             msg = "this needs PostgreSQL's server and psql, got none; apt install postgresql"
@@ -76,7 +81,7 @@ class Server:
             "port": self._port,
             "unix_socket_directories": "",
             "wal_level": "logical",
-            "fsync": "off",  # the data is not needed after a crash
+            "fsync": "on" if self._fsync else "off",
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in options.items())
         log = self._directory / "log"

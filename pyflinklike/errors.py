@@ -38,6 +38,7 @@ __all__ = [
     "OutputError",
     "PyflinklikeError",
     "QueueOverflowError",
+    "RequirementError",
     "ScanDisabledError",
     "StateAccessError",
     "StateStoreError",
@@ -96,6 +97,10 @@ class CorruptStateError(PyflinklikeError):
 
 class HostError(PyflinklikeError):
     """Spark refuses what is asked of it; the message names the setting to change."""
+
+
+class RequirementError(HostError, ImportError):
+    """A package that Spark needs is missing, or of a version that does not go with it."""
 
 
 class LocalStateError(HostError):

@@ -10,7 +10,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.type_vars import ACC, IN, OUT, T
 
 __all__ = [
@@ -77,12 +77,10 @@ def as_reduce_function(
     if isinstance(function, ReduceFunction):
         return function
     given: Any = function
-    if isinstance(given, type) and issubclass(given, ReduceFunction):
-        remedy = "give an instance of the class"
-    elif callable(given):
+    is_its_class = isinstance(given, type) and issubclass(given, ReduceFunction)
+    if callable(given) and not is_its_class:
         return ReduceFunctionWrapper(given)
-    else:
-        remedy = "give for example lambda a, b: a + b"
+    remedy = instance_of(ReduceFunction, given, "give for example lambda a, b: a + b")
     msg = f"The input must be a ReduceFunction or a callable function! Got {shown(given)}; {remedy}"
     raise DeclarationTypeError(msg)
 

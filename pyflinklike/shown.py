@@ -12,7 +12,7 @@ import reprlib
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["shown", "shown_error", "shown_message"]
+__all__ = ["instance_of", "shown", "shown_error", "shown_message"]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
@@ -56,6 +56,19 @@ def _message(error: BaseException) -> str:
     if says is _ANY_ERROR and args:
         return shown(args)
     return _cut(str(error), _MOST)
+
+
+def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) -> str:
+    """The remedy for an argument that is no instance of a class: to call it, if it is the class.
+
+    Args:
+        kind: Of what is wanted.
+        given: What came instead.
+        otherwise: The remedy if it is something else.
+    """
+    if isinstance(given, type) and issubclass(given, kind):
+        return f"that is the class: give an instance of it, {given.__name__}(...)"
+    return otherwise
 
 
 class _ShortRepr(reprlib.Repr):

@@ -17,6 +17,7 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,11 @@ RESULTS = _ROOT / "docs" / "reference" / "versions.json"
 PAGE = _ROOT / "docs" / "reference" / "versions.md"
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-SPARKS = ("4.0", "4.1", "4.2", "4.3")
+SPARKS = ("3.5", "4.0", "4.1", "4.2", "4.3")
 NOT_POSSIBLE = {
+    "py312-spark35": "PySpark 3.5 names Python up to 3.11",
+    "py313-spark35": "PySpark 3.5 names Python up to 3.11",
+    "py314-spark35": "PySpark 3.5 names Python up to 3.11",
     "py314-spark40": "PySpark 4.0 names Python up to 3.13",
     "py310-spark43": "PySpark 4.3 requires Python 3.11",
 }
@@ -51,6 +55,7 @@ for name in sys.argv[1:]:
         pass
 print(json.dumps(found))
 """
+_RUN = ("pyflinklike", "tests", "examples", "setup.cfg", "tox.ini")
 _BEGIN, _END = "<!-- results: scripts/versions.py table -->", "<!-- end of the results -->"
 
 
@@ -95,31 +100,47 @@ def run_cell(cell: str, workdir: Path, limit: float) -> Result:
 
     Returns:
         What is kept of it.
+
+    Raises:
+        SystemExit: No test was run, since tox could not make the environment, or found no such Python.
     """
+    at = commit()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         chosen = ["tests/spark"] if "-spark" in cell else []
         tox = [sys.executable, "-m", "tox", "run", "--workdir", str(workdir), "-e", cell, "--"]
-        command = [*tox, "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *chosen]
-        try:
-            code: int | str = subprocess.run(
-                command, cwd=_ROOT, timeout=limit, check=False
-            ).returncode
-        except subprocess.TimeoutExpired:
-            code = f"stopped after {limit:.0f} s"
-        result = (
-            read_report(report)
-            if report.exists()
-            else {"failed": [f"no report: tox ended with {code}"]}
-        )
-    now = datetime.datetime.now(datetime.timezone.utc)
+        code = _run([*tox, "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *chosen], limit)
+        if report.exists():
+            result = read_report(report)
+        elif code is None:
+            result = {"failed": [f"stopped after {limit:.0f} s"]}
+        else:
+            sys.exit(
+                f"{cell}: no tests ran, see above; tox looks for its Python on PATH (exit {code})"
+            )
+    if code and not result["failed"]:
+        result["failed"] = [f"tox ended with {code}"]
     return {
-        "commit": commit(),
-        "date": now.date().isoformat(),
+        "commit": at,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "packages": packages(workdir / cell / "bin" / "python"),
         "java": java() if "-spark" in cell else None,
         **result,
     }
+
+
+def _run(command: list[str], limit: float) -> int | None:
+    """The exit code of a command, or None if it was stopped after `limit` seconds."""
+    with subprocess.Popen(command, cwd=_ROOT) as process:
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # tox stops what it started
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return None
 
 
 def packages(python: Path) -> dict[str, str]:
@@ -138,10 +159,10 @@ def java() -> str:
 
 
 def commit() -> str:
-    """The commit that is checked out, with a `+` where files differ from it."""
-    head = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/reference")
-    return head + ("+" if changed else "")
+    """The commit that last changed what is run, with a `+` where files differ from it."""
+    last = _git("log", "-1", "--format=%h", "--abbrev=10", "--", *_RUN)
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *_RUN)
+    return last + ("+" if changed else "")
 
 
 def _git(*arguments: str) -> str:

@@ -72,7 +72,7 @@ ON_REQUEST = {
     "test_spark_faults_": ("--faults", "kill workers and drivers, damage segments and fill disks"),
     "test_cluster_": ("--cluster", "start Spark clusters on this machine, and kill executors"),
     "test_connect_": ("--connect", "start a Spark Connect server, and run on it what needs Spark"),
-    "test_brokers_": ("--brokers", "start Kafka brokers, and kill drivers that read from them"),
+    "test_brokers_": ("--brokers", "start brokers and databases, and kill drivers that use them"),
     "test_environments_": ("--environments", "install packages into empty environments"),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, overload
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.row import Row
@@ -26,7 +26,7 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
     if not isinstance(given, TypeInformation):
         msg = (
             f"OutputTag type_info must be None, list or TypeInformation, "
-            f"got {shown(given)}; give for example Types.STRING()"
+            f"got {shown(given)}; {instance_of(TypeInformation, given, 'give for example Types.STRING()')}"
         )
         raise DeclarationTypeError(msg)
     return given

@@ -41,7 +41,7 @@ try:
 except ImportError:  # before PySpark 4.2
     HAS_LIMITS = False
 
-__all__ = ["HAS_LIMITS", "stream_reader"]
+__all__ = ["HAS_LIMITS", "KafkaStreamReader", "stream_reader"]
 
 # After an election a partition may seem to end earlier for a moment (KAFKA-7703).
 _STEP_BACK_WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -158,7 +158,7 @@ class _Progress:
         return {**start.at, **first}
 
 
-class _KafkaStreamReader(DataSourceStreamReader):
+class KafkaStreamReader(DataSourceStreamReader):
     """Reads topics as a stream.
 
     Args:
@@ -170,30 +170,65 @@ class _KafkaStreamReader(DataSourceStreamReader):
         self._progress = _Progress(options)
         self._known: Offsets | None = None
         """How far the query was planned, as far as this reader was told."""
+        self._checked: tuple[Offsets, Offsets] | None = None
+        """The micro-batch whose start was compared with the topics when its end was found."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        self._known = self._progress.first()
-        return self._known.to_json()
+        """Where a new query starts: `startingOffsets`, as they are now.
+
+        Raises:
+            DeclarationValueError: They do not fit the topics.
+            BrokerError: A broker does not answer, or a topic is not there.
+        """
+        return self._planned(self._progress.first())
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
-        start = self._known
-        end = self._progress.latest(start)
-        self._known = end if start is None else self._progress.take(start, end, None)
-        return self._known.to_json()
+        """The end of the next micro-batch: all there is, since no limit is told.
+
+        Raises:
+            DataLossError: A topic or partition that was read is gone, or was made anew.
+            BrokerError: A broker does not answer.
+        """
+        # After a restart nothing tells where the query is; then `partitions` compares.
+        start, end = self._known, self._progress.latest(self._known)
+        return self._planned(end) if start is None else self._take(start, end, None)
+
+    def _take(self, start: Offsets, end: Offsets, most: int | None) -> dict[str, Any]:
+        taken = self._progress.take(start, end, most)
+        self._checked = start, taken
+        return self._planned(taken)
+
+    def _planned(self, end: Offsets) -> dict[str, Any]:
+        self._known = end
+        return end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """A range of offsets for each task of a micro-batch.
+
+        Raises:
+            DataLossError: As for `latestOffset`, where that was not told the start; or a new
+                partition has lost its first records.
+            CorruptStateError: The checkpoint holds other offsets than ours.
+            BrokerError: A broker does not answer.
+        """
         first, last = Offsets.from_json(start), Offsets.from_json(end)
-        checked, self._known = last == self._known, last
-        return self._progress.ranges(first, last, checked=checked)
+        self._known = last
+        return self._progress.ranges(first, last, checked=(first, last) == self._checked)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a range; runs in a task.
+
+        Raises:
+            DataLossError: Records are gone, and `failOnDataLoss` is set.
+            BrokerError: They cannot be read.
+        """
         assert isinstance(partition, OffsetRange)
         yield from fetch(partition, self._options)
 
 
 if HAS_LIMITS:
 
-    class _LimitedStreamReader(_KafkaStreamReader, SupportsTriggerAvailableNow):
+    class LimitedStreamReader(KafkaStreamReader, SupportsTriggerAvailableNow):
         """Reads topics as a stream, and keeps rate limits."""
 
         def latestOffset(  # type: ignore[override]  # noqa: N802 - Spark's name
@@ -201,8 +236,7 @@ if HAS_LIMITS:
         ) -> dict[str, Any]:
             before = Offsets.from_json(start)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            self._known = self._progress.take(before, self._progress.latest(before), most)
-            return self._known.to_json()
+            return self._take(before, self._progress.latest(before), most)
 
         def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
             most = self._options.max_offsets
@@ -225,11 +259,11 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
         HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot keep it.
     """
     if HAS_LIMITS:
-        return _LimitedStreamReader(options)
+        return LimitedStreamReader(options)
     if options.max_offsets is not None:
         msg = (
             "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which tells a Python source where a "
             "micro-batch starts; leave the option out, or upgrade"
         )
         raise HostError(msg)
-    return _KafkaStreamReader(options)
+    return KafkaStreamReader(options)

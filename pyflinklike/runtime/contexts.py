@@ -15,7 +15,7 @@ from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, StateAccessError
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.runtime.extension import Extension
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from pyflinklike.state.assembly import Assembled, assemble
 from pyflinklike.state.descriptors import (
@@ -177,7 +177,8 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:
         if not isinstance(descriptor, wanted):
-            msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; use its own getter"
+            remedy = instance_of(StateDescriptor, descriptor, "use its own getter")
+            msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; {remedy}"
             raise DeclarationTypeError(msg)
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:

@@ -2,12 +2,15 @@
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
 from pyflinklike.doors import pin
-from pyflinklike.spark.debezium.frames import decode_debezium
-from pyflinklike.spark.failures import error_of
-from pyflinklike.spark.keyed_stream import KeyedStream, key_by
-from pyflinklike.spark.progress import metrics_of
-from pyflinklike.spark.savepoints import read_savepoint
-from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+from pyflinklike.spark.setup.requirements import pyspark_checked
+
+with pyspark_checked():
+    from pyflinklike.spark.debezium.frames import decode_debezium
+    from pyflinklike.spark.failures import error_of
+    from pyflinklike.spark.keyed_stream import KeyedStream, key_by
+    from pyflinklike.spark.progress import metrics_of
+    from pyflinklike.spark.savepoints import read_savepoint
+    from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
 __all__ = [
     "KeyedStream",

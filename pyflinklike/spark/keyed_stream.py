@@ -44,6 +44,7 @@ from pyflinklike.spark.setup.checks import (
 from pyflinklike.spark.setup.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.setup.outputs import DeclaredOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.requirements import packages_checked
 from pyflinklike.spark.setup.settings import (
     default_max_parallelism,
     partitions_of,
@@ -189,7 +190,10 @@ class KeyedStream:
         if from_savepoint is not None:
             check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         put_wheels_on_path(df.sparkSession)
-        return self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
+        with packages_checked():
+            return (
+                self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
+            )
 
     def _task(
         self, name: str, max_parallelism: int | None, job_parameters: Mapping[str, str] | None

@@ -19,7 +19,7 @@ import attrs
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.state import (
     AggregatingState,
     ListState,
@@ -246,9 +246,10 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
         state_type_info: TypeInformation[ACC],
     ) -> None:
         if not isinstance(agg_function, AggregateFunction):
+            remedy = instance_of(AggregateFunction, agg_function, "subclass AggregateFunction")
             msg = (
                 "The input must be a pyflinklike AggregateFunction! "
-                f"got {shown(agg_function)}; subclass AggregateFunction"
+                f"got {shown(agg_function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
         self._agg_function = agg_function
@@ -268,10 +269,8 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
 
 def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
-        msg = (
-            f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; "
-            "use for example Types.LONG()"
-        )
+        remedy = instance_of(TypeInformation, type_info, "use for example Types.LONG(), with ()")
+        msg = f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; {remedy}"
         raise DeclarationTypeError(msg)
     return type_info
 

@@ -14,7 +14,7 @@ from typing import Any
 from pyflinklike.checks import is_int
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.stores.codec import check_key_type
 from pyflinklike.types import TypeInformation
 
@@ -54,9 +54,10 @@ def checked_name(_: Any, __: Any, name: Any) -> None:
 def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
     """A type; that of keys has an order."""
     if not isinstance(given, TypeInformation):
+        remedy = instance_of(TypeInformation, given, "use for example Types.LONG(), with ()")
         msg = (
             f"store {descriptor.name!r}: {attribute.name} must be a TypeInformation, "
-            f"got {shown(given)}; use for example Types.LONG()"
+            f"got {shown(given)}; {remedy}"
         )
         raise DeclarationTypeError(msg)
     if attribute.name == "key_type":

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.descriptors import StoreDescriptor
@@ -43,10 +43,9 @@ class StoreRegistry:
             IncompatibleStateError: What was restored under the name does not fit.
         """
         if not isinstance(descriptor, StoreDescriptor) or type(descriptor) is StoreDescriptor:
-            msg = (
-                f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; "
-                "for example KeyValueStoreDescriptor(name, key_type, value_type)"
-            )
+            example = "for example KeyValueStoreDescriptor(name, key_type, value_type)"
+            remedy = instance_of(StoreDescriptor, descriptor, example)
+            msg = f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; {remedy}"
             raise DeclarationTypeError(msg)
         known = self._stores.get(descriptor.name)
         if known is not None:

@@ -13,7 +13,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Stat
 from pyflinklike.log.regrouping import with_keys_of
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.types import TypeInformation
 
 __all__ = ["check_arguments", "checked_time", "restored_state"]
@@ -46,7 +46,7 @@ def check_arguments(
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
     if not isinstance(given, kind) or isinstance(given, bool):
-        msg = f"{rule}, got {shown(given)}; give an instance"
+        msg = f"{rule}, got {shown(given)}; {instance_of(kind, given, 'give an instance')}"
         raise DeclarationTypeError(msg)
 
 

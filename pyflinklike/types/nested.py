@@ -18,7 +18,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.type_vars import K, T, V
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.nested_columns import (
@@ -39,7 +39,9 @@ def require_type(type_info: Any, what: str) -> TypeInformation:
     """
     if isinstance(type_info, TypeInformation):
         return type_info
-    msg = f"{what} must be a TypeInformation, got {shown(type_info)}; write for example Types.LONG(), with ()"
+    example = "write for example Types.LONG(), with ()"
+    remedy = instance_of(TypeInformation, type_info, example)
+    msg = f"{what} must be a TypeInformation, got {shown(type_info)}; {remedy}"
     raise DeclarationTypeError(msg)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README from an empty environment, on the oldest and the newest pair of Python and PySpark.
+"""The README from an empty environment, on the oldest and the newest pairs of Python and PySpark.
 
 Each takes some minutes and 1 GB: PySpark is large.  Interpreters are looked for on the PATH and under
 `~/.pyenv/versions`; a pair whose interpreter is not there is skipped.
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from doc_snippets import ROOT, blocks_of
 
-PAIRS = [("3.10", "4.0"), ("3.13", "4.3")]
+PAIRS = [("3.10", "4.0"), ("3.13", "4.3"), ("3.14", "4.3")]
 
 SESSION = """
 from pyspark.sql import SparkSession
@@ -85,9 +85,8 @@ def test_what_the_readme_says_works_in_an_empty_environment(python, pyspark, fol
     newcomer.types("pip", "install", "--quiet", ".[spark]", f"pyspark=={pyspark}.*")
     newcomer.types("python", "-I", str(folder / "example.py"))
     shown = newcomer.types("./scripts/demo", "--days", "9", "--days-per-batch", "3")
-    tested = newcomer.types(
-        "./scripts/test", "-q", "tests/testing", "tests/spark/test_spark_types.py"
-    )
+    part = ["tests/testing", "tests/spark/test_spark_docs.py", "-k", "harness or README"]
+    tested = newcomer.types("./scripts/test", "-q", *part)
     versions = newcomer.types(
         "python", "-c", "import pyspark, sys; print(pyspark.__version__, sys.version)"
     )

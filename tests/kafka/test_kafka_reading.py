@@ -20,6 +20,8 @@ from pyflinklike.kafka.ranges import OffsetRange
 TOPICS = (f"read{number}" for number in count())
 KEPT = 5 * 1024 * 1024
 
+limits = pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="limits need PySpark 4.2")
+
 
 @pytest.fixture(scope="module")
 def brokers() -> Brokers:
@@ -46,10 +48,17 @@ def streaming(brokers: Brokers, **options: str) -> Any:
     return stream_reader.stream_reader(reader_options(given, streaming=True))
 
 
+def latest(reader: Any, start: dict[str, Any]) -> dict[str, Any]:
+    """What this PySpark is told."""
+    if not stream_reader.HAS_LIMITS:
+        return reader.latestOffset()
+    return reader.latestOffset(start, reader.getDefaultReadLimit())
+
+
 def steps(reader: Any, start: dict[str, Any]) -> list[list[bytes]]:
     """The values of all micro-batches from there on, until there is no more."""
     found = []
-    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+    while (end := latest(reader, start)) != start:
         parts = reader.partitions(start, end)
         records = [
             row for part in parts for batch in reader.read(part) for row in batch.to_pylist()
@@ -157,6 +166,7 @@ def test_bounds_that_do_not_fit_the_topic_are_refused(
         brokers.read(topic, **{name: value % topic for name, value in bounds.items()})
 
 
+@limits
 def test_a_stream_reads_all_within_its_limit(brokers: Brokers, topic: str):
     """In as many micro-batches as it takes, and then says that there is no more."""
     brokers.write(topic, [(b"%d" % n, b"v%d" % n) for n in range(250)])
@@ -168,6 +178,7 @@ def test_a_stream_reads_all_within_its_limit(brokers: Brokers, topic: str):
     assert sorted(chain.from_iterable(batches)) == sorted(b"v%d" % n for n in range(250))
 
 
+@limits
 def test_available_now_stops_where_it_began(brokers: Brokers, topic: str):
     """Records that come later are for the next run."""
     brokers.write(topic, [(None, b"old%d" % n) for n in range(30)], partition=0)
@@ -197,7 +208,7 @@ def test_a_restart_reads_the_batch_that_was_planned(brokers: Brokers, topic: str
     brokers.write(topic, [(None, b"%d" % n) for n in range(9)], partition=3)
     first = streaming(brokers, subscribe=topic)
     start = first.initialOffset()
-    end = first.latestOffset(start, first.getDefaultReadLimit())
+    end = latest(first, start)
     brokers.write(topic, [(None, b"later")], partition=3)
 
     again = streaming(brokers, subscribe=topic, startingOffsets="latest")
@@ -261,7 +272,18 @@ def test_a_partition_that_ends_before_its_start_is_refused(
     start = {"offsets": {topic: {"0": 500, "1": 0, "2": 0, "3": 0}}, "topic_ids": {}}
 
     with pytest.raises(DataLossError, match="read up to offset 500 and now ends at 1"):
-        reader.latestOffset(start, reader.getDefaultReadLimit())
+        reader.partitions(start, latest(reader, start))
+
+
+def test_a_reader_that_is_not_told_its_start_compares_it_later(brokers: Brokers, topic: str):
+    """Before PySpark 4.2 a restarted query asks for the latest offset without saying where it is."""
+    brokers.write(topic, [(None, b"v")], partition=0)
+    given = {**brokers.options, "subscribe": topic}
+    reader = stream_reader.KafkaStreamReader(reader_options(given, streaming=True))
+    end = reader.latestOffset()
+
+    with pytest.raises(DataLossError, match=f"{topic}/9 were read and are no longer there"):
+        reader.partitions({"offsets": {topic: {"0": 0, "9": 5}}, "topic_ids": {}}, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(5, 9), (0, 9)], ids=["start", "end"])

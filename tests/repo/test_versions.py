@@ -128,7 +128,7 @@ def test_the_table_names_what_failed_what_was_not_run_and_what_cannot_be(version
     failed = result(failed=["test_a::test_two"])
     lines = versions.table({"py310": result(), "py310-spark41": failed}).splitlines()
 
-    assert "| **3.10** | 3 passed | not run | **1 failed** | not run | no |" == lines[2]
+    assert "| **3.10** | 3 passed | not run | not run | **1 failed** | not run | no |" == lines[2]
     assert "- `py310-spark41` failed: `test_a::test_two`." in lines
 
 

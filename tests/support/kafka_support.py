@@ -44,15 +44,13 @@ class Brokers:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic; the mock cluster creates topics of four by itself, and no others."""
-        AdminClient({"bootstrap.servers": self.servers}).create_topics(
-            [NewTopic(topic, partitions, 1)]
-        )[topic].result(_PATIENCE)
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_PATIENCE)
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""
-        AdminClient({"bootstrap.servers": self.servers}).delete_topics([topic])[topic].result(
-            _PATIENCE
-        )
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.delete_topics([topic])[topic].result(_PATIENCE)
 
     def write(
         self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **settings: Any

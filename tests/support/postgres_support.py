@@ -48,7 +48,7 @@ class Schemas:
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Execute a statement as another user of the database would; its lines."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
-            cursor = connection.execute(statement, values)
+            cursor = connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
 

@@ -123,6 +123,8 @@ def test_views_in_postgresql_and_in_a_file_agree(schemas):
     run_state_machine_as_test(
         machine_over(schemas),
         settings=settings(
-            max_examples=max(2, settings().max_examples // 8), stateful_step_count=12, deadline=None
+            max_examples=max(2, settings().max_examples // 16),
+            stateful_step_count=10,
+            deadline=None,
         ),
     )

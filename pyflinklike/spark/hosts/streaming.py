@@ -32,6 +32,7 @@ from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.requirements import check_protobuf
 from pyflinklike.spark.setup.settings import prepare_session
 from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.wire.batch_time import with_batch_time
@@ -54,6 +55,7 @@ def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) 
     Raises:
         HostError: The session's settings rule it out, or the driver has not what it needs.
     """
+    check_protobuf()
     prepare_session(keyed.sparkSession)
     reach_driver_worker(keyed.sparkSession)
     grouped: Any = with_batch_time(packed(keyed, plan)).groupBy(KEY_GROUP)

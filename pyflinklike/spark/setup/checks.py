@@ -14,7 +14,7 @@ from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown, shown_message
+from pyflinklike.shown import instance_of, shown, shown_message
 
 __all__ = [
     "MAX_KEY_GROUPS",
@@ -67,10 +67,8 @@ def checked_backend(state_backend: Any) -> StateBackend:
         DeclarationTypeError: It is not a state backend.
     """
     if not isinstance(state_backend, StateBackend):
-        msg = (
-            f"state_backend must be a StateBackend, got {shown(state_backend)}; "
-            "for example HashMapStateBackend()"
-        )
+        remedy = instance_of(StateBackend, state_backend, "for example HashMapStateBackend()")
+        msg = f"state_backend must be a StateBackend, got {shown(state_backend)}; {remedy}"
         raise DeclarationTypeError(msg)
     return state_backend
 
@@ -82,7 +80,8 @@ def check_function(function: Any) -> None:
         DeclarationTypeError: It is not.
     """
     if not isinstance(function, KeyedProcessFunction):
-        msg = f"KeyedProcessFunction is required for KeyedStream, got {function!r}; subclass it"
+        remedy = instance_of(KeyedProcessFunction, function, "subclass it")
+        msg = f"KeyedProcessFunction is required for KeyedStream, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 

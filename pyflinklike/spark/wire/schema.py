@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo, holds_instants
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import (
@@ -148,14 +149,21 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         try:
             schema: Any = df.sparkSession.createDataFrame([], output_type).schema
         except PySparkException as error:
-            msg = f'{what} must be DDL such as "user string, total long", got {shown(output_type)}'
+            msg = (
+                f'{what} must be DDL such as "user string, total long", got {shown(output_type)}: '
+                f"{_wrong_word(error)}"
+            )
             raise DeclarationValueError(msg) from error
     elif isinstance(output_type, st.DataType):
         schema = output_type
     elif isinstance(output_type, TypeInformation):
         schema = _spark_type(output_type, what)
     else:
-        msg = f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), got {shown(output_type)}"
+        remedy = instance_of((st.DataType, TypeInformation), output_type, "write it as DDL")
+        msg = (
+            f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), "
+            f"got {shown(output_type)}; {remedy}"
+        )
         raise DeclarationTypeError(msg)
     if not isinstance(schema, st.StructType):
         schema = st.StructType([st.StructField("value", schema)])
@@ -165,6 +173,12 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
     arrow_schema(schema)
     checked: st.StructType = schema
     return checked
+
+
+def _wrong_word(error: PySparkException) -> str:
+    """What Spark says is wrong with a DDL, without its marks around it."""
+    said = str(error).strip().partition("\n")[0]
+    return re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+.*$", "", said).rstrip(". ")
 
 
 def changelog_schema(df: DataFrame, key_columns: Sequence[str], tag: ChangelogTag) -> st.StructType:

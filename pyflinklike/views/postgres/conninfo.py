@@ -45,6 +45,9 @@ class Conninfo:
         self.text = text
         try:
             parts = conninfo_to_dict(text)
+            # Part of a password with "/" or "@" in it that is not escaped.
+            if any("@" in str(parts.get(name)) for name in ("host", "port", "dbname")):
+                raise psycopg.ProgrammingError
         except psycopg.Error:
             # libpq's message may quote the password, so neither shown nor chained.
             msg = f"view {view!r}: conninfo must be a connection string of libpq, got one that it cannot read"

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views in PostgreSQL: whatever breaks, a batch is applied once and whole, or somebody is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from functools import partial
+
+import psycopg
+import pyarrow as pa
+import pytest
+from postgres_support import Frame
+from psycopg.conninfo import make_conninfo
+
+from pyflinklike.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    QueueOverflowError,
+    StateStoreError,
+    StateValueError,
+)
+from pyflinklike.views import PostgresView
+
+
+@pytest.fixture
+def opened(schemas, schema):
+    """Opens the view `v` by `id` in an empty schema, as often as one likes."""
+    views = []
+
+    def open_(**more):
+        view = PostgresView(
+            "v", key="id", **{"conninfo": schemas.conninfo, "schema": schema, **more}
+        )
+        views.append(view)
+        return view
+
+    yield open_
+    for view in views:
+        view.close()
+
+
+def table(*rows):
+    """A partition of pairs (id, n)."""
+    return pa.Table.from_pylist(
+        [{"id": key, "n": n} for key, n in rows],
+        pa.schema([("id", pa.int64()), ("n", pa.int64())]),
+    )
+
+
+def rows_of(view):
+    """The rows of a view as pairs."""
+    return {row["id"]: row["n"] for row in view.query(allow_scan=True)}
+
+
+def staging(schemas, schema):
+    """The staging tables that are there."""
+    found = schemas.run(
+        "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relname LIKE %s",
+        schema,
+        "%staging%",
+    )
+    return [name for (name,) in found]
+
+
+LINES = 5 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 83
+"""How far apart the places are where a driver is killed."""
+
+
+class Killed(BaseException):
+    """As a killed driver: nothing below catches it."""
+
+
+def killed_at(line, call):
+    """End a call at so many lines of the writer's modules; whether it came that far."""
+    parts = ("writer", "merging", "staging", "database", "sessions")
+    files = {sys.modules[f"pyflinklike.views.postgres.{part}"].__file__ for part in parts}
+    left = line
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise Killed
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Killed:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_a_driver_killed_between_any_two_steps_loses_and_repeats_nothing(opened, schemas, schema):
+    """At every few lines: the batch is in as a whole or not at all, and its repetition puts it in."""
+    from pyflinklike.views.postgres import writer  # noqa: F401 - its file is traced
+
+    model = {}
+    line, number, was_in = 1, 0, []
+    while True:
+        frame = Frame([table((0, number), (number, 1)), table((1, number))], source="stream")
+        view = opened()
+        came_so_far = killed_at(line, partial(view.foreach_batch, frame, number))
+        after = {**model, 0: number, number: 1, 1: number}
+        with opened() as seen:
+            found = rows_of(seen)
+        assert found in (model, after)
+        was_in.append(found == after)
+        view.close()
+        again = opened()
+        again.foreach_batch(frame, number)
+        again.foreach_batch(frame, number)
+        assert after == rows_of(again)
+        again.verify()
+        assert [] == staging(schemas, schema)
+        assert number == again.freshness.batch_id
+        again.close()
+        model = after
+        if not came_so_far:
+            break
+        line, number = line + LINES, number + 1
+
+    assert {True, False} == set(was_in)
+    assert number > 3
+
+
+def test_of_attempts_at_a_partition_one_counts(opened):
+    """A task that is run twice at once, and one that breaks after half of its rows and is run again."""
+
+    def attempts(task, batches):
+        with suppress(ZeroDivisionError):
+            list(task(each if at == 0 else 1 / 0 for at, each in enumerate([*batches, None])))
+        results = [list(task(iter(batches))) for _ in range(2)]
+        return results[1]
+
+    view = opened()
+    view.foreach_batch(Frame([table((1, 1), (2, 1)), table((1, 2))], attempts=attempts), 0)
+
+    assert {1: 2, 2: 1} == rows_of(view)
+    view.verify()
+
+
+def test_a_second_writer_is_refused_by_name_until_the_first_is_gone(opened):
+    """It may read; once the first is closed it writes."""
+    first, second = opened(), opened(lock_timeout=0)
+    first.apply([{"id": 1, "n": 1}], 0)
+
+    with pytest.raises(StateStoreError, match=r"one writer.*'pyflinklike writer on .* pid \d+'"):
+        second.apply([{"id": 1, "n": 2}], 1)
+
+    assert {1: 1} == rows_of(second)
+    first.close()
+    assert second.apply([{"id": 1, "n": 2}], 1)
+    assert {1: 2} == rows_of(second)
+
+
+def test_a_writer_that_lost_its_connection_cannot_write_after_another(opened, schemas, schema):
+    """Its lock went with the connection, and with that its transaction."""
+    old, new = opened(lock_timeout=0), opened(lock_timeout=0)
+
+    def attempts(task, batches):
+        lines = list(task(iter(batches)))
+        schemas.run(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE application_name LIKE 'pyflinklike writer%'"
+        )
+        new.foreach_batch(Frame([table((1, 2))], source="s"), 0)
+        return lines
+
+    with pytest.raises(StateStoreError):
+        old.foreach_batch(Frame([table((1, 1))], source="s", attempts=attempts), 0)
+
+    assert {1: 2} == rows_of(new)
+    new.close()
+    old.foreach_batch(Frame([table((1, 3))], source="s"), 1)
+    assert {1: 3} == rows_of(old)
+    assert [] == staging(schemas, schema)
+
+
+def test_staged_rows_that_a_crash_of_the_server_emptied_are_missed(opened, schemas, schema):
+    """What is not logged is empty after a crash, and no error of the server's tells it."""
+    view = opened()
+
+    def attempts(task, batches):
+        lines = list(task(iter(batches)))
+        schemas.run(f"TRUNCATE {schema}.{staging(schemas, schema)[0]}")
+        return lines
+
+    with pytest.raises(StateStoreError, match="got 0 of 1; send the batch again"):
+        view.foreach_batch(Frame([table((1, 1))], attempts=attempts), 0)
+
+    assert {} == rows_of(view)
+    view.foreach_batch(Frame([table((1, 1))]), 0)
+    assert {1: 1} == rows_of(view)
+
+
+def test_batches_that_a_restored_database_lacks_are_missed(opened, schemas, schema):
+    """A stream never sends them again; who knows better says so."""
+    view = opened()
+    for number in range(2):
+        view.foreach_batch(Frame([table((number, 0))], source="s"), number)
+    names = ("v", "v__batches", "v__changes", "v__seen")
+    for name in names:
+        schemas.run(f"CREATE TABLE {schema}.copy_{name} AS TABLE {schema}.{name}")
+    view.foreach_batch(Frame([table((2, 0))], source="s"), 2)
+    following = view.changes(timeout=0)
+    for name in names:  # as a restored backup
+        schemas.run(f"TRUNCATE {schema}.{name}")
+        schemas.run(f"INSERT INTO {schema}.{name} TABLE {schema}.copy_{name}")
+
+    with pytest.raises(StateStoreError, match=r"got 3 with 1 as the last before it.*allow_gaps"):
+        view.foreach_batch(Frame([table((3, 0))], source="s"), 3)
+    with pytest.raises(StateStoreError, match="restored from an older copy"):
+        next(following)
+
+    assert {0: 0, 1: 0} == rows_of(view)
+    view.close()
+    opened(allow_gaps=True).foreach_batch(Frame([table((3, 0))], source="s"), 3)
+    assert {0: 0, 1: 0, 3: 0} == rows_of(opened())
+
+
+def test_a_database_that_lost_the_view_is_told_from_a_new_one(opened):
+    """A stream in its middle does not begin with an empty view unasked."""
+    with pytest.raises(StateStoreError, match="got 7 with none before it"):
+        opened().foreach_batch(Frame([table((1, 1))], source="s"), 7)
+
+
+def test_streams_and_what_comes_from_no_stream_count_on_their_own(opened):
+    """Batch 0 of two streams are two batches."""
+    view = opened()
+    view.foreach_batch(Frame([table((1, 1))], source="one"), 0)
+    view.foreach_batch(Frame([table((2, 2))], source="two"), 0)
+    assert view.apply([{"id": 3, "n": 3}], 0)
+    assert not view.apply([{"id": 3, "n": 4}], 0)
+
+    assert {1: 1, 2: 2, 3: 3} == rows_of(view)
+
+
+def test_a_bad_row_of_a_partition_is_told_as_it_is_to_the_driver(opened, schemas, schema):
+    """With the class that `apply` gives it; nothing of the batch is in."""
+    view = opened(columns={"n": "smallint"})
+
+    with pytest.raises(StateValueError, match="70000"):
+        view.foreach_batch(Frame([table((1, 1)), table((2, 70_000))]), 0)
+
+    assert {} == rows_of(view)
+    view.foreach_batch(Frame([table((1, 1)), table((2, 7))]), 0)
+    assert {1: 1, 2: 7} == rows_of(view)
+    assert [] == staging(schemas, schema)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM {}.v WHERE id = 1",
+        "UPDATE {}.v SET _row = (SELECT _row FROM {}.v WHERE id = 2) WHERE id = 1",
+        "INSERT INTO {}.v SELECT 'x', _row, _order, _checksum, _error, id FROM {}.v WHERE id = 1",
+    ],
+)
+def test_rows_that_somebody_changed_by_sql_are_not_served(opened, schemas, schema, damage):
+    """By a scan, or where it reads them, by a lookup."""
+    view = opened(columns={"id": "bigint"})
+    view.apply([{"id": 1, "n": 1}, {"id": 2, "n": 2}], 0)
+    schemas.run(damage.replace("{}", schema))
+
+    with pytest.raises(CorruptStateError, match="let nobody else write"):
+        view.verify()
+
+
+def test_no_message_or_text_has_the_password(schemas, schema):
+    """Of a wrong one, of one that libpq cannot read, and of a view that is shown or pickled."""
+    wrong = make_conninfo(schemas.conninfo, password="se/cret")
+    with pytest.raises(StateStoreError, match="password authentication failed") as refused:
+        PostgresView("v", key="id", conninfo=wrong, schema=schema)
+    with pytest.raises(ValueError, match="cannot read") as unread:
+        PostgresView("v", key="id", conninfo="postgresql://me:se/cret@[", schema=schema)
+    with PostgresView("v", key="id", conninfo=schemas.conninfo, schema=schema) as view:
+        texts = [repr(view), repr(view.__reduce__())]
+
+    secret = psycopg.conninfo.conninfo_to_dict(schemas.conninfo)["password"]
+    for error in (refused.value, unread.value):
+        assert error.__cause__ is None
+        assert (
+            "se/cret" not in f"{error}{error.__context__ if not error.__suppress_context__ else ''}"
+        )
+    assert [True, True] == ["***" in text and secret not in text for text in texts]
+
+
+def test_a_server_that_may_only_be_read_is_read_and_refuses_batches(opened, schemas):
+    """As a standby; it is told what to do."""
+    opened().apply([{"id": 1, "n": 1}], 0)
+    standby = make_conninfo(schemas.conninfo, options="-c default_transaction_read_only=on")
+    view = opened(conninfo=standby, lock_timeout=0)
+    opened_before = rows_of(view)
+
+    with pytest.raises(StateStoreError, match=r"primary|one writer"):
+        view.apply([{"id": 1, "n": 2}], 1)
+
+    assert {1: 1} == opened_before == rows_of(view)
+
+
+def test_a_reader_survives_a_server_that_ends_its_connections(opened, schemas):
+    """As a restart does: the next read connects again."""
+    view = opened()
+    view.apply([{"id": 1, "n": 1}], 0)
+    rows_of(view)
+    schemas.run(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE application_name LIKE 'pyflinklike reader%'"
+    )
+
+    assert {1: 1} == rows_of(view)
+
+
+def test_tables_of_others_are_left_alone(opened, schemas, schema):
+    """Of another program, or of this view by another key."""
+    schemas.run(f"CREATE TABLE {schema}.v (id int)")
+    with pytest.raises(IncompatibleStateError, match="another program"):
+        opened()
+    schemas.run(f"DROP TABLE {schema}.v")
+    opened().close()
+    with pytest.raises(IncompatibleStateError, match="must keep its key"):
+        PostgresView("v", key="other", conninfo=schemas.conninfo, schema=schema)
+
+
+def test_a_subscriber_in_another_view_is_woken_and_one_too_slow_is_told(opened):
+    """It waits without an end, and gets what another process's view applies."""
+    writer, reader = opened(history=2), opened(history=2)
+    slow = reader.changes(timeout=0)
+    found = []
+    with reader.changes(limit=2) as changes:
+        thread = threading.Thread(target=lambda: found.extend(changes))
+        thread.start()
+        for number in range(3):
+            writer.apply([{"id": number, "n": 0}], number)
+            if number == 1:
+                thread.join(30)
+
+    assert [0, 1] == [change.key for change in found]
+    with pytest.raises(QueueOverflowError, match="raise history"):
+        list(slow)
+
+
+def test_a_column_that_comes_later_is_added_and_one_of_another_type_refused(
+    opened, schemas, schema
+):
+    """Rows from before have nothing there; a row without it takes it away."""
+    view = opened()
+    view.foreach_batch(Frame([table((1, 1))]), 0)
+    wider = pa.Table.from_pylist([{"id": 1, "n": 2, "name": "a\0b"}])
+    view.foreach_batch(Frame([wider]), 1)
+    assert [(1, 2, "a\ufffdb")] == schemas.run(f"SELECT id, n, name FROM {schema}.v")
+    assert "a\0b" == view[1]["name"]
+    with pytest.raises(IncompatibleStateError, match="'n' must keep its type bigint, got text"):
+        view.foreach_batch(Frame([pa.Table.from_pylist([{"id": 1, "n": "x"}])]), 2)
+    view.foreach_batch(Frame([table((1, 3))]), 2)
+
+    assert [(1, 3, None)] == schemas.run(f"SELECT id, n, name FROM {schema}.v")
