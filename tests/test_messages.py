@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,9 @@ def test_an_element_of_any_size_and_repr_is_told_in_a_short_message(
     ):
         harness.process_element(element)
     text = text_of(raised.value)
-    assert (True, True) == (len(text) < MOST, "Runs.process_element failed for key 'k'" in text)
+    # An error of ours is named in a note, which Python 3.10 does not have.
+    named = sys.version_info < (3, 11) or "Runs.process_element failed for key 'k'" in text
+    assert (True, True) == (len(text) < MOST, named)
 
 
 def test_what_the_function_raised_is_told_beside_an_element_that_cannot_be_shown() -> None:

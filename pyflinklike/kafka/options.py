@@ -17,6 +17,7 @@ from pyflinklike.errors import DeclarationValueError
 from pyflinklike.kafka.client_settings import PREFIX, client_settings
 from pyflinklike.kafka.offsets import Partition
 from pyflinklike.kafka.subscription import SUBSCRIPTIONS, Subscription, subscription_of
+from pyflinklike.shown import shown
 
 __all__ = [
     "EARLIEST",
@@ -152,7 +153,7 @@ def _known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict
 def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
     value = given.get(name, default).lower()
     if value not in ("true", "false"):
-        msg = f"the option {name} must be true or false, got {value!r}"
+        msg = f"the option {name} must be true or false, got {shown(value)}"
         raise DeclarationValueError(msg)
     return value == "true"
 
@@ -160,7 +161,7 @@ def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
 def _count(given: Mapping[str, str], name: str, default: str) -> int:
     value = given.get(name, default)
     if not (value.isascii() and value.isdigit()) or (name in given and not int(value)):
-        msg = f"the option {name} must be a positive whole number, got {value!r}"
+        msg = f"the option {name} must be a positive whole number, got {shown(value)}"
         raise DeclarationValueError(msg)
     return int(value)
 
@@ -183,7 +184,7 @@ def _bounds(given: Mapping[str, str], name: str, default: str, forbidden: int) -
     except (ValueError, AttributeError) as error:
         msg = (
             f'the option {name} must be earliest, latest or JSON such as {{"topic": {{"0": 23, "1": -2}}}}, '
-            f"with -2 for earliest and -1 for latest; got {value!r:.300}"
+            f"with -2 for earliest and -1 for latest; got {shown(value)}"
         )
         raise DeclarationValueError(msg) from error
     if name == "endingOffsets" and forbidden in found.values():

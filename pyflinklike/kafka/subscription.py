@@ -12,6 +12,7 @@ import attrs
 
 from pyflinklike.errors import BrokerError, DeclarationValueError
 from pyflinklike.kafka.offsets import Partition
+from pyflinklike.shown import shown
 
 __all__ = ["SUBSCRIPTIONS", "Subscription", "subscription_of"]
 
@@ -78,7 +79,7 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
         return Subscription(pattern=_pattern(value))
     topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
     if not topics:
-        msg = f"the option subscribe must name topics, separated by commas, got {value!r}"
+        msg = f"the option subscribe must name topics, separated by commas, got {shown(value)}"
         raise DeclarationValueError(msg)
     return Subscription(topics=topics)
 
@@ -87,7 +88,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        msg = f"the option subscribePattern must be a regular expression of Python, got {value!r}: {error}"
+        msg = f"the option subscribePattern must be a regular expression of Python, got {shown(value)}: {error}"
         raise DeclarationValueError(msg) from error
     return value
 
@@ -105,6 +106,6 @@ def _assigned(value: str) -> tuple[Partition, ...]:
     else:
         cause = None
     if not found:
-        msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {value!r:.300}'
+        msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {shown(value)}'
         raise DeclarationValueError(msg) from cause
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where and why a user's function raised: the line of the user's code, and what None it met.
+"""Where and why a user's function raised: the line of the user's code, and what it got wrong.
 
 A Spark worker may show no line of the user's: it drops the cause of what it is told, and keeps
 the text.  So the text of a `UserFunctionError` says what its traceback would.
@@ -13,6 +13,10 @@ import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Final
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.state import ListState
+from pyflinklike.state.descriptors import StateDescriptor
 
 __all__ = ["hint", "is_ours", "where_raised"]
 
@@ -46,19 +50,39 @@ def where_raised(error: BaseException) -> str:
 
 
 def hint(error: Exception, *, has_timestamp: bool) -> str:
-    """What in the runtime gives None, where the user's code stumbled over a None; or nothing.
+    """What the user's code got wrong about the runtime, where that can be seen; or nothing.
+
+    That is where it met a None that the runtime gives, or an attribute that it does not have.
 
     Args:
         error: What the user's code raised.
         has_timestamp: Whether the current element or timer has a time.
     """
-    found = _raising(error)
+    if isinstance(error, AttributeError):
+        misused = _misused(error)
+        if misused:
+            return misused
     if not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in str(error):
         return ""
+    found = _raising(error)
     names = () if found is None else found[0].f_code.co_names
     no_timestamp = _NO_TIMESTAMP if "timestamp" in names and not has_timestamp else ""
     no_value = _NO_VALUE if "value" in names or "get" in names else ""
     return no_timestamp + no_value
+
+
+def _misused(error: AttributeError) -> str:
+    """Where an attribute is to be found that an object of ours does not have; or nothing."""
+    thing, name = error.obj, error.name or ""
+    if isinstance(thing, StateDescriptor):
+        return "; a descriptor only declares: open() gets its state from the runtime_context"
+    if isinstance(thing, KeyedProcessFunction.Context) and name.startswith("get_"):
+        return "; states are made in open(), by the runtime_context"
+    if isinstance(thing, KeyedProcessFunction.Context) and name in ("output", "collect"):
+        return "; write yield value, or yield tag, value for a side output"
+    if isinstance(thing, ListState) and name in ("append", "extend"):
+        return "; add(value) and add_all(values) append"
+    return ""
 
 
 def _raising(error: BaseException) -> tuple[FrameType, int] | None:

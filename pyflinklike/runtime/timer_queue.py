@@ -240,10 +240,12 @@ def _checked(timestamp: Any) -> int:
     if not is_int(timestamp):
         integral = None if isinstance(timestamp, bool) else getattr(timestamp, "__index__", None)
         if integral is None:
-            msg = (
-                f"the time of a timer must be an int of ms, got {shown(timestamp)}; "
+            remedy = (
                 "ctx.timestamp() is None where the element has no event time"
+                if timestamp is None
+                else "convert it, for example int(seconds * 1000)"
             )
+            msg = f"the time of a timer must be an int of ms, got {shown(timestamp)}; {remedy}"
             raise StateValueError(msg)
         timestamp = int(integral())
     if not is_int64(timestamp):

@@ -14,7 +14,13 @@ from typing import Any
 
 import pytest
 
-from pyflinklike import KeyedProcessFunction, ReducingStateDescriptor, Types, ValueStateDescriptor
+from pyflinklike import (
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -29,6 +35,7 @@ class Runs(KeyedProcessFunction):
 
     def open(self, runtime_context: Any) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.parts = runtime_context.get_list_state(ListStateDescriptor("parts", Types.LONG()))
         self.folded = runtime_context.get_reducing_state(
             ReducingStateDescriptor("folded", lambda one, other: one // other, Types.LONG())
         )
@@ -81,7 +88,7 @@ def test_the_function_of_a_state_is_told_with_its_line() -> None:
         function.folded.add(1)
         function.folded.add(value)
 
-    line = Runs.open.__code__.co_firstlineno + 3
+    line = Runs.open.__code__.co_firstlineno + 4
     assert f"({__file__}:{line}, in <lambda>)" in str(error_of(folds))
 
 
@@ -188,3 +195,46 @@ def test_nothing_is_hinted_at_that_is_not_so(call: Any, timestamp: int | None) -
         type(error),
         str(error).endswith(f"{line_of(call)}"),
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (
+            lambda _function, _value, _ctx: ValueStateDescriptor("s", Types.LONG()).value(),
+            "; a descriptor only declares: open() gets its state from the runtime_context",
+        ),
+        (
+            lambda _function, _value, ctx: ctx.get_state("total"),
+            "; states are made in open(), by the runtime_context",
+        ),
+        (
+            lambda _function, value, ctx: ctx.output("late", value),
+            "; write yield value, or yield tag, value for a side output",
+        ),
+        (
+            lambda function, value, _ctx: function.parts.append(value),
+            "; add(value) and add_all(values) append",
+        ),
+    ],
+    ids=["a descriptor for its state", "a state of ctx", "ctx.output", "append"],
+)
+def test_what_is_to_be_had_elsewhere_is_told(call: Any, hint: str) -> None:
+    """Java's names, and what a newcomer would look for first."""
+    assert str(error_of(call)).endswith(f"{line_of(call)}{hint}")
+
+
+def test_an_error_of_ours_in_open_names_the_line() -> None:
+    """There is no key and no element to name."""
+
+    class Reads(Runs):
+        def open(self, runtime_context: Any) -> None:
+            super().open(runtime_context)
+            self.total.value()
+
+    with pytest.raises(PyflinklikeError) as raised:
+        KeyedProcessHarness(Reads(str), key_selector=str)
+    if sys.version_info < (3, 11):
+        pytest.skip("Python 3.10 has no notes")
+    line = Reads.open.__code__.co_firstlineno + 2
+    assert raised.value.__notes__[-1].endswith(f"Reads.open failed ({__file__}:{line}, in open)")

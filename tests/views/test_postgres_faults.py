@@ -9,11 +9,8 @@ import threading
 from contextlib import suppress
 from functools import partial
 
-import psycopg
 import pyarrow as pa
 import pytest
-from postgres_support import Frame
-from psycopg.conninfo import make_conninfo
 
 from pyflinklike.errors import (
     CorruptStateError,
@@ -21,8 +18,15 @@ from pyflinklike.errors import (
     QueueOverflowError,
     StateStoreError,
     StateValueError,
+    StoreClosedError,
+    UserFunctionError,
 )
 from pyflinklike.views import PostgresView
+
+pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
+import psycopg
+from postgres_support import Frame
+from psycopg.conninfo import make_conninfo
 
 
 @pytest.fixture
@@ -365,3 +369,58 @@ def test_a_column_that_comes_later_is_added_and_one_of_another_type_refused(
     view.foreach_batch(Frame([table((1, 3))]), 2)
 
     assert [(1, 3, None)] == schemas.run(f"SELECT id, n, name FROM {schema}.v")
+
+
+def test_an_attempt_that_lost_and_still_copies_makes_no_batch_wait(opened, schemas, schema):
+    """The staging table that it holds is left to the next batch."""
+    view, holding = opened(), []
+
+    def attempts(task, batches):
+        lines = list(task(iter(batches)))
+        other = psycopg.connect(schemas.conninfo)
+        holding.append(other)
+        other.execute(f"INSERT INTO {schema}.{staging(schemas, schema)[0]} (_token) VALUES (1)")
+        return lines
+
+    view.foreach_batch(Frame([table((1, 1))], attempts=attempts), 0)
+    assert {1: 1} == rows_of(view)
+    assert 1 == len(staging(schemas, schema))
+    holding[0].close()
+    view.foreach_batch(Frame([table((1, 2))]), 1)
+
+    assert ({1: 2}, []) == (rows_of(view), staging(schemas, schema))
+
+
+def test_a_batch_without_rows_counts(opened):
+    """Of no partition, and of an empty one."""
+    view = opened()
+    view.foreach_batch(Frame([table((1, 1))], source="s"), 0)
+    view.foreach_batch(Frame([table((1, 1)).slice(0, 0)], source="s"), 1)
+
+    assert ({1: 1}, 1) == (rows_of(view), view.freshness.batch_id)
+
+
+def test_a_condition_that_raises_ends_its_subscription(opened):
+    """And nothing else."""
+    view = opened()
+    with view.changes(where=lambda row: 1 / 0, timeout=0) as changes:
+        view.apply([{"id": 1, "n": 1}], 0)
+        with pytest.raises(UserFunctionError, match="division by zero"):
+            next(changes)
+
+        assert (True, []) == (changes.closed, list(changes))
+    assert {1: 1} == rows_of(view)
+
+
+def test_a_view_that_is_closed_ends_those_who_wait_for_it(opened):
+    """In whichever thread they wait."""
+    view, found = opened(), []
+    changes = view.changes()
+    thread = threading.Thread(target=lambda: found.extend(changes))
+    thread.start()
+    view.close()
+    thread.join(30)
+
+    assert ([], False) == (found, thread.is_alive())
+    with pytest.raises(StoreClosedError):
+        view.get(1)

@@ -92,7 +92,8 @@ class OutputEncoder:
             return (row,)
         msg = (
             f"{self.what}: an output must be a tuple, Row or mapping of the columns {names}, "
-            f"got {shown(row)} for key {shown(self.show_key(key))}"
+            f"got {shown(row)} for key {shown(self.show_key(key))}; yield a whole row at a time "
+            "(what a function returns is taken apart into outputs)"
         )
         raise OutputError(msg)
 

@@ -43,25 +43,28 @@ class Conninfo:
                 f"{msg}; for example 'service=views' or 'postgresql://host/database'"
             )
         self.text = text
+        parts = self._read()
+        self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
+        shown: dict[str, Any] = {n: "***" if n in _SECRETS else part for n, part in parts.items()}
+        self.masked = make_conninfo(**shown)
+        """What may be shown."""
+        self._parts = {**_DEFAULTS, **parts}
+
+    def _read(self) -> dict[str, Any]:
+        """The keywords and their values."""
         try:
-            parts = conninfo_to_dict(text)
+            parts = conninfo_to_dict(self.text)
             # Part of a password with "/" or "@" in it that is not escaped.
             if any("@" in str(parts.get(name)) for name in ("host", "port", "dbname")):
                 raise psycopg.ProgrammingError
         except psycopg.Error:
             # libpq's message may quote the password, so neither shown nor chained.
-            msg = f"view {view!r}: conninfo must be a connection string of libpq, got one that it cannot read"
+            msg = f"view {self._view!r}: conninfo must be a connection string of libpq, got one that it cannot read"
             raise DeclarationValueError(
                 f"{msg}; for example 'service=views' or 'postgresql://user@host/database', "
                 "with %-escapes in a URI"
             ) from None
-        self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
-        shown: dict[str, Any] = {
-            name: "***" if name in _SECRETS else value for name, value in parts.items()
-        }
-        self.masked = make_conninfo(**shown)
-        """What may be shown."""
-        self._parts = {**_DEFAULTS, **parts}
+        return parts
 
     def connect(self, role: str, **options: Any) -> psycopg.Connection[Any]:
         """A new connection.

@@ -93,9 +93,8 @@ class Database:
         with (
             self._readers.taken() as session,
             self._translating(),
-            session.transaction() as connection,
+            session.transaction(self._check_identity) as connection,
         ):
-            self._check_identity(connection)
             yield PostgresSnapshot(connection, self.names, self.about.identity)
 
     def _check_identity(self, connection: psycopg.Connection[Any]) -> None:

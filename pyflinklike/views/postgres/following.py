@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pyflinklike.errors import QueueOverflowError, StateStoreError
+from pyflinklike.errors import QueueOverflowError, StateStoreError, StoreClosedError
 from pyflinklike.views.core.change import Change, Filter
 from pyflinklike.views.core.storage import RowChange
 from pyflinklike.views.postgres.database import Database
@@ -44,6 +44,7 @@ class Follower:
         self._can_listen = True
         self._ended = threading.Event()
         self._closed = False
+        self._taking = threading.RLock()
         with database.reading() as snapshot:
             latest = snapshot.latest_batch()
         if is_latest or latest is None:
@@ -70,7 +71,17 @@ class Follower:
             StateStoreError: The database cannot be read, or was restored from an older copy.
             UserFunctionError: The condition raised.
         """
-        left = wait
+        with self._taking:
+            try:
+                return self._take(wait)
+            except Exception:
+                self.close()  # or the next change would hide that one is missing
+                raise
+            finally:
+                if self._closed:
+                    self._stop_listening()
+
+    def _take(self, left: float | None) -> Change | None:
         while not self.closed:
             while self._waiting:
                 change = self._wanted.change(*self._waiting.popleft())
@@ -78,8 +89,13 @@ class Follower:
                     return change
             if self._ended.is_set():
                 return None
-            if self._fetch():
-                continue
+            try:
+                if self._fetch():
+                    continue
+            except StoreClosedError:
+                if self._ended.is_set():  # the view was closed just now
+                    return None
+                raise
             if left is not None and left <= 0:
                 return None
             slice_ = _POLL_SECONDS if left is None else min(left, _POLL_SECONDS)
@@ -95,6 +111,14 @@ class Follower:
         """Give nothing more: the subscriber is gone."""
         self._closed = True
         self._ended.set()
+        # A thread that waits for a notification closes it itself, soon.
+        if self._taking.acquire(blocking=False):
+            try:
+                self._stop_listening()
+            finally:
+                self._taking.release()
+
+    def _stop_listening(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()

@@ -76,7 +76,7 @@ class Merge:
     def write(
         self, batch: Batch, latest: Batch | None, history: int, columns: Iterable[str]
     ) -> None:
-        """Write the outcome, the rows that it replaces and the batch, and drop what was staged.
+        """Write the outcome, the rows that it replaces and the batch.
 
         Args:
             batch: Its fields up to `watermark`.
@@ -102,7 +102,6 @@ class Merge:
         self._run("DELETE FROM {batches} WHERE seq < %(oldest)s", oldest=oldest)
         self._run("DELETE FROM {changes} WHERE seq < %(oldest)s", oldest=oldest)
         self._see(batch.source, batch.batch_id)
-        self._run("DROP TABLE {staging}")
 
     def _run(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         parts = {name: each for name, each in values.items() if isinstance(each, sql.Composable)}

@@ -43,14 +43,21 @@ class ReaderSession:
         return connection
 
     @contextmanager
-    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction that sees one state and writes nothing."""
+    def transaction(
+        self, begin: Callable[[psycopg.Connection[Any]], None]
+    ) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction that sees one state and writes nothing.
+
+        Args:
+            begin: Reads something; called once more if the connection was dead.
+        """
         try:
-            self._connection.execute("SELECT 1")
-        except psycopg.OperationalError:  # the server was restarted, or has closed it
-            self._connection.close()
-            self._connection = self._connect()
-        try:
+            try:
+                begin(self._connection)
+            except psycopg.OperationalError:  # the server was restarted, or has closed it
+                self._connection.close()
+                self._connection = self._connect()
+                begin(self._connection)
             yield self._connection
         finally:
             with suppress(psycopg.Error):

@@ -6,9 +6,11 @@ A batch is killed between any two of these steps without harm, for only the last
 1. It is looked for among those that were seen.
 2. A staging table is made, under a name that nobody else has.
 3. The partitions are copied into it.
-4. One transaction applies it, writes its id, drops the staging table and notifies subscribers.
+4. One transaction applies it, writes its id and notifies subscribers.
+5. The staging table is dropped; not in the transaction, which would have to wait for a task that
+   lost a race and still copies.
 
-What was left by 2 and 3 is dropped when the next batch begins.
+A staging table that is left is dropped when the next batch begins.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ class Writer:
                 receipt = stager.copy(connection, [rows], dt.timezone.utc)
                 batch = self._batch("", batch_id, reached, [receipt])
                 self._merge(connection, stager, [receipt], batch)
+            self.database.drop_staging(connection)
         return True
 
     def apply_frame(self, df: Any, batch_id: int) -> bool:
@@ -91,6 +94,7 @@ class Writer:
             batch = self._batch(feed.source, batch_id, reached, receipts)
             with connection.transaction():
                 self._merge(connection, stager, receipts, batch)
+            self.database.drop_staging(connection)
         return True
 
     def _staged(self, df: Any, task: StagingTask) -> list[Receipt]:
