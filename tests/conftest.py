@@ -159,6 +159,7 @@ def _connect_session(directories: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.streaming.checkpointFileManagerClass": _file_manager(),
         }
         with connect_server(settings, directory, environment=environment) as server:
+            patch.setenv("SPARK_REMOTE", server.url)  # for tests that take another session
             session = server.session()
             yield session
             session.stop()

@@ -179,6 +179,18 @@ def test_a_stream_reads_all_within_its_limit(brokers: Brokers, topic: str):
 
 
 @limits
+def test_progress_tells_how_much_is_left(brokers: Brokers, topic: str):
+    """The latest offsets, beside those that the limit allows."""
+    brokers.write(topic, [(None, b"v")] * 9, partition=0)
+    reader = streaming(brokers, subscribe=topic, maxOffsetsPerTrigger="4")
+
+    taken = latest(reader, reader.initialOffset())
+
+    assert taken["offsets"][topic]["0"] == 4
+    assert reader.reportLatestOffset()["offsets"][topic]["0"] == 9
+
+
+@limits
 def test_available_now_stops_where_it_began(brokers: Brokers, topic: str):
     """Records that come later are for the next run."""
     brokers.write(topic, [(None, b"old%d" % n) for n in range(30)], partition=0)
@@ -273,6 +285,30 @@ def test_a_partition_that_ends_before_its_start_is_refused(
 
     with pytest.raises(DataLossError, match="read up to offset 500 and now ends at 1"):
         reader.partitions(start, latest(reader, start))
+
+
+@limits
+def test_a_step_back_is_refused_before_it_is_noted(
+    brokers: Brokers, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Spark writes the end of a micro-batch into the checkpoint before it asks for its parts."""
+    monkeypatch.setattr(stream_reader, "_STEP_BACK_WAITS", (0,))
+    brokers.write(topic, [(None, b"new")], partition=0)
+    start = {"offsets": {topic: {"0": 500, "1": 0, "2": 0, "3": 0}}, "topic_ids": {}}
+    reader = streaming(brokers, subscribe=topic)
+
+    with pytest.raises(DataLossError, match="read up to offset 500 and now ends at 1"):
+        reader.latestOffset(start, reader.getDefaultReadLimit())
+
+
+@limits
+def test_the_id_of_a_topic_is_kept_while_none_is_told(brokers: Brokers, topic: str):
+    """As by brokers that have no controller for a moment."""
+    brokers.write(topic, [(None, b"v")], partition=0)
+    reader = streaming(brokers, subscribe=topic)
+    start = {**reader.initialOffset(), "topic_ids": {topic: "known"}}
+
+    assert reader.latestOffset(start, reader.getDefaultReadLimit())["topic_ids"] == {topic: "known"}
 
 
 def test_a_reader_that_is_not_told_its_start_compares_it_later(brokers: Brokers, topic: str):
