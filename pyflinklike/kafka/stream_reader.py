@@ -58,6 +58,8 @@ class _Progress:
         self._options = options
         self._connected: Cluster | None = None
         self._stop_at: Offsets | None = None
+        self.seen: Offsets | None = None
+        """Where all ended that was there when `latest` last asked."""
 
     @property
     def _cluster(self) -> Cluster:
@@ -85,6 +87,7 @@ class _Progress:
             return Offsets(self._cluster.latest(topics.partitions), topics.ids)
         self._check(start, topics)
         end = self._latest_after(start, topics.partitions)
+        self.seen = Offsets(end, topics.ids)
         if self._stop_at is not None:
             stop = self._stop_at.at
             end = {each: min(last, stop[each]) for each, last in end.items() if each in stop}
@@ -243,7 +246,7 @@ if HAS_LIMITS:
             return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
         def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-            return self._progress.latest(None).to_json()
+            return None if self._progress.seen is None else self._progress.seen.to_json()
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
             self._progress.stop_here()

@@ -130,7 +130,7 @@ class MaterializedView(View):
         number = checked_id(self.name, batch_id)
         return self._writer.apply(rows, number, watermark=watermark)
 
-    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
+    def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
 
         Batch ids count per stream: a stream with a new checkpoint begins again at 0, and its
@@ -139,13 +139,16 @@ class MaterializedView(View):
         Args:
             df: Spark's DataFrame, whose rows are collected by the driver.
             batch_id: As Spark gives it.
+            source: Names the stream; by default it goes by Spark's id, which its checkpoint keeps.
+                Over Spark Connect it is needed where several run in a session.
 
         Raises:
             DeclarationTypeError: It is not a DataFrame.
+            HostError: Over Spark Connect, the stream cannot be told from others.
             NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
                 batch and repeats it.
         """
-        feed = Feed(df)
+        feed = Feed(df, source)
         number = checked_id(self.name, batch_id)
         # Also of a batch seen before: what is not read of a stateful stream fails its commit.
         rows = feed.rows()

@@ -102,6 +102,22 @@ def test_settings_do_not_show_in_a_repr():
     assert SECRET not in repr(options)
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_ways_to_log_in_reach_the_client(mechanism: str):
+    """Librdkafka checks that it was built with the mechanism, and that all it needs is there."""
+    from confluent_kafka import Consumer
+
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": SECRET,
+    }
+    options = reader_options({**LEAST, **login, "kafka.log_level": "0"}, streaming=True)
+
+    made(Consumer, {**options.settings, "bootstrap.servers": "127.0.0.1:1"}).close()
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -179,6 +179,18 @@ def test_a_stream_reads_all_within_its_limit(brokers: Brokers, topic: str):
 
 
 @limits
+def test_progress_tells_how_much_is_left(brokers: Brokers, topic: str):
+    """The latest offsets, beside those that the limit allows."""
+    brokers.write(topic, [(None, b"v")] * 9, partition=0)
+    reader = streaming(brokers, subscribe=topic, maxOffsetsPerTrigger="4")
+
+    taken = latest(reader, reader.initialOffset())
+
+    assert taken["offsets"][topic]["0"] == 4
+    assert reader.reportLatestOffset()["offsets"][topic]["0"] == 9
+
+
+@limits
 def test_available_now_stops_where_it_began(brokers: Brokers, topic: str):
     """Records that come later are for the next run."""
     brokers.write(topic, [(None, b"old%d" % n) for n in range(30)], partition=0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from host_models import model_batch, model_stream
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from spark_support import (
@@ -15,8 +16,6 @@ from spark_support import (
     Feed,
     Rich,
     drain,
-    model_batch,
-    model_stream,
     rich_batches,
     rich_harness,
     rich_outputs,

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from host_models import model_stream
 from pyspark.errors import PythonException, StreamingQueryException
-from spark_support import Feed, at, bounded, drain, model_stream, pickle_by_value, rows_of
+from spark_support import Feed, at, bounded, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by

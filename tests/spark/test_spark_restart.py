@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from host_models import model_stream
 from pyspark.errors import StreamingQueryException
 from spark_support import (
     RICH_OUTPUT,
@@ -13,7 +14,6 @@ from spark_support import (
     Rich,
     at,
     drain,
-    model_stream,
     pickle_by_value,
     rich_batches,
     rich_harness,

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from host_models import model_stream
 from spark_support import (
     RICH_OUTPUT,
     RICH_SCHEMA,
@@ -14,7 +15,6 @@ from spark_support import (
     Feed,
     Rich,
     drain,
-    model_stream,
     pickle_by_value,
     rich_batches,
     rich_harness,

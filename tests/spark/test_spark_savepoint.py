@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from host_models import model_stream
 from pyspark.errors import StreamingQueryException
 from spark_savepoints import Sum, rocksdb
 from spark_support import (
@@ -17,7 +18,6 @@ from spark_support import (
     at,
     drain,
     milliseconds,
-    model_stream,
     pickle_by_value,
     reads_state,
     rich_batches,

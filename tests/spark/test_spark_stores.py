@@ -6,16 +6,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from spark_support import (
-    Feed,
-    at,
-    bounded,
-    drain,
-    model_batch,
-    model_stream,
-    pickle_by_value,
-    rows_of,
-)
+from host_models import model_batch, model_stream
+from spark_support import Feed, at, bounded, drain, pickle_by_value, rows_of
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,

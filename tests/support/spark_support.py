@@ -5,9 +5,6 @@
     feed.add([("a", at(1), 3)], [("a", at(2), 4)])         # two micro-batches
     drain(key_by(feed.stream(), "user").process(...), tmp_path / "checkpoint")
 
-Two hosts that a test compares Spark with are here as well: `model_stream` drives the
-harness as a stream would, `model_batch` as a batch would.
-
 Workers do not have `tests/support/` on their path, so what tests define is pickled by value:
 each test module calls `pickle_by_value(__name__)`.
 """
@@ -16,7 +13,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filed_batches import Batches, FiledBatches
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
@@ -71,6 +68,7 @@ def pickle_by_value(module: str) -> None:
 
 
 pickle_by_value(__name__)
+pickle_by_value(FiledBatches.__module__)
 
 
 def at(milliseconds: int) -> dt.datetime:
@@ -146,36 +144,6 @@ def schema_of(spark: SparkSession, ddl: str) -> st.StructType:
     return spark.createDataFrame([], ddl).schema
 
 
-Batches = Mapping[int, list[Any]]
-
-
-class FiledBatches(Batches):
-    """Rows by batch id that a process of a Spark Connect server has collected, in a directory."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-
-    def __setitem__(self, batch_id: int, rows: list[Any]) -> None:
-        written = self._directory / f"_{batch_id}"
-        written.write_bytes(pickle.dumps(rows))
-        written.rename(self._directory / str(batch_id))
-
-    def __getitem__(self, batch_id: int) -> list[Any]:
-        try:
-            rows: list[Any] = pickle.loads((self._directory / str(batch_id)).read_bytes())
-        except FileNotFoundError:
-            raise KeyError(batch_id) from None
-        return rows
-
-    def __iter__(self) -> Iterator[int]:
-        names = [each.name for each in self._directory.iterdir()]
-        return iter(sorted(int(name) for name in names if not name.startswith("_")))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
 def start(df: DataFrame, checkpoint: Path, **trigger: Any) -> tuple[StreamingQuery, Batches]:
     """Start a query that collects its rows by batch id."""
     kept: Any = {}
@@ -219,42 +187,6 @@ def rows_of(batches: Batches | Iterable[Any]) -> list[Any]:
         else batches
     )
     return sorted((tuple(row) for row in every), key=repr)
-
-
-# The harness as the other hosts
-
-
-def model_stream(
-    harness: KeyedProcessHarness, batches: Sequence[Sequence[Row]], time: str
-) -> KeyedProcessHarness:
-    """Drive a harness as a stream without watermark delay would, to the end of its input."""
-    watermark = 0
-    for batch in [*batches, []]:
-        _advance(harness, watermark)
-        timed = [(row, milliseconds(row[time])) for row in batch]
-        harness.process_elements(sorted(timed, key=_by_time))
-        _advance(harness, watermark)
-        watermark = max([watermark, *(t for _, t in timed if t is not None)])
-    return harness
-
-
-def model_batch(
-    harness: KeyedProcessHarness, batches: Sequence[Sequence[Row]], time: str
-) -> KeyedProcessHarness:
-    """Drive a harness as a batch would."""
-    timed = [(row, milliseconds(row[time])) for batch in batches for row in batch]
-    harness.process_elements(sorted(timed, key=_by_time))
-    harness.end_of_input()
-    return harness
-
-
-def _advance(harness: KeyedProcessHarness, watermark: int) -> None:
-    if watermark > 0:
-        harness.process_watermark(watermark)
-
-
-def _by_time(timed: tuple[Row, int | None]) -> tuple[bool, int]:
-    return timed[1] is not None, timed[1] or 0
 
 
 # A function that uses everything

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from decimal import Decimal
 
@@ -15,7 +16,7 @@ from view_support import change
 from pyflinklike import Row
 from pyflinklike.errors import DeclarationValueError, StateValueError, ValueDecodeError
 from pyflinklike.types.order_keys import is_nan, is_newer
-from pyflinklike.views import PostgresView
+from pyflinklike.views import MaterializedView, PostgresView
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
 from pyflinklike.views.postgres.columns import types_of
@@ -154,3 +155,49 @@ def test_columns_of_changes_are_those_of_the_value_and_the_key():
     }
     plain = of(user="long", day="date", op="string", diff="integer")
     assert types_of("v", plain, ("user",)) == {"user": "bigint", "day": "date"}
+
+
+OPS = [("plain", 0), ("plain", 1), ("plain", 2), ("set", 1), ("delete", 0), ("retract", 1)]
+"""What a row of a batch may do, and its order."""
+
+
+def arrival(key, op, at, tag):
+    """A row that does it."""
+    value = {"id": key, "at": at, "tag": tag if op == "plain" else 0}
+    if op == "plain":
+        return value
+    names = {"set": "update_after", "delete": "delete", "retract": "update_before"}
+    return change(names[op], key, None if op == "delete" else value)
+
+
+@pytest.mark.parametrize("order_by", [None, "at"])
+def test_whatever_a_batch_does_to_a_key_is_what_it_does_in_a_file(
+    schemas, schema, tmp_path, order_by
+):
+    """Every sequence of up to three rows, with and without a row before; equal orders are duplicates."""
+    sequences = [each for n in (1, 2, 3) for each in itertools.product(OPS, repeat=n)]
+    keys = range(2 * len(sequences))
+    before = [{"id": key, "at": 1, "tag": 0} for key in keys if key % 2]
+    rows = [
+        arrival(key, *op, tag)
+        for key in keys
+        for tag, op in enumerate(sequences[key // 2], start=1)
+    ]
+    with (
+        MaterializedView("v", key="id", order_by=order_by, path=tmp_path) as file,
+        PostgresView(
+            "v", key="id", order_by=order_by, conninfo=schemas.conninfo, schema=schema
+        ) as postgres,
+    ):
+        for view in (file, postgres):
+            view.apply(before, 0)
+            view.apply(rows, 1)
+        expected, found = (view.get_many(keys) for view in (file, postgres))
+        told = [
+            [(change.op, change.key) for change in view.changes(start="earliest", timeout=0)]
+            for view in (file, postgres)
+        ]
+        postgres.verify()
+
+    assert expected == found
+    assert told[0] == told[1]

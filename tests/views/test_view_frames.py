@@ -64,3 +64,19 @@ def test_what_is_no_dataframe_is_refused(view, frame):
 
     assert str(error.value).endswith("give rows to apply()")
     assert len(view) == 0
+
+
+def test_a_named_stream_counts_its_own_batches(view):
+    """Batch 0 of one is not batch 0 of another, and comes once."""
+    for source, number in [("one", 1), ("other", 2), ("one", 3)]:
+        view.foreach_batch(Frame(pa.table({"id": [number]})), 0, source=source)
+
+    assert [Row(id=1), Row(id=2)] == view.query(allow_scan=True)
+
+
+def test_the_name_of_a_stream_is_a_str(view):
+    """A DataFrame, a number and the like are refused, and nothing is applied."""
+    with pytest.raises(DeclarationTypeError, match=r"must be a str, got 5; name the stream"):
+        view.foreach_batch(Frame(pa.table({"id": [1]})), 0, source=5)
+
+    assert len(view) == 0

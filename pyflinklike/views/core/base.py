@@ -65,7 +65,7 @@ class View(Reopened, ABC):
         """Apply a batch: all of it, durably, or nothing; False for one seen before."""
 
     @abstractmethod
-    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
+    def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame."""
 
     # Pull queries

@@ -15,10 +15,11 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.shown import shown
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
+from pyflinklike.views.core.served_stream import SERVED
 
 __all__ = ["BatchFrame", "Feed", "rows_of", "zone_named"]
 
@@ -39,16 +40,21 @@ class Feed:
 
     Args:
         df: Of a micro-batch, or any other.
+        source: The name of its stream; None for the id that Spark gives it.
 
     Raises:
-        DeclarationTypeError: It is not a DataFrame.
+        DeclarationTypeError: It is not a DataFrame, or the name is not a str.
     """
 
-    def __init__(self, df: BatchFrame) -> None:
+    def __init__(self, df: BatchFrame, source: str | None = None) -> None:
         if not isinstance(df, BatchFrame):
             msg = f"foreach_batch takes a Spark DataFrame, got {shown(df)}; give rows to apply()"
             raise DeclarationTypeError(msg)
+        if source is not None and not isinstance(source, str):
+            msg = f"the source of a batch must be a str, got {shown(source)}; name the stream"
+            raise DeclarationTypeError(msg)
         self._df = df
+        self._named = source
 
     def rows(self) -> list[Row]:
         """Collect the rows, in the order Spark has them.
@@ -68,32 +74,49 @@ class Feed:
         """The session's time zone."""
         return zone_named(self.time_zone)
 
-    @cached_property
+    @property
     def source(self) -> str:
-        """The id of the batch's stream, which the stream's checkpoint keeps.
+        """What the batch ids count in: the stream's name, else its id; "" for a static DataFrame.
 
-        "" for a static DataFrame, and over Spark Connect, where it cannot be asked for.
+        The id stays with the stream's checkpoint.
+
+        Raises:
+            HostError: Over Spark Connect, the stream cannot be told from others.
         """
+        return self._stream_id if self._named is None else self._named
+
+    @cached_property
+    def _stream_id(self) -> str:
+        session = self._df.sparkSession
         with contextlib.suppress(AttributeError, NotImplementedError):
-            return self._df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
-        return ""
+            return session.sparkContext.getLocalProperty(_QUERY_ID) or ""
+        return SERVED.id_for(session)
 
     @property
     def watermark(self) -> dt.datetime | None:
         """The stream's watermark in the batch before; None if it has none.
 
-        It is also None if the stream does not run in the program's first session.
+        It is also None if the stream does not run in the program's first session, and for a named
+        one that cannot be told from others.
         """
-        if not self.source:
-            return None
-        # The session of a micro-batch is a clone, which does not know the stream.
-        session = type(self._df.sparkSession).builder.getOrCreate()
-        query = session.streams.get(self.source)
+        query = self._query()
         progress = None if query is None else query.lastProgress
         text = None if progress is None else progress["eventTime"].get("watermark")
         if text is None or text.startswith("1970-01-01T00:00:00.000"):
             return None  # before the first event
         return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+    def _query(self) -> Any:
+        try:
+            stream = self._stream_id
+        except HostError:
+            return None
+        if not stream:
+            return None
+        # The session of a micro-batch is a clone, which does not know the stream.
+        session = self._df.sparkSession
+        starter = SERVED.session or type(session).builder.getOrCreate()
+        return starter.streams.get(stream)
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, time_zone: str) -> list[Row]:

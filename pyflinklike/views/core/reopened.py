@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pyflinklike.views.core.served_stream import SERVED
+
 __all__ = ["Reopened"]
 
 _View = TypeVar("_View", bound="Reopened")
@@ -33,5 +35,10 @@ class Reopened:
         made._made_with = partial(cls, *args, **named)
         return made
 
-    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
-        return self._made_with, ()
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any]]:
+        return _reopened, (self._made_with,)
+
+
+def _reopened(made_with: partial[Any]) -> Any:
+    SERVED.remember_session()
+    return made_with()

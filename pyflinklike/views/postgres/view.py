@@ -157,7 +157,7 @@ class PostgresView(View):
         """
         return self._writer.apply(rows, checked_id(self.name, batch_id), watermark)
 
-    def foreach_batch(self, df: BatchFrame, batch_id: int) -> None:
+    def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
 
         Each partition is copied by the executor that has it; the driver sees no rows.
@@ -165,13 +165,14 @@ class PostgresView(View):
         Args:
             df: Spark's DataFrame.
             batch_id: As Spark gives it.  Those of a stream have to follow one another.
+            source: Names the stream, as for a `MaterializedView`.
 
         Raises:
             DeclarationTypeError: It is not a DataFrame.
             NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark
                 then fails the batch, and repeats it when the stream is started again.
         """
-        self._writer.apply_frame(df, checked_id(self.name, batch_id))
+        self._writer.apply_frame(df, checked_id(self.name, batch_id), source)
 
     # Push queries
 

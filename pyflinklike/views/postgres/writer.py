@@ -74,9 +74,9 @@ class Writer:
             self.database.drop_staging(connection)
         return True
 
-    def apply_frame(self, df: Any, batch_id: int) -> bool:
+    def apply_frame(self, df: Any, batch_id: int, source: str | None) -> bool:
         """Apply a DataFrame, whose partitions the executors copy."""
-        feed = Feed(df)
+        feed = Feed(df, source)
         with self.database.writing() as connection:
             if self._is_seen(connection, feed.source, batch_id):
                 df.mapInArrow(drain, RECEIPT).collect()
