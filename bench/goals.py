@@ -15,6 +15,7 @@ Results = Mapping[tuple[str, str], Result]
 _AT_LEAST = {
     "spark_pandas": 60.0,
     "spark_rows": 15.0,
+    "spark_apply": 15.0,
     "pyflink_heap": 10.0,
     "spark_scala": 2.0,
     "java_rocksdb": 1.0,
@@ -80,6 +81,8 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
 
 def _against_peers(results: Results, workload: str) -> Iterator[Verdict]:
     for side, bound in _AT_LEAST.items():
+        if workload not in SIDES[side].possible:
+            continue
         goal = f"{workload}, heap: rate over {SIDES[side].title}"
         yield Verdict(goal, bound, _rate(results, "ours_heap", side, workload))
     goal = f"{workload}, heap: time over the floor on Spark"

@@ -43,8 +43,8 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
     """
     if not HAS_TRANSFORM_WITH_STATE:
         msg = (
-            f"{where}: reading a checkpoint's state needs PySpark 4.0 or newer, got {__version__}; "
-            "read it with PySpark 4 in another environment, also if 3.5 wrote it"
+            f"{where}: Spark 3.5 cannot read the state of a checkpoint, got PySpark {__version__}; "
+            "run the stream on PySpark 4.0 or newer, whose checkpoints can be read"
         )
         raise HostError(msg)
     try:

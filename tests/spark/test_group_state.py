@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -14,6 +16,8 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.segments import read_segment
+from pyflinklike.spark.checkpoints import last_batch
+from pyflinklike.spark.hosts.first_batch import begun
 from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
@@ -198,3 +202,17 @@ def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
     query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
     with pytest.raises(HostError, match="first micro-batch of its checkpoint, got micro-batch 1"):
         query.run([("a", 1)], now=1, begins=True)
+
+
+def test_reading_state_is_refused(monkeypatch):
+    """PySpark 3.5 has no data source for it; without a word of ours the error would be one of Java."""
+    monkeypatch.setattr("pyflinklike.spark.checkpoints.HAS_TRANSFORM_WITH_STATE", False)
+    with pytest.raises(HostError, match=r"cannot read the state .* run the stream on PySpark 4\.0"):
+        last_batch(None, "/checkpoints/x", 0, "checkpoint x")
+
+
+def test_a_savepoint_over_spark_connect_is_refused():
+    """Its session cannot hand the savepoint to the workers once for all."""
+    packed = SimpleNamespace(sparkSession=SimpleNamespace())
+    with pytest.raises(HostError, match="classic session, got one of Spark Connect"):
+        begun(packed, [(ROLL_CALL, b"")])

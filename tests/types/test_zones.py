@@ -55,7 +55,8 @@ def test_fold_tells_the_second_of_two_hours(zone):
     assert (local[0] == local[1]) is (zone == "America/New_York")
 
 
-instant_keys = pytest.importorskip("pyflinklike.spark.wire.instant_keys")
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+from pyflinklike.spark.wire import instant_keys
 
 
 def _type(zone="America/New_York"):

@@ -50,11 +50,9 @@ def packages_checked() -> Iterator[None]:
     Raises:
         RequirementError: pandas, PyArrow or NumPy is missing, or too old for this PySpark.
     """
-    from pyspark.errors import PySparkImportError
-
     try:
         yield
-    except PySparkImportError as error:
+    except _refusal() as error:
         msg = f"{_pyspark()} needs other packages than there are, got {_told(error)}; {_REMEDY}"
         raise RequirementError(msg) from error
 
@@ -78,6 +76,14 @@ def check_protobuf() -> None:
             f"{_version('protobuf')} ({_told(error)}); {_REMEDY}"
         )
         raise RequirementError(msg) from error
+
+
+def _refusal() -> type[ImportError]:
+    import pyspark.errors
+
+    # PySpark 3.5 raises a plain ImportError.
+    refusal: type[ImportError] = getattr(pyspark.errors, "PySparkImportError", ImportError)
+    return refusal
 
 
 def _pyspark() -> str:
