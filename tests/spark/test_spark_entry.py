@@ -63,7 +63,7 @@ class NoFunction:
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"function": Nothing}, DeclarationTypeError, r"KeyedProcessFunction is required.*subclass it"),
+        ({"function": Nothing}, DeclarationTypeError, r"that is the class: give an instance of it, Nothing\(...\)"),
         ({"function": NoFunction()}, DeclarationTypeError, r"KeyedProcessFunction is required"),
         ({"output_type": "user strin"}, DeclarationValueError, r'must be DDL such as .*, got \'user strin\''),
         ({"output_type": ["a"]}, DeclarationTypeError, r"DDL, a StructType or Types.ROW_NAMED.*got \['a'\]"),
