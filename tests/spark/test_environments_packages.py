@@ -119,7 +119,7 @@ def test_a_protobuf_older_than_the_generated_code_is_told(tmp_path: Path) -> Non
     assert (True, True) == (
         told.startswith(
             f"pyflinklike.errors.RequirementError: streams on PySpark {pyspark_version} need a "
-            "protobuf that its generated code accepts, got protobuf 5.29.6 (Detected mismatched"
+            "protobuf that its generated code accepts, got protobuf 5.29.6 (Detected "
         ),
         told.endswith(REMEDY),
     )
