@@ -99,6 +99,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("thorough") is not None and not thorough:
             item.add_marker(without_thorough)
+        classic = item.get_closest_marker("classic")
+        if classic is not None and config.getoption("--connect"):
+            item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))  # they share a session
