@@ -20,15 +20,28 @@ pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.t
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Without PySpark, only what needs none of it can be imported, and so collected.
-if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = [
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported, and all it is in."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+# Only what can be imported is collected: most needs no PySpark.
+collect_ignore_glob: list[str] = []
+if not is_installed("pyspark"):
+    collect_ignore_glob += [
         "spark/*",
         "faults/*",
         "cluster/*",
         "connect/*",
         "demo/test_flights.py",
     ]
+# Python data sources came with PySpark 4.0.
+if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource")):
+    collect_ignore_glob += ["kafka/*"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -61,11 +74,6 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-
-# Kafka's client is an extra, too.
-if importlib.util.find_spec("confluent_kafka") is None:
-    collect_ignore_glob = [*globals().get("collect_ignore_glob", []), "kafka/*"]
-
 # What a module needs beside a local Spark, by the beginning of its name: the option that asks for
 # it, and what it does.
 ON_REQUEST = {
@@ -91,6 +99,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("thorough") is not None and not thorough:
             item.add_marker(without_thorough)
+        classic = item.get_closest_marker("classic")
+        if classic is not None and config.getoption("--connect"):
+            item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))  # they share a session

@@ -35,13 +35,14 @@ class Run:
         self.fed = []
         self._records_in = {}
 
-    def feed(self, *batches):
+    def feed(self, process, *batches):
         """Give all of them the same micro-batches, and wait until each has put out each record."""
         for batch in batches:
             self.fed.append(batch)
             for place in self.places.values():
                 place.feed(batch)
-            await_that(self._is_all_out, PATIENCE)
+            await_that(lambda: self._is_all_out() or process.poll() is not None, PATIENCE)
+            assert process.poll() is None, "the driver ended; its log is driver.log"
 
     def _is_all_out(self):
         return min(map(self._records, self.places.values())) >= sum(map(len, self.fed))
@@ -110,7 +111,7 @@ def test_an_executor_killed_in_mid_batch_is_made_good(cluster, tmp_path, capsys)
     cluster.add_worker()
     cluster.add_worker()
     with submitted(cluster, run, partitions=2) as process:
-        run.feed(many, before, with_fault(struck, "executor:once:"), after)
+        run.feed(process, many, before, with_fault(struck, "executor:once:"), after)
         told = run.end(process)
     with capsys.disabled():
         show(told)
@@ -128,12 +129,12 @@ def test_key_groups_that_move_keep_their_state(cluster, tmp_path, capsys):
     first = cluster.add_worker()
     cluster.add_worker()
     with submitted(cluster, run, partitions=4) as process:
-        run.feed(*batches[:2])
+        run.feed(process, *batches[:2])
         for worker in cluster.add_worker(), cluster.add_worker():
             await_that(worker.executors)
-        run.feed(*batches[2:4])
+        run.feed(process, *batches[2:4])
         first.kill()
-        run.feed(*batches[4:])
+        run.feed(process, *batches[4:])
         told = run.end(process)
     with capsys.disabled():
         show(told)

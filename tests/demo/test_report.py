@@ -7,7 +7,8 @@ import pytest
 
 from pyflinklike.demo.report import COLD_BATCHES, Input, print_run
 
-runs = pytest.importorskip("pyflinklike.demo.runs", reason="PySpark is not installed (`spark`)")
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+from pyflinklike.demo import runs
 
 DAYS = Input(
     days=14,

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from spark_support import Feed, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
@@ -47,6 +48,7 @@ def _noted(notes):
     return [tuple(line.split()) for line in notes.read_text().splitlines()]
 
 
+@pytest.mark.classic(reason="over Connect foreachBatch opens a function for each task")
 def test_a_function_stays_open_from_batch_to_batch(spark, tmp_path):
     """Each worker opens it once, and again for the next run of the same DataFrame, closing the former; the counts are right."""
     feed = Feed(spark, tmp_path / "input", "key string")
@@ -74,6 +76,7 @@ def test_a_function_stays_open_from_batch_to_batch(spark, tmp_path):
     assert len(_noted(notes)) > len(opened)
 
 
+@pytest.mark.classic(reason="accumulators need a classic session")
 def test_a_function_with_an_accumulator_is_opened_for_every_task(spark, tmp_path):
     """Spark collects what an accumulator counts from the task that brought it: nothing of it is lost."""
     feed = Feed(spark, tmp_path / "input", "key string")

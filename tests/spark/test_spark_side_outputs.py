@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from filed_batches import FiledBatches
 from spark_support import Feed, bounded, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row, Types, ValueStateDescriptor
@@ -47,26 +48,26 @@ def test_each_output_of_a_stream_goes_to_its_own_sink_once(spark, tmp_path):
     """foreach_output hands every writer its own rows of every batch, once, computed from one state."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
     feed.add(*BATCHES)
-    written: list[tuple[str, int, list[tuple[object, ...]]]] = []
+    written = {name: FiledBatches(tmp_path / name) for name in ("main", "big", "odd")}
 
     def writer(name):
-        return lambda df, batch_id: written.append((name, batch_id, rows_of(df.collect())))
+        kept = written[name]
+
+        def write(df, batch_id):
+            assert batch_id not in kept, "written twice"
+            kept[batch_id] = rows_of(df.collect())
+
+        return write
 
     sinks = foreach_output(writer("main"), {BIG: writer("big"), ODD: writer("odd")})
     query = _split(feed.stream()).writeStream.foreachBatch(sinks).trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
 
-    assert [
-        ("main", 0, [("a", 1), ("a", 3), ("b", 20)]),
-        ("big", 0, [("b", 20)]),
-        ("odd", 0, [(1,), (3,)]),
-        ("main", 1, [("a", 33), ("b", 25)]),
-        ("big", 1, [("a", 33), ("b", 25)]),
-        ("odd", 1, [(25,), (33,)]),
-        ("main", 2, [("c", 2)]),
-        ("big", 2, []),
-        ("odd", 2, []),
-    ] == written
+    assert {
+        "main": {0: [("a", 1), ("a", 3), ("b", 20)], 1: [("a", 33), ("b", 25)], 2: [("c", 2)]},
+        "big": {0: [("b", 20)], 1: [("a", 33), ("b", 25)], 2: []},
+        "odd": {0: [(1,), (3,)], 1: [(25,), (33,)], 2: []},
+    } == {name: dict(batches) for name, batches in written.items()}
 
 
 def test_a_batch_result_is_split_by_tag(spark):

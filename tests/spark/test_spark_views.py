@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pytest
 from example_support import example
+from pyspark.sql.utils import is_remote
 from spark_support import Feed, at
 
 from pyflinklike import Row
@@ -50,7 +51,10 @@ def test_a_stream_feeds_a_view_exactly_once(spark, tmp_path):
         expected["place"] = Row(**expected["place"])
         expected["data"] = bytes(expected["data"])
         assert Row(**expected) == view[1]
-        assert {(1, 1), (2, 1), (1, 3)} == {(c.key, c.after.n) for c in following}
+        if (
+            not is_remote()
+        ):  # there a process of the server feeds the view, and tells its own subscribers
+            assert {(1, 1), (2, 1), (1, 3)} == {(c.key, c.after.n) for c in following}
         last, watermark, lag = view.freshness
         assert (last, 1_700_000_003_000) == (max(_commits(tmp_path / "one")), watermark)
         assert lag > 0

@@ -3,6 +3,7 @@
 
 Each query is the root of a `fault_support.Place` and the name of a backend.  All end when each
 root has a file "enough", and leave what Spark told of their batches in "progress.json".
+One that fails is started again, as whoever supervises it would, and leaves why in "errors".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fault_support import Place, backend_of, ledger, write
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+AT_ONCE = {"processingTime": "0 seconds"}
 _POLL_SECONDS = 0.2
 
 
@@ -38,18 +40,20 @@ def told(query: StreamingQuery) -> list[dict[str, int]]:
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
-    queries = {}
-    for root, backend in json.loads(sys.argv[1]):
-        place = Place(Path(root))
-        rows = ledger(spark, place, backend_of(backend, place))
-        queries[place.root] = write(rows, place, processingTime="0 seconds")
-    while not all((root / "enough").exists() for root in queries):
-        for query in queries.values():
+    places = {Place(Path(root)): backend for root, backend in json.loads(sys.argv[1])}
+    ledgers = {
+        place: ledger(spark, place, backend_of(name, place)) for place, name in places.items()
+    }
+    queries = {place: write(rows, place, **AT_ONCE) for place, rows in ledgers.items()}
+    while not all((place.root / "enough").exists() for place in places):
+        for place, query in queries.items():
             if not query.isActive:
-                query.awaitTermination()  # raises what ended it
+                with (place.root / "errors").open("a") as errors:
+                    errors.write(f"{query.exception()}\n")
+                queries[place] = write(ledgers[place], place, **AT_ONCE)
         time.sleep(_POLL_SECONDS)
-    for root, query in queries.items():
+    for place, query in queries.items():
         query.processAllAvailable()
-        (root / "progress.json").write_text(json.dumps(told(query)))
+        (place.root / "progress.json").write_text(json.dumps(told(query)))
         query.stop()
     spark.stop()

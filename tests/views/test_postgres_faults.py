@@ -153,6 +153,29 @@ def test_of_attempts_at_a_partition_one_counts(opened):
     view.verify()
 
 
+def test_a_connection_that_is_lost_while_a_task_copies_fails_the_task(opened, schemas):
+    """So that Spark runs it again; what it had copied is gone with its transaction."""
+
+    def attempts(task, batches):
+        def cut():
+            yield from batches
+            schemas.run(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'pyflinklike task%'"
+            )
+            for _ in range(100):
+                yield from batches
+
+        with pytest.raises(StateStoreError, match="what was not applied can be sent again"):
+            list(task(cut()))
+        return list(task(iter(batches)))
+
+    view = opened()
+    view.foreach_batch(Frame([table((1, 1), (2, 2))], attempts=attempts), 0)
+
+    assert {1: 1, 2: 2} == rows_of(view)
+
+
 def test_a_second_writer_is_refused_by_name_until_the_first_is_gone(opened):
     """It may read; once the first is closed it writes."""
     first, second = opened(), opened(lock_timeout=0)

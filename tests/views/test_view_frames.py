@@ -12,21 +12,28 @@ import pyarrow as pa
 import pytest
 
 from pyflinklike import Row
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.views.core import frames
+from pyflinklike.views.core.served_stream import ServedStream
 
 NOON = dt.datetime(2024, 1, 1, 12)
 
 
 @attrs.frozen
 class Frame:
-    """A table of a session in New York that runs no stream."""
+    """A table of a session in New York, which runs these streams."""
 
     table: pa.Table
+    streams: tuple[str, ...] = ()
 
     @property
     def sparkSession(self) -> Any:
         settings = {"spark.sql.session.timeZone": "America/New_York"}
-        return SimpleNamespace(conf=settings)
+        running = {
+            each: SimpleNamespace(id=each, name=None, lastProgress=None) for each in self.streams
+        }
+        manager = SimpleNamespace(active=list(running.values()), get=running.get)
+        return SimpleNamespace(conf=settings, streams=manager)
 
     def toArrow(self) -> pa.Table:
         return self.table
@@ -80,3 +87,45 @@ def test_the_name_of_a_stream_is_a_str(view):
         view.foreach_batch(Frame(pa.table({"id": [1]})), 0, source=5)
 
     assert len(view) == 0
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """This process as one that a server of Spark Connect has started."""
+    made = ServedStream()
+    monkeypatch.setattr(frames, "SERVED", made)
+    monkeypatch.setenv("SPARK_CONNECT_LOCAL_URL", "sc://localhost")
+    return made
+
+
+def test_over_connect_the_stream_is_the_one_that_runs(view, served):
+    """Once it is known it stays so, whatever else is started in its session later."""
+    served.session = Frame(None, streams=("one",)).sparkSession
+    view.foreach_batch(Frame(pa.table({"id": [1]})), 0)
+    served.session = Frame(None, streams=("one", "two")).sparkSession
+    view.foreach_batch(Frame(pa.table({"id": [2]})), 0)
+    view.foreach_batch(Frame(pa.table({"id": [3]})), 1)
+
+    assert [Row(id=1), Row(id=3)] == view.query(allow_scan=True)
+    assert view.apply([{"id": 4}], 0)  # of no stream
+
+
+@pytest.mark.parametrize("streams", [(), ("one", "two")])
+def test_over_connect_a_stream_that_cannot_be_told_has_to_be_named(view, served, streams):
+    """Rather than take batch 0 of one for batch 0 of another."""
+    served.session = Frame(None, streams=streams).sparkSession
+    frame = Frame(pa.table({"id": [1]}))
+    with pytest.raises(HostError, match=rf"got {len(streams)} .*; name the stream: foreachBatch"):
+        view.foreach_batch(frame, 0)
+    assert len(view) == 0
+
+    view.foreach_batch(frame, 0, source="one")
+    assert len(view) == 1
+
+
+def test_a_frame_of_a_client_is_of_no_stream(view, monkeypatch):
+    """Also while its session runs streams."""
+    monkeypatch.delenv("SPARK_CONNECT_LOCAL_URL", raising=False)
+    view.foreach_batch(Frame(pa.table({"id": [1]}), streams=("one",)), 0)
+
+    assert view.apply([{"id": 2}], 0) is False
