@@ -76,9 +76,8 @@ class Writer:
                 if connection.is_seen(source, batch_id):
                     return False
             arrivals = self._incoming.read(rows)
-            times = [to_ms(a.event_time, zone) for a in arrivals if a.event_time is not None]
-            reached = max((each for each in [reached, *times] if each is not None), default=None)
-            batch = tables.NO_BATCH._replace(source=source, batch_id=batch_id, watermark=reached)
+            latest = _latest_time(arrivals, zone, reached)
+            batch = tables.NO_BATCH._replace(source=source, batch_id=batch_id, watermark=latest)
             return self._commit_and_tell(arrivals, batch)
 
     def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
@@ -195,6 +194,16 @@ class Writer:
         with self._subscribing:
             for queue in self._queues:
                 queue.end()
+
+
+def _latest_time(arrivals: Iterable[Arrival], zone: dt.tzinfo, reached: int | None) -> int | None:
+    """The latest event time in ms, `reached` included.
+
+    A function of its own: from 3.12 on, Python leaves the jump of a comprehension unguarded by the
+    `with` block around it, and the writer would keep its lock if it was interrupted just there.
+    """
+    times = [to_ms(each.event_time, zone) for each in arrivals if each.event_time is not None]
+    return max((each for each in [reached, *times] if each is not None), default=None)
 
 
 def _fail(queues: list[Queue]) -> None:

@@ -59,7 +59,7 @@ def test_a_stream_feeds_a_view_in_postgresql_as_one_in_a_file(spark, schemas, tm
         assert len(file) == len(postgres) == 7
         postgres.verify()
         with pytest.raises(NullKeyError, match="must have a key"):
-            postgres.foreach_batch(feed.bounded().selectExpr("null id", "at", "n"), 0)
+            postgres.foreach_batch(feed.bounded().selectExpr("CAST(null AS long) id", "at", "n"), 0)
         seen = schemas.run(f"SELECT id, n, place ->> 'when', tags FROM {postgres_table(postgres)}")
         assert {(row.id, row.n) for row in file.query(allow_scan=True)} == {
             (key, n) for key, n, _, _ in seen

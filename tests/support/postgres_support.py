@@ -110,3 +110,16 @@ class _Session:
     builder: Any = SimpleNamespace(
         getOrCreate=lambda: SimpleNamespace(streams=SimpleNamespace(get=lambda _: None))
     )
+
+
+def table(*rows: tuple[int, int]) -> pa.Table:
+    """A partition of pairs (id, n)."""
+    return pa.Table.from_pylist(
+        [{"id": key, "n": n} for key, n in rows],
+        pa.schema([("id", pa.int64()), ("n", pa.int64())]),
+    )
+
+
+def rows_of(view: Any) -> dict[int, int]:
+    """The rows of a view as pairs."""
+    return {row["id"]: row["n"] for row in view.query(allow_scan=True)}

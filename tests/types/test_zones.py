@@ -55,8 +55,7 @@ def test_fold_tells_the_second_of_two_hours(zone):
     assert (local[0] == local[1]) is (zone == "America/New_York")
 
 
-pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-from pyflinklike.spark.wire import instant_keys
+instant_keys = pytest.importorskip("pyflinklike.spark.wire.instant_keys", exc_type=ImportError)
 
 
 def _type(zone="America/New_York"):

@@ -36,3 +36,22 @@ def schemas():
 def schema(schemas):
     """An empty schema."""
     return schemas.new()
+
+
+@pytest.fixture
+def opened(schemas, schema):
+    """Opens the view `v` by `id` in an empty schema, as often as one likes."""
+    from pyflinklike.views import PostgresView
+
+    views = []
+
+    def open_(**more):
+        view = PostgresView(
+            "v", key="id", **{"conninfo": schemas.conninfo, "schema": schema, **more}
+        )
+        views.append(view)
+        return view
+
+    yield open_
+    for view in views:
+        view.close()

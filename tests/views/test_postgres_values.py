@@ -54,6 +54,7 @@ COLUMNS = {
     "local": "timestamp without time zone",
     "took": "interval",
     "text": "text",
+    "place": "bigint",
     "nested": "jsonb",
 }
 

@@ -24,7 +24,17 @@ from pyflinklike.shown import shown
 
 __all__ = ["RESERVED", "Names", "check_column"]
 
-RESERVED = ("_key", "_row", "_order", "_checksum", "_error", "_token", "_position", "_kind")
+RESERVED = (
+    "_key",
+    "_row",
+    "_order",
+    "_checksum",
+    "_error",
+    "_token",
+    "_position",
+    "_kind",
+    "_place",
+)
 """Columns that are ours."""
 
 _MOST_BYTES = 63  # PostgreSQL cuts off the rest of a name

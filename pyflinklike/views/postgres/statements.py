@@ -21,7 +21,7 @@ __all__ = [
     "STAGED",
 ]
 
-STAGED: Final = """SELECT (t.n << 40) + s._position AS place, s.* FROM {staging} s
+STAGED: Final = """SELECT (t.n << 40) + s._position AS _place, s.* FROM {staging} s
     JOIN unnest(%(tokens)s::bigint[]) WITH ORDINALITY t(token, n) ON s._token = t.token"""
 
 COUNTS: Final = """SELECT _token, count(*) FROM {staging}
@@ -31,7 +31,7 @@ OUTCOME: Final = """CREATE TEMP TABLE outcome (key bytea, first bigint, winner b
     after bytea, before_sum bigint, after_sum bigint) ON COMMIT DROP"""
 
 KEYS: Final = """staged AS MATERIALIZED (
-        SELECT place, _key AS key, _kind AS kind, _row AS row, _order AS "order",
+        SELECT _place AS place, _key AS key, _kind AS kind, _row AS row, _order AS "order",
             _checksum AS checksum
         FROM ({staged}) s),
     keys AS (SELECT key, min(place) AS first, bool_or(kind = {RETRACT}) AS retracts,
@@ -73,7 +73,7 @@ GROWTH: Final = """SELECT count(*), count(after) - count(before),
     coalesce(sum(after_sum), 0) - coalesce(sum(before_sum), 0) FROM pg_temp.outcome"""
 
 PUT_ROWS: Final = """INSERT INTO {rows} ({columns}) SELECT {of_staged}
-    FROM pg_temp.outcome o JOIN ({staged}) s ON s.place = o.winner
+    FROM pg_temp.outcome o JOIN ({staged}) s ON s._place = o.winner
     ON CONFLICT (_key) DO UPDATE SET {put}"""
 
 LOG: Final = """INSERT INTO {changes} SELECT %(seq)s, row_number() OVER (ORDER BY first), key, before
