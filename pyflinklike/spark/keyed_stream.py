@@ -187,8 +187,6 @@ class KeyedStream:
             allow_pickle=pickle_allowed(allow_pickle),
             keeps_open=not holds_accumulators(function),
         )
-        if from_savepoint is not None:
-            check_savepoint(from_savepoint, is_streaming=df.isStreaming)
         return self._planned(df, plan, from_savepoint)
 
     def _task(
@@ -209,6 +207,8 @@ class KeyedStream:
         )
 
     def _planned(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
+        if savepoint is not None:
+            check_savepoint(savepoint, is_streaming=df.isStreaming)
         put_wheels_on_path(df.sparkSession)
         with packages_checked():
             return self._stream(df, plan, savepoint) if df.isStreaming else self._batch(df, plan)
