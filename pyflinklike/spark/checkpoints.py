@@ -41,12 +41,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
         HostError: No batch is committed, or `process` did not make the operator; or this is
             PySpark 3.5.
     """
-    if not HAS_TRANSFORM_WITH_STATE:
-        msg = (
-            f"{where}: Spark 3.5 cannot read the state of a checkpoint, got PySpark {__version__}; "
-            "run the stream on PySpark 4.0 or newer, whose checkpoints can be read"
-        )
-        raise HostError(msg)
+    _check_reads_state(where)
     try:
         operators = spark.read.format("state-metadata").load(location)
         operator = operators.where(F.col("operatorId") == operator_id).first()
@@ -68,6 +63,15 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
         )
         raise HostError(msg)
     return last
+
+
+def _check_reads_state(where: str) -> None:
+    if not HAS_TRANSFORM_WITH_STATE:
+        msg = (
+            f"{where}: Spark 3.5 cannot read the state of a checkpoint, got PySpark {__version__}; "
+            "run the stream on PySpark 4.0 or newer, whose checkpoints can be read"
+        )
+        raise HostError(msg)
 
 
 def _check_ours(operator: SparkRow, where: str) -> None:

@@ -187,13 +187,7 @@ class KeyedStream:
             allow_pickle=pickle_allowed(allow_pickle),
             keeps_open=not holds_accumulators(function),
         )
-        if from_savepoint is not None:
-            check_savepoint(from_savepoint, is_streaming=df.isStreaming)
-        put_wheels_on_path(df.sparkSession)
-        with packages_checked():
-            return (
-                self._stream(df, plan, from_savepoint) if df.isStreaming else self._batch(df, plan)
-            )
+        return self._planned(df, plan, from_savepoint)
 
     def _task(
         self, name: str, max_parallelism: int | None, job_parameters: Mapping[str, str] | None
@@ -211,6 +205,13 @@ class KeyedStream:
                 (each, schema[each].dataType.simpleString()) for each in self._columns
             ),
         )
+
+    def _planned(self, df: DataFrame, plan: Plan, savepoint: bytes | None) -> DataFrame:
+        if savepoint is not None:
+            check_savepoint(savepoint, is_streaming=df.isStreaming)
+        put_wheels_on_path(df.sparkSession)
+        with packages_checked():
+            return self._stream(df, plan, savepoint) if df.isStreaming else self._batch(df, plan)
 
     def _keyed(self, df: DataFrame, plan: Plan) -> DataFrame:
         group = key_group(self._columns, plan.task.max_parallelism)

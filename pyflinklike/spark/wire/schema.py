@@ -146,14 +146,7 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         DeclarationValueError: The DDL does not parse.
     """
     if isinstance(output_type, str):
-        try:
-            schema: Any = df.sparkSession.createDataFrame([], output_type).schema
-        except PySparkException as error:
-            msg = (
-                f'{what} must be DDL such as "user string, total long", got {shown(output_type)}: '
-                f"{_wrong_word(error)}"
-            )
-            raise DeclarationValueError(msg) from error
+        schema: Any = _parsed(df, output_type, what)
     elif isinstance(output_type, st.DataType):
         schema = output_type
     elif isinstance(output_type, TypeInformation):
@@ -173,6 +166,17 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
     arrow_schema(schema)
     checked: st.StructType = schema
     return checked
+
+
+def _parsed(df: DataFrame, ddl: str, what: str) -> st.DataType:
+    try:
+        return df.sparkSession.createDataFrame([], ddl).schema
+    except PySparkException as error:
+        msg = (
+            f'{what} must be DDL such as "user string, total long", got {shown(ddl)}: '
+            f"{_wrong_word(error)}"
+        )
+        raise DeclarationValueError(msg) from error
 
 
 def _wrong_word(error: PySparkException) -> str:
