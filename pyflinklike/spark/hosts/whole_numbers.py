@@ -24,9 +24,9 @@ def read_whole_numbers(serializer: Any = None) -> None:
         serializer: The class that reads them, by default PySpark's own.
     """
     if serializer is None:
-        from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
+        from pyspark.sql.pandas import serializers
 
-        serializer = ApplyInPandasWithStateSerializer
+        serializer = serializers.ApplyInPandasWithStateSerializer  # type: ignore[attr-defined]
     if hasattr(serializer, _MENDED):
         return
     read = serializer.arrow_to_pandas
