@@ -70,10 +70,10 @@ def test_the_sentence_comes_first_and_the_users_traceback_last(told: Any) -> Non
     lines = shown_by_spark(lambda: told(0)).splitlines()
     sentence = "pyflinklike.errors.UserFunctionError: Fails.process_element failed for key '0'"
     frames = [line for line in lines if "pyflinklike/" in line]
-    assert (True, 2, "ZeroDivisionError: integer division or modulo by zero", 1) == (
+    assert (True, 2, "ZeroDivisionError", 1) == (
         lines[0].startswith(sentence),
         sum(line.startswith(sentence) for line in lines),
-        lines[-1],
+        lines[-1].partition(":")[0],  # what comes then differs from Python to Python
         len(frames),  # that of `told` itself
     )
     assert any("yield 1 // value" in line for line in lines)
