@@ -2,8 +2,8 @@
 """What PySpark 4.0 mended in `applyInPandasWithState`, for PySpark 3.5.
 
 Spark sends an Arrow batch of rows with a column that says where the rows of each key group begin,
-and how many they are.  A key group with two rows leaves a null in it, and with a null pandas has
-floats for integers, by which PyArrow no longer slices since Cython 3 built it (PyArrow 15).
+and how many they are.  A key group with two rows leaves a null in it, and beside a null pandas has
+floats for integers, by which PyArrow does not slice.
 PySpark 4.0 reads them with `int()`; here it is done before PySpark 3.5 reads them.
 """
 
