@@ -71,6 +71,7 @@ def test_a_session_that_refuses_settings_serves_where_they_are_right(
     """As they are by the server's start here; where they are not, one error has all of them."""
     feed = Feed(another, tmp_path / "input", SCHEMA)
     feed.add([("a", at(1), 1)])
+    right = {name: another.conf.get(name) for name in (PROVIDER, CHANGELOG)}
     another.conf.set(CHANGELOG, "false")
     another.conf.set(PROVIDER, another.conf.get(PROVIDER).replace("RocksDB", "HDFSBacked"))
     refusing(another, monkeypatch, PROVIDER, CHANGELOG)
@@ -80,7 +81,7 @@ def test_a_session_that_refuses_settings_serves_where_they_are_right(
         sums(feed.stream())
 
     monkeypatch.undo()
-    another.conf.unset(CHANGELOG)
-    another.conf.unset(PROVIDER)
+    for name, value in right.items():  # unset would go back to Spark's defaults, not the server's
+        another.conf.set(name, value)
     refusing(another, monkeypatch, PROVIDER, CHANGELOG)
     assert [("a", 1)] == rows_of(drain(sums(feed.stream()), tmp_path / "checkpoint"))

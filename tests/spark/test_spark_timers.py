@@ -96,7 +96,7 @@ def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
         )
         query, batches = start(result, tmp_path / "checkpoint")
         try:
-            until(query, lambda: wanted <= {row[:3] for row in rows_of(collected | batches)})
+            until(query, lambda: wanted <= {row[:3] for row in rows_of({**collected, **batches})})
         finally:
             query.stop()
         collected.update(batches)

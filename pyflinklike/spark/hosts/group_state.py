@@ -35,6 +35,7 @@ from pyflinklike.spark.hosts.key_group_task import (
 from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling
+from pyflinklike.spark.hosts.whole_numbers import read_whole_numbers
 from pyflinklike.spark.setup.event_time import WATERMARK_MARK
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -163,6 +164,11 @@ class GroupStateTask(KeyGroupTask):
         super().__init__(plan)
         self._begins = begins
         self._wake_at: int | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In the worker, before Spark has it read any rows.
+        read_whole_numbers()
+        self.__dict__.update(state)
 
     @telling
     def served(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
