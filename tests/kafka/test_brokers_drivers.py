@@ -18,7 +18,7 @@ from kafka_support import Brokers, committed, mock_brokers, tansu_binary, tansu_
 from pyflinklike.kafka.record_ids import HEADER
 from pyflinklike.views import MaterializedView
 
-KILLS = 5
+KILLS = 3
 QUERIES = ("sessions", "items")
 
 
@@ -59,8 +59,8 @@ def killed(given: dict[str, Any], log: Path, pause: float) -> dict[str, int]:
 
 def test_nothing_is_lost_when_drivers_are_killed(brokers: Brokers, tmp_path: Path):
     """Repeats are only of micro-batches in flight, and their ids tell them; the view has none."""
-    written, expected_sessions = clicks(6_000)
-    events, table = changes(6_000)
+    written, expected_sessions = clicks(3_000)
+    events, table = changes(3_000)
     brokers.write("clicks", written)
     brokers.write("items", events)
     given, log, random = job(tmp_path, brokers), tmp_path / "log", Random(3)
