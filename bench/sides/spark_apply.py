@@ -14,6 +14,13 @@ from results import Result
 from spark_run import run
 from workloads import Workload
 
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.hosts.whole_numbers import read_whole_numbers
+
+if not HAS_TRANSFORM_WITH_STATE:
+    # Imported in the workers, too: there PySpark 3.5 would fail with the PyArrow of today.
+    read_whole_numbers()
+
 
 def count(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
     """W1."""
