@@ -170,7 +170,7 @@ def test_the_elements_behind_one_that_failed_are_not_processed():
     assert (1, 1) == (Driver(h, "a").value(), h.num_keyed_state_entries("s"))
 
 
-@pytest.mark.parametrize("outputs", [7, 1.5, True, object()], ids=str)
+@pytest.mark.parametrize("outputs", [7, 1.5, True, object()], ids=lambda each: type(each).__name__)
 def test_outputs_that_are_no_iterable_are_told(outputs):
     """With the key and the element."""
 
