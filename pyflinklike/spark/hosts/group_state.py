@@ -23,7 +23,6 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.log.storage import Head
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
 from pyflinklike.spark.hosts.key_group_task import (
@@ -32,7 +31,7 @@ from pyflinklike.spark.hosts.key_group_task import (
     KeyGroupTask,
     Result,
 )
-from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE, BlobMap
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.whole_numbers import read_whole_numbers
@@ -95,8 +94,8 @@ def _function(
     return serve
 
 
-class GroupStateStorage:
-    """The log of one key group in a `GroupState`, as a `LogStorage`.
+class GroupStateStorage(BlobMap):
+    """The log of one key group in a `GroupState`.
 
     Args:
         state: Spark's, of the call.
@@ -111,15 +110,6 @@ class GroupStateStorage:
     def is_empty(self) -> bool:
         """Whether nothing was ever stored."""
         return not self._blobs
-
-    def read_head(self, where: str) -> Head | None:
-        """The head, or None where there was none yet."""
-        blob = self.read_segment(HEAD_AT)
-        return None if blob is None else Head.from_bytes(blob, where)
-
-    def write_head(self, head: Head) -> None:
-        """Replace the head."""
-        self.write_segment(HEAD_AT, head.to_bytes())
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""

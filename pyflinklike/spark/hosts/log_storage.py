@@ -2,11 +2,13 @@
 """A key group's durable form in Spark's own state store: one map of blobs.
 
 Segments are under their sequence numbers and the head is under -1.  A second state
-variable would cost every task and every plan more than it says.
+variable would cost every task and every plan more than it says.  `BlobMap` says so for all of
+Spark's interfaces; `SparkLogStorage` is that of `transformWithState`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pyflinklike.log.storage import Head
@@ -14,7 +16,7 @@ from pyflinklike.log.storage import Head
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["HEAD_AT", "LOG_VARIABLE", "SparkLogStorage"]
+__all__ = ["HEAD_AT", "LOG_VARIABLE", "BlobMap", "SparkLogStorage"]
 
 LOG_VARIABLE = "log"
 """Name of the state variable."""
@@ -22,15 +24,8 @@ HEAD_AT = -1
 """Where the head is among the sequence numbers."""
 
 
-class SparkLogStorage:
-    """The log of Spark's current grouping key, as a `LogStorage`.
-
-    Args:
-        handle: Declares it; at most once per handle.
-    """
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
+class BlobMap(ABC):
+    """The log of a key group as one map of blobs, a `LogStorage`."""
 
     def read_head(self, where: str) -> Head | None:
         """The head, or None where there was none yet."""
@@ -40,6 +35,29 @@ class SparkLogStorage:
     def write_head(self, head: Head) -> None:
         """Replace the head."""
         self.write_segment(HEAD_AT, head.to_bytes())
+
+    @abstractmethod
+    def read_segment(self, sequence: int) -> bytes | None:
+        """One segment, or None where it is missing."""
+
+    @abstractmethod
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Add a segment."""
+
+    @abstractmethod
+    def clear_segments(self) -> None:
+        """Remove every segment, and the head with them, which every commit writes last."""
+
+
+class SparkLogStorage(BlobMap):
+    """The log of Spark's current grouping key.
+
+    Args:
+        handle: Declares it; at most once per handle.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""
