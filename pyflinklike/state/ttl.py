@@ -230,9 +230,8 @@ class TtlTable(TtlRules):
         return self._table.count()
 
     def without_expired(self, contents: TableChanges) -> TableChanges:
-        """What a full snapshot takes; a list loses its expired prefix only, as Flink's
-        TtlStateSnapshotTransformer.
-        """
+        """What a full snapshot takes of these contents of the table."""
+        # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
         kept = TableChanges(contents.spec)
         met_alive: set[Any] = set()
         for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
