@@ -66,7 +66,7 @@ class FunctionCalls:
         try:
             self.function.open(runtime_context)
         except PyflinklikeError as error:
-            _note(error, f"{self.name()}.open failed{where_raised(error)}")
+            error.add_note(f"{self.name()}.open failed{where_raised(error)}")
             raise
         except Exception as error:
             msg = f"{self.name()}.open failed: {shown_error(error)}{where_raised(error)}"
@@ -220,12 +220,7 @@ class FunctionCalls:
             has_timestamp = self._context.timestamp() is not None
             msg = f"{call}: {_cause(error)}{where}{hint(error, has_timestamp=has_timestamp)}"
             raise UserFunctionError(msg) from error
-        _note(error, f"{call}{where}")
-
-
-def _note(error: PyflinklikeError, text: str) -> None:
-    if hasattr(error, "add_note"):  # Python 3.10 has no notes
-        error.add_note(text)
+        error.add_note(f"{call}{where}")
 
 
 def _cause(error: Exception) -> str:
