@@ -16,6 +16,7 @@ from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.table import Table, Tables, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
 from pyflinklike.type_vars import T_co
 
 __all__ = ["Assembled", "assemble"]
@@ -38,7 +39,7 @@ class Assembled(Generic[T_co]):
     kind: type[StateDescriptor]
     declaration: tuple[Any, ...]
     state: T_co
-    ttl: TtlTable | None
+    ttl: TtlRules | None
     table: Table
 
     @property
