@@ -20,6 +20,8 @@ A message is one sentence of rule, what was got, and the remedy.
 
 from __future__ import annotations
 
+import sys
+
 __all__ = [
     "BrokerError",
     "CorruptStateError",
@@ -57,6 +59,13 @@ __all__ = [
 
 class PyflinklikeError(Exception):
     """Base of every error that pyflinklike raises on purpose."""
+
+    if sys.version_info < (3, 11):
+        __notes__: list[str]
+
+        def add_note(self, note: str, /) -> None:
+            """Keep a note, as every exception does from Python 3.11 on; Python 3.10 shows none."""
+            self.__notes__ = [*getattr(self, "__notes__", ()), note]
 
 
 class DeclarationError(PyflinklikeError):

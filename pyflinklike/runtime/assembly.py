@@ -8,14 +8,14 @@ extends it, then what calls the function.  Only here does the runtime know of st
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.runtime.calls import FunctionCalls
+from pyflinklike.runtime.callers import caller_of
 from pyflinklike.runtime.cleanup import StateCleanup
 from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
@@ -35,7 +35,7 @@ __all__ = ["keyed_process_operator"]
 
 
 def keyed_process_operator(
-    function: KeyedProcessFunction,
+    function: Any,
     state_backend: StateBackend,
     key_type: TypeInformation,
     task: TaskInfo,
@@ -48,7 +48,7 @@ def keyed_process_operator(
     """An operator whose function may have states, timers and stores; it is not open yet.
 
     Args:
-        function: The user's.
+        function: The user's; its class says who calls it (`runtime.callers`).
         state_backend: Where working state is kept.
         key_type: Freezes keys and writes them.
         task: Which task this is.
@@ -83,7 +83,8 @@ def keyed_process_operator(
     cleanup.join(stores)
     runtime = OperatorRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     before = runtime.before_every_call
-    calls = FunctionCalls(function, key_type, current, clock, context, before, metrics, outputs)
+    caller = caller_of(function)
+    calls = caller(function, key_type, current, clock, context, before, metrics, outputs)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 

@@ -14,13 +14,12 @@ states of an operator.  Reading and incremental cleanup work by themselves.  Lef
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.runtime.extension import Extension
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.table import Shape, TableChanges
-from pyflinklike.state.ttl import TtlTable
+from pyflinklike.state.table import TableChanges
+from pyflinklike.state.ttl_rules import TtlRules
 
 __all__ = ["StateCleanup"]
 
@@ -46,7 +45,7 @@ class StateCleanup:
         """The processing time in ms."""
         return self._clock.processing_time
 
-    def _in_background(self) -> Iterator[TtlTable]:
+    def _in_background(self) -> Iterator[TtlRules]:
         for assembled in self._assembled.values():
             if assembled.ttl is not None and assembled.ttl.in_background:
                 yield assembled.ttl
@@ -100,17 +99,7 @@ class StateCleanup:
         ttl = assembled.ttl if assembled is not None else None
         if ttl is None or not ttl.in_full_snapshot:
             return contents
-        is_dead = ttl.dead_now()
-        kept = TableChanges(contents.spec)
-        met_alive: set[Any] = set()
-        for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
-            # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
-            if key in met_alive or not is_dead(entry):
-                kept.keys.append(key)
-                kept.user_keys.append(user_key)
-                kept.entries.append(entry)
-                if contents.spec.shape is Shape.LIST:
-                    met_alive.add(key)
+        kept: TableChanges = ttl.without_expired(contents)
         return kept
 
     def take_expired(self) -> int:

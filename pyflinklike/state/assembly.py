@@ -16,6 +16,7 @@ from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.table import Table, Tables
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
 from pyflinklike.type_vars import T_co
 
 __all__ = ["Assembled", "assemble"]
@@ -37,7 +38,7 @@ class Assembled(Generic[T_co]):
     kind: type[StateDescriptor]
     declaration: tuple[Any, ...]
     state: T_co
-    ttl: TtlTable | None
+    ttl: TtlRules | None
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-to-live: one policy for any table.  The only place that knows what expires when.
+"""Time-to-live: one policy for any table.  `pyflinklike.state.ttl_rules` says what expires when.
 
 A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
 pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a
@@ -7,17 +7,11 @@ TTL per key, map state per entry and list state per element, and none of them ha
 
 The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
 
-* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest timestamp.
 * Reading an expired entry removes it.  `ReturnExpiredIfNotCleanedUp` returns it that once.
 * Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
 * A list judges each element while it is iterated, and drops its expired ones
   only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
 * `is_empty` and `clear` look at no stamp.
-
-The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its
-watermark.  An event-time stamp is the larger of the watermark and the element's timestamp, so
-that an entry written ahead of the watermark lives its whole TTL; one written before either is
-known stays until it is written again.  Neither moves during a call, so all its checks agree.
 """
 
 from __future__ import annotations
@@ -25,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
-from pyflinklike.state.expiry import ExpiredAt, JudgedElements, expired_by_a_moving_clock
-from pyflinklike.state.table import MISSING, Entry, Table
+from pyflinklike.clock import Clock
+from pyflinklike.state.expiry import JudgedElements, expired_by_a_moving_clock
+from pyflinklike.state.table import MISSING, Entry, Shape, Table, TableChanges
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
 
 __all__ = ["TtlTable"]
 
@@ -37,7 +32,7 @@ _UNKNOWN = -1
 _SWEEP_EVERY = ((4_096, 64), (129, 16), (0, 1))
 
 
-class TtlTable:
+class TtlTable(TtlRules):
     """A table whose entries expire.
 
     Args:
@@ -50,75 +45,12 @@ class TtlTable:
         self.spec = table.spec
         self._table = table
         self._get, self._put, self._append = table.get, table.put, table.append
-        self._clock = clock
-        self._ttl = config.ttl_ms
-        self._event_time = (
-            config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.EventTime
-        )
-        self._refresh = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
-        self._return_expired = (
-            config.get_state_visibility()
-            is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
-        )
-        self._prepare_cleanup(config.get_cleanup_strategies())
-        self.expired = 0
-        """How many entries were deleted for their age, for the host to count."""
-        clock.watch(self._moved)
-
-    def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
-        incremental = cleanup.get_incremental_cleanup_strategy()
-        self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self._countdown = 1
         self._sweep_left = self._sweep_stored = 0
-        self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
-        """Whether `sweep_some` shall also run whenever a record's key is selected."""
-        self.in_full_snapshot = cleanup.in_full_snapshot()
-        """Whether snapshots shall leave expired entries out."""
-        compaction = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
-        self.in_background = compaction is not None
-        """Whether expired entries may be dropped while nobody reads them, as by a compaction."""
-        self._judged_by_one_reading = 1
-        self.compaction_period = 0
-        """The age in ms at which a log is compacted for its expired entries; 0 is never."""
-        if compaction is not None:
-            self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
-            self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
+        super().__init__(config, clock)
 
     def __repr__(self) -> str:
         return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
-
-    # The time
-
-    def _moved(self) -> None:
-        clock = self._clock
-        now = clock.watermark if self._event_time else clock.processing_time
-        self._now = now
-        self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
-        self._dead = ExpiredAt(self._horizon)
-        self.entered()
-
-    def stamp(self) -> int:
-        """The stamp of an entry written now, in ms."""
-        if not self._event_time:
-            return self._now
-        stamp, timestamp = self._now, self._clock.timestamp
-        if timestamp is not None and timestamp > stamp:
-            stamp = timestamp
-        # No time is known yet, so its age cannot be told: it does not expire.
-        return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
-
-    @property
-    def time_domain(self) -> TimeDomain:
-        """Which time makes entries expire."""
-        return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
-
-    def sweep_again_at(self) -> int:
-        """When all that is stamped now will have expired, in ms; long ago before any watermark."""
-        return min(self._now + self._ttl, MAX_WATERMARK)
-
-    def dead_now(self) -> Callable[[Entry], bool]:
-        """A test for entries that are expired at this moment."""
-        return self._dead
 
     # Reading
 
@@ -296,3 +228,17 @@ class TtlTable:
 
     def count(self) -> int:
         return self._table.count()
+
+    def without_expired(self, contents: TableChanges) -> TableChanges:
+        """What a full snapshot takes of these contents of the table."""
+        # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
+        kept = TableChanges(contents.spec)
+        met_alive: set[Any] = set()
+        for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
+            if key in met_alive or not self._dead(entry):
+                kept.keys.append(key)
+                kept.user_keys.append(user_key)
+                kept.entries.append(entry)
+                if contents.spec.shape is Shape.LIST:
+                    met_alive.add(key)
+        return kept

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong in user code comes out as one error that says where, when and for which key."""
 
-import sys
-
 import pytest
 from probe import Driver, Probe, Record, drive, harness
 
@@ -208,9 +206,8 @@ def test_our_own_errors_can_be_caught_by_user_code():
     assert 1 == state.run(careful)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes")
 def test_our_own_errors_have_a_note_of_the_element():
-    """Where Python has notes."""
+    """Which names key, element and time."""
     with pytest.raises(StateValueError) as raised:
         drive(LONG).of("ann").stamped(5).update("x")
     notes = "".join(raised.value.__notes__)

@@ -99,8 +99,6 @@ def test_an_error_of_ours_has_the_users_line_in_its_note() -> None:
         function.total.update("x")
 
     error = error_of(updates)
-    if sys.version_info < (3, 11):
-        pytest.skip("Python 3.10 has no notes")
     assert (StateValueError, True) == (
         type(error),
         error.__notes__[0].endswith(f"at time None {line_of(updates, 1)}"),
@@ -234,7 +232,5 @@ def test_an_error_of_ours_in_open_names_the_line() -> None:
 
     with pytest.raises(PyflinklikeError) as raised:
         KeyedProcessHarness(Reads(str), key_selector=str)
-    if sys.version_info < (3, 11):
-        pytest.skip("Python 3.10 has no notes")
     line = Reads.open.__code__.co_firstlineno + 2
     assert raised.value.__notes__[-1].endswith(f"Reads.open failed ({__file__}:{line}, in open)")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,9 +22,6 @@ from pyflinklike.errors import (
 from pyflinklike.spark import error_of
 from pyflinklike.spark.hosts.telling import telling, telling_each
 from pyflinklike.testing import KeyedProcessHarness
-
-HAS_NOTES = sys.version_info >= (3, 11)
-with_notes = pytest.mark.skipif(not HAS_NOTES, reason="Python 3.10 has no notes")
 
 
 class Fails(KeyedProcessFunction):
@@ -63,7 +59,6 @@ TOLD = {
 tellings = pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
 
 
-@with_notes
 @tellings
 def test_the_sentence_comes_first_and_the_users_traceback_last(told: Any) -> None:
     """Between them only frames that Spark adds: none of the runtime's."""
@@ -79,7 +74,6 @@ def test_the_sentence_comes_first_and_the_users_traceback_last(told: Any) -> Non
     assert any("yield 1 // value" in line for line in lines)
 
 
-@with_notes
 @tellings
 def test_the_line_that_used_a_state_wrongly_is_told(told: Any) -> None:
     """A state's own error has no cause, and its frames are the user's and the state's."""
@@ -91,7 +85,6 @@ def test_the_line_that_used_a_state_wrongly_is_told(told: Any) -> None:
     )
 
 
-@with_notes
 def test_where_an_error_that_is_not_the_users_came_from_stays_to_be_seen() -> None:
     """Whoever mends this package needs its frames."""
 

@@ -10,7 +10,8 @@ is past all our frames, from a cause that is its own sentence without a tracebac
     pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
     (where it came from: the traceback of the user's code)
 
-Python 3.10 has no notes to hold the user's traceback; there all is left as it is.
+The user's traceback is a note of the error; Python 3.10 shows no notes, so there it is part of
+the message.
 """
 
 from __future__ import annotations
@@ -62,14 +63,15 @@ def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
     return told
 
 
-def _told(error: PyflinklikeError) -> BaseException | None:
+def _told(error: PyflinklikeError) -> PyflinklikeError:
     """What an error is raised from; the error itself gets a note of where it came from."""
-    if sys.version_info < (3, 11):
-        return error.__cause__
     headline = type(error)(*error.args)
     for note in getattr(error, "__notes__", ()):
         headline.add_note(note)
     error.add_note(_origin(error))
+    if sys.version_info < (3, 11):
+        for each in (headline, error):
+            each.args = ("\n".join([str(each), *getattr(each, "__notes__", ())]),)
     return headline
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When an entry is expired, what stamp it gets, and what cleans it up: the rules of one TTL.
+
+They are written once, for entries one by one (`pyflinklike.state.ttl`) and for columns of
+entries (`pyflinklike.columns.ttl`): a stamp may be an int, or a NumPy array of them.
+
+* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest
+  timestamp: its stamp is not after the *horizon*, the time minus the TTL.
+* The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its
+  watermark.  An event-time stamp is the larger of the watermark and the element's timestamp, so
+  that an entry written ahead of the watermark lives its whole TTL; one written before either is
+  known stays until it is written again.  Neither moves during a call, so all its checks agree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
+from pyflinklike.state.expiry import ExpiredAt
+from pyflinklike.state.table import Entry
+from pyflinklike.state.ttl_config import StateTtlConfig
+
+__all__ = ["TtlRules"]
+
+
+class TtlRules(ABC):
+    """The rules of one state's TTL at the clock's time; whoever holds the entries subclasses it.
+
+    Args:
+        config: An enabled TTL.
+        clock: Tells the time, in ms.
+    """
+
+    def __init__(self, config: StateTtlConfig, clock: Clock) -> None:
+        self._clock = clock
+        self._ttl = config.ttl_ms
+        self._event_time = (
+            config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.EventTime
+        )
+        self._refresh = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self._return_expired = (
+            config.get_state_visibility()
+            is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+        )
+        self._prepare_cleanup(config.get_cleanup_strategies())
+        self.expired = 0
+        """How many entries were deleted for their age, for the host to count."""
+        clock.watch(self._moved)
+
+    def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
+        incremental = cleanup.get_incremental_cleanup_strategy()
+        self._sweep_size = incremental.get_cleanup_size() if incremental else 0
+        self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
+        """Whether `sweep_some` shall also run whenever a record's key is selected."""
+        self.in_full_snapshot = cleanup.in_full_snapshot()
+        """Whether snapshots shall leave expired entries out."""
+        compaction = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
+        self.in_background = compaction is not None
+        """Whether expired entries may be dropped while nobody reads them, as by a compaction."""
+        self._judged_by_one_reading = 1
+        self.compaction_period = 0
+        """The age in ms at which a log is compacted for its expired entries; 0 is never."""
+        if compaction is not None:
+            self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
+            self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
+
+    def _moved(self) -> None:
+        clock = self._clock
+        now = clock.watermark if self._event_time else clock.processing_time
+        self._now = now
+        self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
+        self._dead = ExpiredAt(self._horizon)
+        self.entered()
+
+    def stamp(self) -> int:
+        """The stamp of an entry written now, in ms."""
+        if not self._event_time:
+            return self._now
+        stamp, timestamp = self._now, self._clock.timestamp
+        if timestamp is not None and timestamp > stamp:
+            stamp = timestamp
+        # No time is known yet, so its age cannot be told: it does not expire.
+        return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
+
+    def stamps(self, timestamps: Any) -> Any:
+        """The stamps of entries written now, in ms: `stamp` for each of these timestamps.
+
+        Args:
+            timestamps: A NumPy array of the elements' times in ms, `MIN_WATERMARK` where an
+                element has none.
+        """
+        if not self._event_time:
+            return timestamps * 0 + self._now
+        stamps = timestamps.clip(min=self._now)
+        stamps[stamps == MIN_WATERMARK] = MAX_WATERMARK
+        return stamps
+
+    def are_expired(self, stamps: Any) -> Any:
+        """Which of these stamps, a NumPy array in ms, are of expired entries."""
+        # Before any event the horizon is lower than 64 bits can tell, and nothing is expired.
+        return stamps <= self._horizon if self._horizon >= MIN_WATERMARK else stamps != stamps
+
+    @property
+    def time_domain(self) -> TimeDomain:
+        """Which time makes entries expire."""
+        return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
+
+    def sweep_again_at(self) -> int:
+        """When all that is stamped now will have expired, in ms; long ago before any watermark."""
+        return min(self._now + self._ttl, MAX_WATERMARK)
+
+    def dead_now(self) -> Callable[[Entry], bool]:
+        """A test for entries that are expired at this moment."""
+        return self._dead
+
+    @abstractmethod
+    def entered(self) -> None:
+        """There are other entries than before: those of another key group."""
+
+    @abstractmethod
+    def sweep_some(self) -> None:
+        """Flink's incremental cleanup: look at the next few entries of the state."""
+
+    @abstractmethod
+    def drop_expired(self) -> int:
+        """Delete every expired entry of the key group; the number deleted."""
+
+    @abstractmethod
+    def without_expired(self, contents: Any) -> Any:
+        """What a full snapshot takes of these contents of the state."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many entries the key group holds, expired or not."""
