@@ -95,7 +95,9 @@ class WindowTask:
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
         # What the default trigger does by the way is done here without asking it: it registers the
         # very timer that ends the window, and fires at no element, which would be late.
-        self._is_plain = self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+        self._is_plain = (
+            self._is_event_time and self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+        )
         self._register_end = self._timers.register_event_time_timer
         self._outputs: list[Any] = []
         self._key: Callable[[], Any] = lambda: None

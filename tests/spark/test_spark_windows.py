@@ -65,7 +65,7 @@ def with_window(key, window, result):
 
 def sessions():
     """Sessions with late data, processed whole."""
-    windowed = window(EventTimeSessionWindows.with_gap(7)).allowed_lateness(5)
+    windowed = window(EventTimeSessionWindows.with_gap(7)).allowed_lateness(20)
     return windowed.side_output_late_data(LATE).process(Numbers())
 
 
@@ -76,7 +76,7 @@ def random_batches(seed, batches, size):
         [
             (
                 chance.choice("abcde"),
-                at(max(0, number * 10 + chance.randint(-25 if chance.random() < 0.3 else 0, 10))),
+                at(number * 60 + chance.randint(-80 if chance.random() < 0.3 else 0, 60) + 100),
                 number * size + n,
             )
             for n in range(size)
@@ -110,7 +110,7 @@ def expected(operator, feed):
 def test_windows_go_on_after_a_restart(spark, tmp_path):
     """Sessions that merge, fire again for late elements, and send what is too late to a side output."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
-    batches = random_batches(7, batches=5, size=60)
+    batches = random_batches(7, batches=5, size=40)
     feed.add(*batches[:2])
     first = drain(windowed(feed, sessions()), tmp_path / "checkpoint")
     feed.add(*batches[2:])
