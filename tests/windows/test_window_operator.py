@@ -127,14 +127,17 @@ def test_an_element_that_is_late_for_some_windows_only_is_not_late():
         assert [((5, 15), [7])] == contents(driver.end_of_input())
 
 
-def test_an_element_in_no_window_is_late_if_it_is_late():
+@pytest.mark.parametrize(("lateness", "late"), [(0, [("k", 8)]), (1, [("k", 8)]), (2, [])])
+def test_an_element_in_no_window_is_late_if_it_is_late(lateness, late):
     """Gaps between windows: in time it is dropped without a word, too late it is late data."""
-    operator = processed(SlidingEventTimeWindows.of(2, 5), side_output_late_data=LATE)
+    operator = processed(
+        SlidingEventTimeWindows.of(2, 5), allowed_lateness=lateness, side_output_late_data=LATE
+    )
     with harness(operator) as driver:
         driver.process_elements(elements(8))
         driver.process_watermark(9)
         driver.process_elements(elements(8))
-        assert [("k", 8)] == driver.side_output(LATE)
+        assert late == driver.side_output(LATE)
         assert 0 == driver.metrics()["numLateRecordsDropped"]
 
 
