@@ -8,12 +8,9 @@ all key groups and tasks of a micro-batch.  What the user's function counts is i
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 
 import attrs
-
-from pyflinklike.clock import MIN_WATERMARK
 
 __all__ = ["OperatorMetrics"]
 
@@ -64,22 +61,16 @@ class OperatorMetrics:
         """The names of the numbers, in the order of `take`."""
         return [field.name for field in attrs.fields(cls) if field.init]
 
-    def add_records(
-        self, keys: Sequence[Hashable], timestamps: Sequence[int | None], watermark: int
-    ) -> None:
+    def add_records(self, keys: Sequence[Hashable], late: int) -> None:
         """Count the records of a key group.
 
         Args:
             keys: Of the records.
-            timestamps: Of the records, in ascending order, those without one first.
-            watermark: Now, in ms.
+            late: How many of them the watermark had reached.
         """
         self.records += len(keys)
         self.touched.update(keys)
-        if watermark > MIN_WATERMARK and timestamps:
-            timed = timestamps.count(None) if timestamps[0] is None else 0
-            known: Sequence[int] = timestamps  # type: ignore[assignment]
-            self.late_records += bisect_right(known, watermark, timed) - timed
+        self.late_records += late
 
     def take(self) -> list[int]:
         """The numbers; they are zero afterwards."""

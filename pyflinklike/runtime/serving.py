@@ -5,12 +5,18 @@ On a stream it is served micro-batch by micro-batch: load, fire what is due, pro
 fire what they made due, sweep, commit (`serve`).  A bounded input has one life and no log: the
 group starts empty (`enter_bounded`), and at its end every event timer fires (`end_bounded`).
 
+Behind another operator a micro-batch has records of two phases.  What that operator emitted while
+the watermark moved comes before the watermark (`EarlyRecords`), as in Flink, where a watermark
+passes on only when the timers that it made due have fired.  What it emitted for its own records
+comes after it.
+
 The host sets the operator's clock before, and afterwards takes the outputs.  Once nothing of the
 batch can fail any more it lets the backend keep the working state: `operator.keep_warm`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,9 +29,12 @@ from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = [
+    "NONE_EARLY",
     "NO_RECORDS",
+    "EarlyRecords",
     "Records",
     "Served",
+    "UnsortedRecords",
     "Waking",
     "begin",
     "call",
@@ -49,8 +58,43 @@ class Records(NamedTuple):
     values: Sequence[Any]
     timestamps: Sequence[int | None]
 
+    def late(self, watermark: int) -> int:
+        """How many records the watermark has reached, in ms."""
+        times = self.timestamps
+        if watermark == MIN_WATERMARK or not times:
+            return 0
+        timed = times.count(None) if times[0] is None else 0
+        known: Sequence[int] = times  # type: ignore[assignment]
+        return bisect_right(known, watermark, timed) - timed
+
+
+class UnsortedRecords(Records):
+    """Records whose event times are in no order."""
+
+    __slots__ = ()
+
+    def late(self, watermark: int) -> int:
+        """How many records the watermark has reached, in ms."""
+        return sum(time is not None and time <= watermark for time in self.timestamps)
+
 
 NO_RECORDS = Records((), (), ())
+
+
+class EarlyRecords(NamedTuple):
+    """The records of one key group that come before the watermark of their micro-batch.
+
+    Args:
+        records: In the order to process them.
+        watermark: That of the micro-batch before, in ms, under which they are processed.
+    """
+
+    records: Records
+    watermark: int
+
+
+NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
+"""Of an operator behind no other, and of a call without records."""
 
 
 def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
@@ -92,6 +136,7 @@ def serve(
     state: WorkingState | int,
     records: Records = NO_RECORDS,
     *,
+    early: EarlyRecords = NONE_EARLY,
     waking: Waking = NEVER,
     served_at: int | None = None,
 ) -> Served:
@@ -103,6 +148,7 @@ def serve(
         state: Working state that the caller has kept, or the index of the key group for what
             the backend has kept.
         records: Of the micro-batch.
+        early: Records of the micro-batch that come before its watermark.
         waking: How the host calls the key group without records.
         served_at: Time of the micro-batch in ms, if the host wants that noted.
 
@@ -113,7 +159,7 @@ def serve(
     index = state if isinstance(state, int) else state.index
     head = storage.read_head(operator.where(index))
     operator.load(storage, head, state)
-    call(operator, records)
+    call(operator, records, early)
     return commit(operator, storage, head, waking=waking, served_at=served_at)
 
 
@@ -157,19 +203,32 @@ def begin(
     return commit(operator, storage, head, waking=waking, served_at=served_at)
 
 
-def call(operator: KeyedProcessOperator, records: Records) -> None:
+def call(
+    operator: KeyedProcessOperator, records: Records, early: EarlyRecords = NONE_EARLY
+) -> None:
     """Fire what is due, process the records, and fire what they made due.
 
     So the times of a micro-batch arrive before its records, and again after them if it has any.
+    Early records are processed before both, under the watermark before.
 
     Raises:
         UserFunctionError: The function raised.
     """
+    if early.records.keys:
+        clock = operator.clock
+        watermark, clock.watermark = clock.watermark, early.watermark
+        _process(operator, early.records)
+        clock.watermark = watermark
     operator.fire_due_timers()
+    operator.outputs.watermark_passes()
     if records.keys:
-        operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
-        operator.process(*records)
+        _process(operator, records)
         operator.fire_due_timers()
+
+
+def _process(operator: KeyedProcessOperator, records: Records) -> None:
+    operator.metrics.add_records(records.keys, records.late(operator.clock.watermark))
+    operator.process(*records)
 
 
 def commit(

@@ -6,6 +6,7 @@ from pyflinklike.spark.setup.requirements import pyspark_checked
 
 with pyspark_checked():
     from pyflinklike.spark.debezium.frames import decode_debezium
+    from pyflinklike.spark.ending import end_input, with_ending_watermark
     from pyflinklike.spark.failures import error_of
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
     from pyflinklike.spark.progress import metrics_of
@@ -15,6 +16,7 @@ with pyspark_checked():
 __all__ = [
     "KeyedStream",
     "decode_debezium",
+    "end_input",
     "error_of",
     "foreach_output",
     "get_side_output",
@@ -22,6 +24,7 @@ __all__ = [
     "main_output",
     "metrics_of",
     "read_savepoint",
+    "with_ending_watermark",
 ]
 
 pin(globals())

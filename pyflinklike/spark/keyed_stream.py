@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
@@ -32,6 +33,7 @@ from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.chains import keep_phases, operator_input
 from pyflinklike.spark.setup.checks import (
     check_column,
     check_function,
@@ -54,7 +56,8 @@ from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, KEY_GROUP, quoted
+from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP, quoted
+from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.schema import key_type_of
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -89,7 +92,7 @@ class KeyedStream:
             raise DeclarationValueError(msg)
         for column in columns:
             check_column(df, column, "key_by")
-        reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL} & set(df.columns)
+        reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
         if reserved:
             msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
             raise DeclarationValueError(f"{msg}; rename them")
@@ -120,6 +123,9 @@ class KeyedStream:
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
         output_event_time: str | None = None,
+        before_watermark: str | None = None,
+        output_before_watermark: str | None = None,
+        arrival_order: bool = False,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
@@ -128,8 +134,8 @@ class KeyedStream:
             function: It is pickled to the workers and opened there.
             output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
-                timers work.  On a stream without a watermark one is declared on it
-                with no delay, as Flink's `for_monotonous_timestamps`.
+                timers work.  On a stream without a watermark one is declared on it as Flink's
+                `for_monotonous_timestamps` has it: the latest time seen less 1 ms.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
             max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
                 default it follows the number of shuffle partitions, as Flink's follows the
@@ -149,6 +155,14 @@ class KeyedStream:
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.
+            before_watermark: A boolean column that says which records of a stream the operator
+                before this one emitted while the watermark moved: they come before the watermark,
+                as in Flink.  Not needed where the operator before is the `process` whose result
+                `key_by` was given, or the column of its `output_before_watermark` is still there.
+            output_before_watermark: A boolean column to add to the result, which says that; for
+                DataFrame code between two operators with event time.
+            arrival_order: Whether records with an event time are processed as they arrived, as in
+                Flink's streaming mode, and not sorted by it within a micro-batch or batch.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
@@ -165,14 +179,19 @@ class KeyedStream:
                 do not have the key columns' types.
         """
         check_function(function)
-        df = self._df if event_time is None else with_event_time(self._df, event_time)
+        records = operator_input(
+            self._df, before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE
+        )
+        df, before = records.df, records.before_watermark
+        if event_time is not None:
+            df = with_event_time(df, event_time, before)
         name = uid or type(function).__name__
         time_mode = _time_mode(function, event_time, processing_time_timers)
         outputs = DeclaredOutputs.of(df, self._columns, output_type, side_outputs)
         schemas = outputs.described()
         passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
         mark = event_time_mark(df, event_time, output_event_time, schemas, passes=passes)
-        layout = outputs.layout(mark, self._time_zone, name)
+        layout = outputs.layout(mark, self._time_zone, name, output_before_watermark)
         check_pickle(function)
         backend = HashMapStateBackend() if state_backend is None else state_backend
         plan = Plan(
@@ -181,7 +200,14 @@ class KeyedStream:
             key_type=self._key_type,
             task=self._task(name, max_parallelism, job_parameters),
             time_mode=time_mode,
-            reader=RecordReader(self._columns, event_time, self._key_type, self._time_zone),
+            reader=RecordReader(
+                self._columns,
+                event_time,
+                self._key_type,
+                self._time_zone,
+                arrival_order=arrival_order,
+                before_watermark=before,
+            ),
             layout=layout,
             plan_id=f"{name}-{uuid.uuid4()}",
             allow_pickle=pickle_allowed(allow_pickle),
@@ -222,8 +248,10 @@ class KeyedStream:
         initial = [] if savepoint is None else initial_rows(df, plan, savepoint)
         results = serve_key_groups(self._keyed(df, plan), plan, initial)
         payloads = observed(results, plan.task.name)
-        unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
-        result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
+        result = _unpacked(payloads, plan.layout)
+        if plan.tells_phases():
+            phased = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
+            keep_phases(result, _unpacked(payloads, phased))
         return result
 
     def _batch(self, df: DataFrame, plan: Plan) -> DataFrame:
@@ -231,12 +259,18 @@ class KeyedStream:
             ARRIVAL, F.monotonically_increasing_id()
         )
         order: list[Any] = [KEY_GROUP, ARRIVAL]
-        if plan.reader.event_time is not None:
+        if plan.reader.event_time is not None and not plan.reader.arrival_order:
             # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
             order.insert(1, F.unix_millis(quoted(plan.reader.event_time)))
         sorted_df = keyed.repartition(KEY_GROUP).sortWithinPartitions(*order).drop(ARRIVAL)
         running = with_imports_frozen(run_batch(plan))
         return sorted_df.mapInArrow(running, plan.layout.result_type())
+
+
+def _unpacked(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
+    unpacking = with_imports_frozen(telling_each(layout.unpacker()))
+    result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
+    return result
 
 
 def _time_mode(

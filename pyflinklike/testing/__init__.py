@@ -2,8 +2,9 @@
 """Tools to test streaming code without Spark and without a JVM."""
 
 from pyflinklike.doors import pin
+from pyflinklike.testing.chain import HarnessChain
 from pyflinklike.testing.harness import KeyedProcessHarness
 
-__all__ = ["KeyedProcessHarness"]
+__all__ = ["HarnessChain", "KeyedProcessHarness"]
 
 pin(globals())

@@ -84,3 +84,15 @@ class Plan:
     plan_id: str
     keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
+
+    def tells_phases(self) -> bool:
+        """Whether an operator behind this one must know which outputs came before the watermark."""
+        if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
+            return False
+        is_behind_another = self.reader.before_watermark is not None
+        return is_behind_another or self.time_mode is TimeMode.EVENT_TIME
+
+    def keeps_former_watermark(self) -> bool:
+        """Whether the operator has to know the watermark of the micro-batch before."""
+        is_behind_another = self.reader.before_watermark is not None
+        return is_behind_another and self.time_mode is not TimeMode.NONE

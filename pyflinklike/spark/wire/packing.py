@@ -8,6 +8,9 @@ record batch in a binary cell: a payload.
 Before the shuffle `pack` splits what a task reads into one payload per key group.  Each payload
 has the number of its input task and its place there (`origin`), so that the order of arrival
 survives the shuffle.
+
+The first task also calls the roll (`wire.roll_call`) and, behind another operator, the home of
+each partition (`wire.homes`).
 """
 
 from __future__ import annotations
@@ -47,6 +50,14 @@ _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
 
 
+Homes = Callable[[], Iterable[tuple[int, bytes]]]
+"""Gives the grouping key and the payload of each home."""
+
+
+def _no_homes() -> Iterable[tuple[int, bytes]]:
+    return ()
+
+
 def to_payload(batch: pa.RecordBatch) -> bytes:
     """A record batch with its schema, as bytes."""
     schema: bytes = batch.schema.serialize().to_pybytes()
@@ -68,13 +79,14 @@ def _schema(serialized: bytes) -> pa.Schema:
 
 
 def pack(
-    key_columns: tuple[str, ...], group_ids: Sequence[int]
+    key_columns: tuple[str, ...], group_ids: Sequence[int], homes: Homes = _no_homes
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:
         key_columns: A key of one column must not be null.
         group_ids: The grouping key of each key group.
+        homes: Gives the grouping key and the payload for each home that is to be called.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,7 +101,10 @@ def pack(
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
         if called or partition == 0:
-            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
+            groups = (at for at, number in enumerate(group_ids) if number in called)
+            yield _called([(ROLL_CALL, roll_payload(groups))])
+        if partition == 0:
+            yield _called(list(homes()))
 
     return packed
 
@@ -109,11 +124,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
-    values = (ROLL_CALL, -1, roll_payload(groups))
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
-    )
+def _called(grouping_keys: list[tuple[int, bytes]]) -> pa.RecordBatch:
+    """Rows for grouping keys that are not key groups."""
+    rows = [
+        {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_PACKED)
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
