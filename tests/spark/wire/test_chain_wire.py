@@ -15,6 +15,7 @@ from pyflinklike import Row
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.former_watermark import WATERMARK_AT
+from pyflinklike.spark.savepoints import savepoint_of
 from pyflinklike.spark.wire.homes import home_ids, is_home
 from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 
@@ -96,6 +97,27 @@ def test_what_a_timer_emits_is_not_late_for_the_next_operator():
     assert [("k0", early, 6, "timer of a 14 under 14/element 14 under 9")] == [
         (key, time.replace(tzinfo=None), n, trace) for key, time, n, trace in outputs
     ]
+
+
+def test_a_savepoint_of_the_second_operator_is_that_of_its_key_groups():
+    """What homes keep is of no use elsewhere; state and timers go on in a harness, of another max parallelism."""
+    stream = ChainOnSpark([Stage(Relay(3), 4), Stage(Relay(3), 5, is_first=False)])
+    chain = harnesses(2)
+    second = chain._last
+    for records, watermark in [
+        ([("a", 10, 4), ("b", 11, 5), ("c", 12, 8)], MIN_WATERMARK),
+        ([("a", 16, 7)], 15),
+    ]:
+        stream.batch(rows(records), watermark)
+        driven(chain, records, watermark)
+
+    savepoint = savepoint_of(stream.checkpoints[1].blobs, "test")
+
+    with KeyedProcessHarness(
+        Relay(3), lambda row: row.key, restore=savepoint, max_parallelism=7
+    ) as restored:
+        assert 0 < second.num_event_time_timers() == restored.num_event_time_timers()
+        assert sorted(second.process_watermark(99)) == sorted(restored.process_watermark(99))
 
 
 def test_a_home_is_called_before_all_key_groups_of_its_partition():
