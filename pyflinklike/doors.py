@@ -26,12 +26,14 @@ DOORS: Final = frozenset(
         "pyflinklike",
         "pyflinklike.cdc",
         "pyflinklike.errors",  # it defines what it shows
+        "pyflinklike.folds",
         "pyflinklike.kafka",
         "pyflinklike.spark",
         "pyflinklike.stores",
         "pyflinklike.testing",
         "pyflinklike.upsert",
         "pyflinklike.views",
+        "pyflinklike.windows",
     }
 )
 """All doors, by the name under which they are imported."""

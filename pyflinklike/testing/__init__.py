@@ -4,7 +4,8 @@
 from pyflinklike.doors import pin
 from pyflinklike.testing.chain import HarnessChain
 from pyflinklike.testing.harness import KeyedProcessHarness
+from pyflinklike.testing.two_inputs import KeyedTwoInputHarness
 
-__all__ = ["HarnessChain", "KeyedProcessHarness"]
+__all__ = ["HarnessChain", "KeyedProcessHarness", "KeyedTwoInputHarness"]
 
 pin(globals())
