@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
+from pyflinklike.api.co_process import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedCoProcessFunction,
+)
 from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.output_tag import OutputTag
@@ -51,6 +56,8 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "CoFlatMapFunction",
+    "CoMapFunction",
     "CustomStateBackend",
     "Duration",
     "EmbeddedRocksDBStateBackend",
@@ -58,6 +65,7 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
     "ListStateDescriptor",

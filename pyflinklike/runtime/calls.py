@@ -3,6 +3,10 @@
 
 What it yields is gathered in `outputs`.  What it raises becomes an error that names
 the method, the key and the element or timer; our own errors keep their class.
+
+`FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
+which method takes a record (`_element_call`) and what messages call it (`_named`): they are asked
+once per batch, so the loop over records is one, and costs a function of one input nothing more.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ import attrs
 
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
@@ -32,7 +35,7 @@ __all__ = ["FunctionCalls"]
 
 @attrs.frozen
 class FunctionCalls:
-    """Calls one function.
+    """Calls a function of one input; a `pyflinklike.runtime.caller.Caller`.
 
     Args:
         function: The user's.
@@ -45,7 +48,7 @@ class FunctionCalls:
         outputs: Gather what is yielded until it is taken.
     """
 
-    function: KeyedProcessFunction
+    function: Any
     key_type: TypeInformation
     _current: CurrentKey
     _clock: Clock
@@ -98,7 +101,7 @@ class FunctionCalls:
                 the working state, which the host must then not commit.
         """
         current, clock, context, outputs = self._current, self._clock, self._context, self.outputs
-        process_element, before = self.function.process_element, self._before
+        process_element, before = self._element_call(), self._before
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
         try:
@@ -118,7 +121,7 @@ class FunctionCalls:
                         emit_main(result)
                         emit_key(current.key)
         except Exception as error:
-            self._explain(error, "process_element", value)
+            self._explain(error, *self._named(value))
             raise
         finally:
             current.key, clock.timestamp = NO_KEY, None
@@ -134,11 +137,11 @@ class FunctionCalls:
         try:
             for each in self._before:
                 each()
-            results = self.function.process_element(value, self._context)
+            results = self._element_call()(value, self._context)
             if results is not None:
                 self.outputs.emit(results, key)
         except Exception as error:
-            self._explain(error, "process_element", value)
+            self._explain(error, *self._named(value))
             raise
         finally:
             current.key = NO_KEY
@@ -159,7 +162,7 @@ class FunctionCalls:
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        due, on_timer, emit = queue.due(now), self.function.on_timer, self.outputs.emit
+        due, on_timer, emit = queue.due(now), self._timer_call(), self.outputs.emit
         touch, before = self._metrics.touched.add, self._before
         try:
             for timestamp in due:
@@ -184,6 +187,20 @@ class FunctionCalls:
     def name(self) -> str:
         """The function's, for messages."""
         return type(self.function).__qualname__
+
+    def _element_call(self) -> Callable[[Any, Any], Iterable[Any] | None]:
+        """What is called with the value of a record and the context."""
+        call: Callable[[Any, Any], Iterable[Any] | None] = self.function.process_element
+        return call
+
+    def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
+        """What is called with the time of a timer and the context."""
+        call: Callable[[int, Any], Iterable[Any] | None] = self.function.on_timer
+        return call
+
+    def _named(self, value: Any) -> tuple[str, Any]:
+        """The method that takes the value of a record, and the element that it is given."""
+        return "process_element", value
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
         """Name the call that raised: in a note of our own error, in one of its own for others.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime of a `KeyedProcessFunction`.  This file knows no host.
+"""The runtime of a keyed function.  This file knows no host, and not the function's methods.
 
 Rule 1: everything that decides *what happens* (the current key, when timers
-fire) lives here and in `calls`; hosts translate and nothing more.
+fire) lives here and in the callers (`caller`); hosts translate and nothing more.
 Rule 2: nothing here reads a clock, opens a socket or imports Spark.
 
 A host has `runtime.assembly` make one operator per task, opens it, and then, for each key group
@@ -26,7 +26,7 @@ from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, StateValueError
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.calls import FunctionCalls
+from pyflinklike.runtime.caller import Caller
 from pyflinklike.runtime.cleanup import StateCleanup
 from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
@@ -59,7 +59,7 @@ class KeyedProcessOperator:
         clock: Clock,
         group: CurrentGroup,
         timers: KeyedTimerService,
-        calls: FunctionCalls,
+        calls: Caller,
         stores: Extension,
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
@@ -82,9 +82,9 @@ class KeyedProcessOperator:
         self.outputs = calls.outputs
         """What was yielded since it was taken."""
         self.process = calls.process
-        """Process records of the current group: `FunctionCalls.process`."""
+        """Process records of the current group: `Caller.process`."""
         self.process_one = calls.process_one
-        """Process one: `FunctionCalls.process_one`."""
+        """Process one: `Caller.process_one`."""
 
     # The function
 

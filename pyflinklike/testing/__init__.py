@@ -3,7 +3,8 @@
 
 from pyflinklike.doors import pin
 from pyflinklike.testing.harness import KeyedProcessHarness
+from pyflinklike.testing.two_inputs import KeyedTwoInputHarness
 
-__all__ = ["KeyedProcessHarness"]
+__all__ = ["KeyedProcessHarness", "KeyedTwoInputHarness"]
 
 pin(globals())

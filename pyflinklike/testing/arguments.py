@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
@@ -16,25 +15,33 @@ from pyflinklike.log.working_state import WorkingState
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.types import TypeInformation
 
-__all__ = ["check_arguments", "checked_time", "restored_state"]
+__all__ = ["check_arguments", "check_key_selector", "checked_time", "restored_state"]
 
 
 def check_arguments(
     function: Any,
-    key_selector: Any,
+    kinds: tuple[type, ...],
     state_backend: Any,
     restore: Any,
     key_type: Any,
     max_parallelism: Any,
 ) -> None:
-    """Refuse arguments of `KeyedProcessHarness` that no harness can be made of.
+    """Refuse arguments that no harness can be made of.
+
+    Args:
+        function: Under test.
+        kinds: The classes of functions that the harness drives.
+        state_backend: None for the default.
+        restore: None for no state.
+        key_type: None for keys of any type.
+        max_parallelism: A number of key groups.
 
     Raises:
         DeclarationTypeError: One is of the wrong kind.
         DeclarationValueError: `max_parallelism` is below 1.
     """
-    _check_kind(function, KeyedProcessFunction, "KeyedProcessFunction is required")
-    _check_kind(key_selector, Callable, "key_selector should be a callable function")
+    names = " or ".join(each.__name__ for each in kinds)
+    _check_kind(function, kinds, f"{names} is required")
     _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
     _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
     _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
@@ -42,6 +49,19 @@ def check_arguments(
     if max_parallelism < 1:
         msg = f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
         raise DeclarationValueError(msg)
+
+
+def check_key_selector(key_selector: Any, name: str) -> None:
+    """Refuse what cannot tell the key of an element.
+
+    Args:
+        key_selector: Of the harness.
+        name: Of the argument, for messages.
+
+    Raises:
+        DeclarationTypeError: It cannot be called.
+    """
+    _check_kind(key_selector, Callable, f"{name} should be a callable function")
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:

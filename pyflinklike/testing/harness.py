@@ -15,37 +15,20 @@ parallel instances; every key is in one key group.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.errors import StateAccessError, UserFunctionError
-from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.entries import encode_entries
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.raised import where_raised
-from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import GROUP_KEY, TableChanges
-from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
-from pyflinklike.testing.batches import Batches
-from pyflinklike.testing.summary import summary
+from pyflinklike.testing.arguments import check_key_selector, checked_time
+from pyflinklike.testing.operator_harness import OperatorHarness
 from pyflinklike.types import TypeInformation
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["KeyedProcessHarness"]
 
-T = TypeVar("T")
 
-
-class KeyedProcessHarness:
+class KeyedProcessHarness(OperatorHarness):
     """Drives one function, synchronously.
 
     It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
@@ -78,52 +61,18 @@ class KeyedProcessHarness:
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
-        check_arguments(function, key_selector, state_backend, restore, key_type, max_parallelism)
-        key_type = key_type or AnyKeyTypeInfo()
-        self._key_selector, self._freeze_key = key_selector, key_type.freeze_key
-        state_backend = state_backend or HashMapStateBackend()
-        name, parameters = type(function).__name__, dict(job_parameters or {})
-        self._name = f"{name} on {state_backend}"
-        self._operator = keyed_process_operator(
+        check_key_selector(key_selector, "key_selector")
+        super().__init__(
             function,
+            (KeyedProcessFunction,),
             state_backend,
+            restore,
+            max_parallelism,
             key_type,
-            TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
-            f"harness-{uuid.uuid4()}",
-            allow_pickle=pickle_allowed(allow_pickle),
+            job_parameters,
+            allow_pickle=allow_pickle,
         )
-        self._operator.enter(restored_state(restore, key_type))
-        self._operator.open()
-        self._closed = False
-        self._batches = Batches(self._operator)
-        self._process_one = self._batches.process_one
-        self.output: list[Any] = []
-        """Every main output so far, in order."""
-        self._side_output: dict[str, list[Any]] = {}
-
-    def __repr__(self) -> str:
-        """The function, the backend, the clock and how much there is, but no values."""
-        what = "closed" if self._closed else summary(self._operator)
-        return f"<KeyedProcessHarness of {self._name}: {what}, outputs={len(self.output)}>"
-
-    def __enter__(self) -> KeyedProcessHarness:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the function; calling it again does nothing."""
-        if not self._closed:
-            self._closed = True
-            try:
-                self._operator.close()
-            finally:
-                # Nobody can ask for what this harness has on the disk.
-                if isinstance(self._operator.backend, LocalStateBackend):
-                    self._operator.backend.discard()
-
-    # Driving
+        self._key_selector = key_selector
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element.
@@ -139,29 +88,10 @@ class KeyedProcessHarness:
             UserFunctionError: The function or the key selector raised.
             StateValueError: The key is None or of a type that cannot be a key.
         """
-        operator = self._running()
+        self._running()
         if timestamp is not None:
             timestamp = checked_time(timestamp, "the timestamp of an element")
-        key = self._key_of(value)
-        try:
-            self._process_one(key, value, timestamp)
-            # The stores are there if there are any, and this is asked for every element.
-            if operator.runtime_context.before_every_call:
-                operator.stores.flush()
-        finally:
-            main = operator.outputs.move_to(self.output, self._side_output)
-        return main
-
-    def end_batch(self) -> None:
-        """End a batch of elements that were processed one by one.
-
-        All other calls that drive the function end a batch by themselves, and so does every
-        thousandth element.
-
-        Raises:
-            HostError: The backend cannot keep its state on the local disk.
-        """
-        self._collected(self._running().stores.flush)
+        return self._processed(self._key_of(value, self._key_selector), value, timestamp)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times, in the order given; the main outputs."""
@@ -170,7 +100,7 @@ class KeyedProcessHarness:
         for value, timestamp in elements:
             values.append(value)
             timestamps.append(checked_time(timestamp, "the timestamp of an element"))
-        keys = [self._key_of(value) for value in values]
+        keys = [self._key_of(value, self._key_selector) for value in values]
         return self._collected(operator.process, keys, values, timestamps)
 
     def process_watermark(self, watermark: int) -> list[Any]:
@@ -179,122 +109,6 @@ class KeyedProcessHarness:
         watermark = checked_time(watermark, "a watermark", required=True)
         return self._collected(operator.advance_watermark, watermark)
 
-    def set_processing_time(self, processing_time: int) -> list[Any]:
-        """Set the processing time in ms and fire its due timers; their main outputs."""
-        operator = self._running()
-        processing_time = checked_time(processing_time, "a processing time", required=True)
-        return self._collected(operator.advance_processing_time, processing_time)
-
     def end_of_input(self) -> list[Any]:
         """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer."""
         return self.process_watermark(MAX_WATERMARK)
-
-    def compact(self) -> None:
-        """What a compaction of the changelog does: drop expired entries in background cleanup."""
-        self._collected(self._running().cleanup.drop_expired)
-
-    # Observing
-
-    def side_output(self, tag: OutputTag[T]) -> list[T]:
-        """Every value that went to a side output so far, in order."""
-        return self._side_output.setdefault(tag.tag_id, [])
-
-    @property
-    def processing_time(self) -> int:
-        """The processing time in ms."""
-        return self._operator.clock.processing_time
-
-    @property
-    def watermark(self) -> int:
-        """The watermark in ms."""
-        return self._operator.clock.watermark
-
-    def num_keyed_state_entries(self, name: str) -> int:
-        """How many entries a state holds over all keys, expired ones not yet cleaned included.
-
-        One per key for value, reducing and aggregating state, one per element of a list and one
-        per entry of a map.
-
-        Raises:
-            StateAccessError: The function has not declared such a state.
-        """
-        return sum(map(len, self._contents(name)))
-
-    def num_keyed_state_bytes(self, name: str) -> int:
-        """How many bytes these entries take in a snapshot, before it is compressed.
-
-        Raises:
-            StateAccessError: The function has not declared such a state.
-        """
-        contents, key_type = self._contents(name), self._operator.key_type
-        return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
-
-    def _contents(self, name: str) -> list[TableChanges]:
-        operator = self._running()
-        assembled = operator.runtime_context.assembled
-        if name not in assembled and name not in operator.stores:
-            msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
-            raise StateAccessError(msg)
-        contents = operator.backend.contents()
-        return [each for each in contents if each.spec.name == name and len(each)]
-
-    def store(self, name: str, key: Any = None) -> Any:
-        """A store, to be looked into or written between calls.
-
-        Until the next call of the harness `key` is the current key.  What is written
-        stays, and that call logs it.
-
-        Args:
-            name: As it was declared.
-            key: Whose store; not needed where all keys share it (scope "partition").
-
-        Raises:
-            UnknownStoreError: The function has not declared such a store.
-            StateValueError: The key is of a type that cannot be a key.
-        """
-        operator = self._running()
-        store = operator.stores.get(name)
-        shared = key is None and store.scope == "partition"
-        operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
-        return store
-
-    def num_event_time_timers(self) -> int:
-        """How many event timers are registered, over all keys."""
-        return self._running().event_timers.count()
-
-    def num_processing_time_timers(self) -> int:
-        """How many processing timers are registered, over all keys."""
-        return self._running().processing_timers.count()
-
-    def metrics(self) -> dict[str, Any]:
-        """The function's metrics by name."""
-        return self._operator.runtime_context.get_metrics_group().snapshot()
-
-    def snapshot(self) -> bytes:
-        """All state and timers, for `restore`; nothing changes here."""
-        self.end_batch()
-        return self._operator.snapshot()
-
-    def _running(self) -> KeyedProcessOperator:
-        if self._closed:
-            msg = "a harness can be used until it is closed, got a call after close()"
-            raise StateAccessError(msg)
-        return self._operator
-
-    def _key_of(self, value: Any) -> Any:
-        try:
-            key = self._key_selector(value)
-        except Exception as error:
-            raised = f"{shown_error(error)}{where_raised(error)}"
-            msg = f"key_selector failed for element {shown(value)}: {raised}"
-            raise UserFunctionError(msg) from error
-        return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
-
-    def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
-        try:
-            drive(*arguments)
-            self._batches.end()
-        finally:
-            # Of a call that fails, too: the next one returns its own outputs only.
-            main = self._operator.outputs.move_to(self.output, self._side_output)
-        return main

@@ -8,9 +8,9 @@ from pyflinklike.views.core.change import Change
 from pyflinklike.views.core.freshness import Freshness
 from pyflinklike.views.core.subscription import Changes
 from pyflinklike.views.core.view_at import ViewAt
+from pyflinklike.views.file.view import MaterializedView
 from pyflinklike.views.postgres.view import PostgresView
 from pyflinklike.views.serving_view import ServingView
-from pyflinklike.views.view import MaterializedView
 
 __all__ = [
     "Change",

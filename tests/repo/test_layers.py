@@ -29,7 +29,7 @@ LAYERS = [
     ("api", ["api"]),
     ("log", ["log"]),
     ("backends", ["backends"]),
-    ("programs", ["stores", "upsert"]),
+    ("programs", ["stores", "upsert", "folds"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),
@@ -220,7 +220,7 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param("testing.harness", "from pandas import DataFrame", id="pandas in testing/"),
         pytest.param("backends.rocksdb.keys", "import rocksdict", id="rocksdict beside its module"),
-        pytest.param("views.writer", "import psycopg", id="psycopg outside views/postgres/"),
+        pytest.param("views.file.writer", "import psycopg", id="psycopg outside views/postgres/"),
         pytest.param("state.table", "import numpy", id="a package nobody declared"),
         pytest.param("surprise", "", id="a module in no layer"),
         pytest.param(

@@ -13,8 +13,8 @@ import pytest
 from view_support import wait_until
 
 from pyflinklike.errors import StateStoreError
-from pyflinklike.views import MaterializedView, queue, writer
-from pyflinklike.views.file import tables
+from pyflinklike.views import MaterializedView
+from pyflinklike.views.file import queue, tables, writer
 
 ROWS = [{"id": n} for n in range(3)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_an_unpickled_view_is_opened_again(tmp_path, monkeypatch):
             assert other.apply([row], 0)
             assert other.apply([{**row, "n": 1}], 1)  # dropped: its order is lower
             assert (row, row) == (one["a", 1], other["a", 1])
-            assert (one.path, 3) == (Path("views/v.sqlite"), other.history)
+            assert (one.path, 3) == (tmp_path / "views" / "v.sqlite", other.history)
 
 
 def test_a_view_that_cannot_be_opened_is_not_unpickled(tmp_path):
@@ -213,3 +213,15 @@ def test_wrong_arguments_of_a_query_are_refused(view, arguments, error):
     """By what was got."""
     with pytest.raises(error, match="got"):
         view.query(**{"allow_scan": True, **arguments})
+
+
+def test_a_relative_path_stays_where_it_was_when_the_process_moves(tmp_path, monkeypatch):
+    """A thread that reads for the first time opens the file anew."""
+    monkeypatch.chdir(tmp_path)
+    with MaterializedView("v", key="id", path="views") as view:
+        view.apply([{"id": 7, "n": 3}], 0)
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with ThreadPoolExecutor(1) as other:
+            assert {"id": 7, "n": 3} == other.submit(view.get, 7).result()
+    assert (tmp_path / "views" / "v.sqlite") == view.path

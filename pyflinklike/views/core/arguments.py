@@ -67,7 +67,7 @@ def file_of(name: str, path: str | Path) -> Path:
     if not isinstance(path, (str, Path)):
         msg = f"view {name!r}: path must be a str or a Path, got {shown(path)}; name a directory"
         raise DeclarationTypeError(msg)
-    file = Path(path)
+    file = Path(path).absolute()  # readers open it later, when the process may be elsewhere
     is_file = file.is_file() or (file.suffix in _FILE_SUFFIXES and not file.is_dir())
     return file if is_file else file / f"{name}.sqlite"
 

@@ -10,7 +10,7 @@
 
 The rules, and where they are kept:
 
-* A batch is one transaction (`file.database`): its rows, the rows they replace and its id are
+* A batch is one transaction (`database`): its rows, the rows they replace and its id are
   written together or not at all, so a batch that is sent again is recognised and ignored.
 * One thread at a time applies batches (`writer`).  It publishes to subscribers after the
   commit (`subscription`) and may wait there for a slow one; readers, new subscribers and `close`
@@ -38,16 +38,13 @@ from pyflinklike.views.core.arguments import (
 from pyflinklike.views.core.base import View
 from pyflinklike.views.core.change import Filter
 from pyflinklike.views.core.frames import BatchFrame, Feed
-from pyflinklike.views.core.freshness import (
-    Freshness,  # noqa: F401 - where state from before the doors names it
-)
 from pyflinklike.views.core.incoming import BatchReader
 from pyflinklike.views.core.row_codec import to_key_bytes
 from pyflinklike.views.core.subscription import Changes, Timeout, seconds
 from pyflinklike.views.core.where import Condition, Where
 from pyflinklike.views.file.database import Database
-from pyflinklike.views.queue import OVERFLOWS, Queue
-from pyflinklike.views.writer import Writer
+from pyflinklike.views.file.queue import OVERFLOWS, Queue
+from pyflinklike.views.file.writer import Writer
 
 __all__ = ["MaterializedView"]
 

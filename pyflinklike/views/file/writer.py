@@ -26,7 +26,7 @@ from pyflinklike.views.core.subscription import Replay
 from pyflinklike.views.file import tables
 from pyflinklike.views.file.applying import write_batch
 from pyflinklike.views.file.database import Database
-from pyflinklike.views.queue import Queue
+from pyflinklike.views.file.queue import Queue
 
 __all__ = ["Writer"]
 

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks of whatever calls the user's function.
+
+The operator and `serving` know only this: which methods a function has, and what a record's value
+is to it, is the caller's matter.  `runtime/callers.py` says which caller a function has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.types import TypeInformation
+
+__all__ = ["Caller"]
+
+
+class Caller(Protocol):
+    """Calls one function; `FunctionCalls` is one."""
+
+    @property
+    def function(self) -> Any:
+        """The user's."""
+
+    @property
+    def key_type(self) -> TypeInformation:
+        """Of the keys."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the function yielded since it was taken."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Have the function declare its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def close(self) -> None:
+        """Tell the function that it is over.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: What the caller takes for a record's value: the element, or with two inputs
+                the number of its input and the element.
+            timestamps: In ms, None for an element that has none.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """Process a single record of the current group, as `process` does many.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def fire(self, queue: TimerQueue, now: int) -> int:
+        """Fire the timers of a queue that are due; how many there were.
+
+        Args:
+            queue: Of the current group.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def name(self) -> str:
+        """The function's, for messages."""
