@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
 from typing import Any
 
 import numpy as np
@@ -95,10 +95,8 @@ class KeyedBatch:
             RequirementError: Polars is not installed.
         """
         try:
-            import polars
+            polars: Any = importlib.import_module("polars")
         except ImportError as error:
             msg = f"to_polars needs the package polars, got {error}; pip install polars"
             raise RequirementError(msg) from error
         return polars.from_arrow(pa.Table.from_batches([self._records]))
-
-

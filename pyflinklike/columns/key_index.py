@@ -58,7 +58,8 @@ class KeyIndex:
         self._hashes = grown(self._hashes[rows], 1)
         self.count = len(rows)
         self._slots = np.full(_LEAST, _ABSENT, np.int64)
-        self._resize(self.count)
+        if not self._resize(self.count):
+            self._place()
 
     @property
     def nbytes(self) -> int:
@@ -117,15 +118,18 @@ class KeyIndex:
         if 2 * count <= len(self._slots):
             return False
         self._slots = np.full(1 << (2 * count - 1).bit_length(), _ABSENT, np.int64)
+        self._place()
+        return True
+
+    def _place(self) -> None:
+        """Put every row into a free slot: no two have the same key."""
         rows = np.arange(self.count)
         at = self._home(self._hashes[: self.count])
         while len(rows):
-            free = self._slots[at] == _ABSENT
-            wanted = np.flatnonzero(free)
+            wanted = np.flatnonzero(self._slots[at] == _ABSENT)
             self._slots[at[wanted]] = rows[wanted]
             is_left = self._slots[at] != rows
             rows, at = rows[is_left], (at[is_left] + 1) & (len(self._slots) - 1)
-        return True
 
 
 def _taken(keys: Any, which: Any) -> Any:

@@ -157,11 +157,10 @@ class ColumnState:
         return np.flatnonzero(mask)
 
     def _refuse_nulls(self, rows: Any) -> None:
-        field = self._table.null_field(rows)
-        if field is not None:
+        if self._table.has_nulls(rows):
             msg = (
-                f"state {self.name!r}: get() gives columns without nulls, got a null in "
-                f"{field}; read it with arrow(), which has nulls"
+                f"state {self.name!r}: get() gives NumPy columns, which have no nulls, got a "
+                "value that has one; read it with arrow()"
             )
             raise StateValueError(msg)
 

@@ -83,7 +83,7 @@ class KeyGroupColumns:
     def of(self, spec: TableSpec) -> Columns:
         """The columns of a state, with room for every row there is."""
         columns = self.tables.get(spec.name)
-        if columns is None:
+        if columns is None or columns.spec != spec:
             assert spec.value_type is not None
             columns = Columns(spec, vector_of(spec.value_type.arrow_type))
             self.tables[spec.name] = columns
@@ -203,7 +203,15 @@ class ColumnTable:
         """How many entries the key group holds."""
         return self._columns.count
 
+    def has_nulls(self, rows: Any) -> bool:
+        """Whether a value of rows has a null that NumPy cannot show."""
+        return self._columns.values.has_nulls(rows)
+
     # For the log
+
+    def discard(self) -> None:
+        """Forget what changed."""
+        self._columns.dirty[:] = False
 
     def drain(self) -> ColumnChanges:
         """What changed since the last drain; the changes count as taken."""

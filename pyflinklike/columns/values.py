@@ -71,7 +71,7 @@ def value_column(name: str, type_info: TypeInformation) -> ValueColumn:
         return TimeColumn(name, type_info, np.dtype(kind), [np.datetime64(end) for end in ends])
     if type_info in _TEXTS:
         return TextColumn(name, type_info, np.dtype(object))
-    if isinstance(type_info, TupleTypeInfo) and type_info.field_types:
+    if isinstance(type_info, TupleTypeInfo) and _is_flat(type_info):
         return TupleColumns(
             name,
             type_info,
@@ -83,6 +83,11 @@ def value_column(name: str, type_info: TypeInformation) -> ValueColumn:
         f"or tuples and rows of these, got {type_info!r}; use one of them, or a KeyedProcessFunction"
     )
     raise DeclarationTypeError(msg)
+
+
+def _is_flat(type_info: TupleTypeInfo) -> bool:
+    fields = type_info.field_types
+    return bool(fields) and not any(isinstance(each, TupleTypeInfo) for each in fields)
 
 
 @attrs.frozen

@@ -56,6 +56,10 @@ class Vector(ABC):
         """Rows as an Arrow array, null where they are not present."""
 
     @abstractmethod
+    def has_nulls(self, rows: Any) -> bool:
+        """Whether a row has a null that the fast form cannot show."""
+
+    @abstractmethod
     def equal(self, rows: Any, values: Any) -> Any:
         """Which of the rows equal the values of an Arrow array; two nulls are equal."""
 
@@ -103,12 +107,11 @@ class FixedVector(Vector):
     def take(self, rows: Any) -> Any:
         return self._values[rows]
 
-    def nulls(self, rows: Any) -> Any:
-        """Which of the rows are null; None if none can be."""
-        return None if self._valid is None else ~self._valid[rows]
+    def has_nulls(self, rows: Any) -> bool:
+        return self._valid is not None and not bool(self._valid[rows].all())
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        mask = self.nulls(rows)
+        mask = None if self._valid is None else ~self._valid[rows]
         if present is not None:
             mask = ~present if mask is None else mask | ~present
         return pa.array(self._values[rows], self.kind, mask=mask)
@@ -179,6 +182,9 @@ class BytesVector(Vector):
         stored = pa.Array.from_buffers(pa.large_binary(), self._stored, buffers)
         return stored.take(pa.array(places, mask=missing if missing.any() else None))
 
+    def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002 - Arrow shows them
+        return False
+
     def equal(self, rows: Any, values: Any) -> Any:
         return _equal(self._taken(rows), large_binary(values))
 
@@ -225,6 +231,9 @@ class StructVector(Vector):
         mask = None if present is None or present.all() else pa.array(~present)
         return pa.StructArray.from_arrays(parts, fields=list(self.kind), mask=mask)
 
+    def has_nulls(self, rows: Any) -> bool:
+        return any(field.has_nulls(rows) for field in self.fields)
+
     def equal(self, rows: Any, values: Any) -> Any:
         same = np.ones(len(rows), bool)
         for field, part in zip(self.fields, values.flatten()):
@@ -252,7 +261,11 @@ def vector_of(kind: pa.DataType) -> Vector:
 
 
 def _zero(kind: pa.DataType) -> Any:
-    return pa.scalar(0, pa.int64()).cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
+    return (
+        pa.scalar(0, pa.int64())
+        .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
+        .cast(kind)
+    )
 
 
 def _equal(one: Any, other: Any) -> Any:

@@ -20,6 +20,7 @@ from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = [
@@ -48,6 +49,15 @@ class Records(NamedTuple):
     keys: Sequence[Hashable]
     values: Sequence[Any]
     timestamps: Sequence[int | None]
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records.
+
+        Args:
+            metrics: Of the operator.
+            watermark: Now, in ms.
+        """
+        metrics.add_records(self.keys, self.timestamps, watermark)
 
 
 NO_RECORDS = Records((), (), ())
@@ -167,7 +177,7 @@ def call(operator: KeyedProcessOperator, records: Records) -> None:
     """
     operator.fire_due_timers()
     if records.keys:
-        operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
+        records.count_into(operator.metrics, operator.clock.watermark)
         operator.process(*records)
         operator.fire_due_timers()
 

@@ -12,7 +12,7 @@ import attrs
 
 from pyflinklike.state.table import TableSpec
 
-__all__ = ["CLEAR", "DELETE", "PUT", "ColumnChanges"]
+__all__ = ["CLEAR", "DELETE", "PUT", "Changes", "ColumnChanges"]
 
 PUT, DELETE, CLEAR = 0, 1, 2
 """What was done with an entry; `CLEAR` with all entries of a key."""
@@ -49,3 +49,7 @@ class ColumnChanges:
             stamps=None if self.stamps is None else self.stamps[rows],
             operations=None if self.operations is None else self.operations[rows],
         )
+
+
+Changes = Any
+"""`TableChanges`, or `ColumnChanges` of a table whose entries lie in columns."""

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import attrs
 
 from pyflinklike.backends.base import KeyedBackend, StateBackend
@@ -14,6 +17,7 @@ from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.shown import shown
+from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
 
 __all__ = ["HashMapStateBackend", "HeapKeyedStateBackend"]
@@ -51,6 +55,14 @@ class HashMapStateBackend(StateBackend):
         """A backend for one operator instance."""
         return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
 
+    def create_columnar_state_backend(
+        self, current: CurrentKey, owner: str, key_kind: Any
+    ) -> HeapKeyedStateBackend:
+        """A backend for one instance of an operator whose state lies in columns."""
+        from pyflinklike.backends.heap.columnar import ColumnarStateBackend
+
+        return ColumnarStateBackend(current, owner, self.max_warm_bytes, key_kind)
+
     def __str__(self) -> str:
         return "HashMapStateBackend"
 
@@ -80,14 +92,14 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         """Have a table look into these dicts."""
         table.point_at(data)
 
-    def drain(self) -> list[TableChanges]:
+    def drain(self) -> Sequence[Changes]:
         """What changed since the last drain."""
-        drained = super().drain()
+        drained = [table.drain() for table in self._tables.values()]
         for changes in drained:
             self._charge(changes)
         return drained
 
-    def apply(self, changes: TableChanges) -> None:
+    def apply(self, changes: Any) -> None:
         """Take over restored entries."""
         super().apply(changes)
         self._charge(changes)
@@ -104,10 +116,14 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         state = WARM_GROUPS.take((self.owner, index))
         if state is not None:
             for name, data in state.tables.items():
-                table = self._tables.get(name)
-                if data.entries and (table is None or table.spec != data.spec):
+                if not self._is_declared(name, data):
                     return None
         return state
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        """Whether what is kept has no entries of a table that is not declared so now."""
+        table = self._tables.get(name)
+        return not data.entries or (table is not None and table.spec == data.spec)
 
     def keep_warm(self, state: WorkingState) -> None:
         """Keep a key group in this process, within the memory bound."""

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.serving import Records
-from pyflinklike.spark.wire.columns import milliseconds
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.arrow_times import milliseconds
 
 __all__ = ["RecordReader"]
 
