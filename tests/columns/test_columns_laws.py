@@ -158,6 +158,7 @@ FLOATS = st.lists(st.floats(allow_nan=False, width=64), min_size=1, max_size=9)
 
 @pytest.mark.parametrize("kind", _KEYS)
 @given(data=st.data())
+@settings(max_examples=settings().max_examples // 5)
 def test_both_are_one_function(kind, data):
     """On one log in turns, each reading what the other has written."""
     keys, arrow, key_type = _KEYS[kind]
@@ -168,6 +169,7 @@ def test_both_are_one_function(kind, data):
 
 
 @given(data=st.data())
+@settings(max_examples=settings().max_examples // 5)
 def test_cuts_do_not_matter(data):
     """Nor how many there are."""
     records = table(data.draw(st.lists(st.sampled_from("abc"))), pa.string(), data.draw(FLOATS))
@@ -176,6 +178,7 @@ def test_cuts_do_not_matter(data):
 
 
 @given(data=st.data())
+@settings(max_examples=settings().max_examples // 5)
 def test_keys_of_two_columns_are_one_function(data):
     """Nulls among them."""
     first = data.draw(st.lists(st.none() | st.sampled_from("ab")))
@@ -189,7 +192,7 @@ def test_keys_of_two_columns_are_one_function(data):
 
 
 @given(data=st.data())
-@settings(max_examples=settings().max_examples * 2)
+@settings(max_examples=settings().max_examples // 2)
 def test_both_expire_alike(data):
     """In every kind of TTL, by either time; background cleanup may leave more to one of them."""
     config = data.draw(ttl_configs(background=False))

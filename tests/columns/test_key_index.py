@@ -96,9 +96,8 @@ def test_a_million_keys_have_a_row_each():
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 64, 511, 512, 513, 5000])
 def test_a_hash_depends_on_every_byte(length):
     """Also on those of a long key, and on zeros at its end."""
-    keys = [bytes(length), bytes(length + 1)]
-    for at in range(length):
-        keys.append(bytes(at) + b"\x01" + bytes(length - at - 1))
+    ones = [bytes(at) + b"\x01" + bytes(length - at - 1) for at in range(length)]
+    keys = [bytes(length), bytes(length + 1), *ones]
     hashes = hashes_of(pa.array(keys[:600], pa.binary()))
 
     assert len(keys[:600]) == len(set(hashes.tolist()))

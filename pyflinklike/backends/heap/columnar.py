@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyflinklike.backends.heap.backend import HeapKeyedStateBackend
+from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
 from pyflinklike.columns.table import ColumnTable, KeyGroupColumns
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes, ColumnChanges
