@@ -94,7 +94,7 @@ def keyed_process_operator(
     parts = (task, backend, clock, assembled, group.declare, stores)
     runtime = OperatorRuntimeContext(*parts)
     if namespace_type is not None:
-        runtime = NamespacedOperatorContext(*parts, namespace_type=namespace_type)
+        runtime = NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
     before = runtime.before_every_call
     caller = caller_of(function)
     calls = caller(function, key_type, current, clock, context, before, metrics, outputs)
