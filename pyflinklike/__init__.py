@@ -7,6 +7,7 @@ from pyflinklike.api.co_process import (
     KeyedCoProcessFunction,
 )
 from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -65,6 +66,7 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
+    "KeyedBatchFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",

@@ -8,9 +8,12 @@ all key groups and tasks of a micro-batch.  What the user's function counts is i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 
 import attrs
+
+from pyflinklike.clock import MIN_WATERMARK
 
 __all__ = ["OperatorMetrics"]
 
@@ -54,27 +57,45 @@ class OperatorMetrics:
     timers: int = 0
     state_bytes: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
-    """The keys that `keys` will count when the numbers are taken."""
+    """The keys that `keys` will count, too, when the numbers are taken."""
 
     @classmethod
     def names(cls) -> list[str]:
         """The names of the numbers, in the order of `take`."""
         return [field.name for field in attrs.fields(cls) if field.init]
 
-    def add_records(self, keys: Sequence[Hashable], late: int) -> None:
+    def add_records(
+        self, keys: Sequence[Hashable], timestamps: Sequence[int | None], watermark: int
+    ) -> None:
         """Count the records of a key group.
 
         Args:
             keys: Of the records.
-            late: How many of them the watermark had reached.
+            timestamps: Of the records, in ascending order, those without one first.
+            watermark: Now, in ms.
         """
         self.records += len(keys)
         self.touched.update(keys)
+        if watermark > MIN_WATERMARK and timestamps:
+            timed = timestamps.count(None) if timestamps[0] is None else 0
+            known: Sequence[int] = timestamps  # type: ignore[assignment]
+            self.late_records += bisect_right(known, watermark, timed) - timed
+
+    def add_batch(self, records: int, keys: int, late: int) -> None:
+        """Count records that came as columns.
+
+        Args:
+            records: How many.
+            keys: Of how many keys; no other call may count these.
+            late: How many of the records the watermark has reached.
+        """
+        self.records += records
+        self.keys += keys
         self.late_records += late
 
     def take(self) -> list[int]:
         """The numbers; they are zero afterwards."""
-        self.keys = len(self.touched)
+        self.keys += len(self.touched)
         numbers = [getattr(self, name) for name in _NAMES]
         for name in _NAMES:
             setattr(self, name, 0)

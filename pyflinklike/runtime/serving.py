@@ -16,7 +16,6 @@ batch can fail any more it lets the backend keep the working state: `operator.ke
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = [
@@ -58,14 +58,14 @@ class Records(NamedTuple):
     values: Sequence[Any]
     timestamps: Sequence[int | None]
 
-    def late(self, watermark: int) -> int:
-        """How many records the watermark has reached, in ms."""
-        times = self.timestamps
-        if watermark == MIN_WATERMARK or not times:
-            return 0
-        timed = times.count(None) if times[0] is None else 0
-        known: Sequence[int] = times  # type: ignore[assignment]
-        return bisect_right(known, watermark, timed) - timed
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records.
+
+        Args:
+            metrics: Of the operator.
+            watermark: Now, in ms.
+        """
+        metrics.add_records(self.keys, self.timestamps, watermark)
 
 
 class UnsortedRecords(Records):
@@ -73,9 +73,15 @@ class UnsortedRecords(Records):
 
     __slots__ = ()
 
-    def late(self, watermark: int) -> int:
-        """How many records the watermark has reached, in ms."""
-        return sum(time is not None and time <= watermark for time in self.timestamps)
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records.
+
+        Args:
+            metrics: Of the operator.
+            watermark: Now, in ms.
+        """
+        times = sorted(time for time in self.timestamps if time is not None)
+        metrics.add_records(self.keys, times, watermark)
 
 
 NO_RECORDS = Records((), (), ())
@@ -227,7 +233,7 @@ def call(
 
 
 def _process(operator: KeyedProcessOperator, records: Records) -> None:
-    operator.metrics.add_records(records.keys, records.late(operator.clock.watermark))
+    records.count_into(operator.metrics, operator.clock.watermark)
     operator.process(*records)
 
 

@@ -182,7 +182,7 @@ def test_taken_numbers_come_in_the_order_of_their_names():
     """A host labels them by position."""
     metrics = OperatorMetrics()
     metrics.timers_fired = 7
-    metrics.add_records(["k", "k"], 0)
+    metrics.add_records(["k", "k"], [None, None], 0)
 
     taken = dict(zip(OperatorMetrics.names(), metrics.take()))
     assert {"timers_fired": 7, "records": 2, "keys": 1} == {k: v for k, v in taken.items() if v}

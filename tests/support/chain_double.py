@@ -118,9 +118,10 @@ class Stage:
             string,
             TaskInfo("stage", max_parallelism=self.max_parallelism),
             self.time_mode,
-            RecordReader(("key",), "ts", string, "UTC", before_watermark=before),
+            RecordReader(("key",), "ts", string, "UTC"),
             OutputLayout(SCHEMA, {}, "UTC", "stage", BEFORE_WATERMARK),
             f"chain-{uuid.uuid4()}",
+            before_watermark=before,
         )
 
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:

@@ -42,6 +42,7 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.homes import refuse_foreign_home
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
+from pyflinklike.spark.wire.phases import taken_apart
 from pyflinklike.spark.wire.roll_call import groups_in
 
 __all__ = ["RESULT_COLUMNS", "RESULT_TYPE", "KeyGroupTask", "Result", "Storage"]
@@ -185,8 +186,11 @@ class KeyGroupTask:
     def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
         if payloads is None:
             return NONE_EARLY, NO_RECORDS
-        early, records = self._plan.reader.read_apart(_joined(payloads))
-        if not self._plan.keeps_former_watermark():
+        plan, joined = self._plan, _joined(payloads)
+        if plan.before_watermark is None:
+            return NONE_EARLY, plan.reader.read(joined)
+        early, records = map(plan.reader.read, taken_apart(joined, plan.before_watermark))
+        if not plan.keeps_former_watermark():
             return EarlyRecords(early, MIN_WATERMARK), records
         if self._former_watermark is None:
             msg = (

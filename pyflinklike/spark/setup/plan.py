@@ -72,6 +72,8 @@ class Plan:
         plan_id: Distinguishes the working states of two queries in the same worker.
         keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
+        before_watermark: The column that says which records come before the watermark of their
+            micro-batch; None behind no other operator.
     """
 
     function: KeyedProcessFunction
@@ -84,15 +86,14 @@ class Plan:
     plan_id: str
     keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
+    before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
     def tells_phases(self) -> bool:
         """Whether an operator behind this one must know which outputs came before the watermark."""
         if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
             return False
-        is_behind_another = self.reader.before_watermark is not None
-        return is_behind_another or self.time_mode is TimeMode.EVENT_TIME
+        return self.before_watermark is not None or self.time_mode is TimeMode.EVENT_TIME
 
     def keeps_former_watermark(self) -> bool:
         """Whether the operator has to know the watermark of the micro-batch before."""
-        is_behind_another = self.reader.before_watermark is not None
-        return is_behind_another and self.time_mode is not TimeMode.NONE
+        return self.before_watermark is not None and self.time_mode is not TimeMode.NONE

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
-from pyflinklike.spark.wire.columns import milliseconds
+from pyflinklike.runtime.serving import Records, UnsortedRecords
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.arrow_times import milliseconds
 
 __all__ = ["RecordReader"]
 
@@ -31,8 +30,6 @@ class RecordReader:
         time_zone: Of the Spark session.
         arrival_order: Whether records are processed as they arrived also where there is an
             event time.
-        before_watermark: Name of the column that says which records come before the watermark
-            of their micro-batch, or None where there are none.
     """
 
     key_columns: tuple[str, ...]
@@ -40,22 +37,6 @@ class RecordReader:
     key_type: TypeInformation
     time_zone: str
     arrival_order: bool = attrs.field(default=False, kw_only=True)
-    before_watermark: str | None = attrs.field(default=None, kw_only=True)
-
-    def read_apart(self, records: pa.RecordBatch) -> tuple[Records, Records]:
-        """The records that come before the watermark of their micro-batch, and the others.
-
-        Args:
-            records: In the order in which they arrived.
-        """
-        if self.before_watermark is None:
-            return NO_RECORDS, self.read(records)
-        # Null where the user has put records of another origin among them.
-        early = pc.fill_null(records.column(self.before_watermark), False)
-        if self.before_watermark == BEFORE_WATERMARK:
-            records = records.drop_columns([BEFORE_WATERMARK])
-        first, then = records.filter(early), records.filter(pc.invert(early))
-        return self.read(first), self.read(then)
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
         """The records of a batch, in the order to process them.

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row, Types
+from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.spark.wire.columns import OutputEncoder
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
@@ -82,22 +82,12 @@ def test_records_stay_as_they_arrived_where_that_is_asked_for():
 
     assert [1, 0, None, 2, 1] == records.timestamps
     assert [0, 1, 2, 3, 4] == [element.n for element in records.values]
-    assert [0, 1, 3, 4] == [records.late(time) for time in (-1, 0, 1, 2)]
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, True, False])), max_size=9))
-def test_records_before_the_watermark_are_read_apart(given_rows):
-    """Each part in the order of its times; null is not before it.  An own column of ours is not the element's, one of the user's is."""
-    micros = [time * 1_000 for time, _ in given_rows]
-    phases = pa.array([early for _, early in given_rows], pa.bool_())
-    for column, fields in [("early", 4), (BEFORE_WATERMARK, 3)]:
-        batch = events(micros).append_column(column, phases)
-        parts = reader("user", event_time="at", before_watermark=column).read_apart(batch)
-
-        for part, is_early in zip(parts, (True, False)):
-            mine = [n for n, (_, early) in enumerate(given_rows) if bool(early) is is_early]
-            assert sorted(mine, key=lambda n: (micros[n], n)) == [row.n for row in part.values]
-            assert all(fields == len(row) for row in part.values)
+    late = []
+    for watermark in (-1, 0, 1, 2):
+        metrics = OperatorMetrics()
+        records.count_into(metrics, watermark)
+        late.append(metrics.late_records)
+    assert [0, 1, 3, 4] == late
 
 
 def test_an_element_shows_its_time_in_the_sessions_zone():
