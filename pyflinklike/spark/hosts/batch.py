@@ -24,7 +24,6 @@ from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.wire.packing import refuse_null_keys
 
 __all__ = ["run_batch"]
 
@@ -71,9 +70,8 @@ class _BatchRunner:
             results += self._end_group()
             self._index = index
             enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
-        refuse_null_keys(records, self._plan.reader.key_columns)
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
-        self._operator.process(*self._plan.reader.read(elements, in_order=True))
+        self._operator.process(*self._plan.reader.read_sorted(elements))
         return results + self._outputs()
 
     def _end_group(self) -> list[pa.RecordBatch]:

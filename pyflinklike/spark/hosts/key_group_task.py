@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike.log.operator_record import RecordStorage, call_roll
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import LogStorage
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, Served, begin, serve
+from pyflinklike.runtime.serving import NO_RECORDS, Records, Served, begin, serve
 from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
 from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
@@ -133,7 +132,7 @@ class KeyGroupTask:
                 operator,
                 self._store,
                 index,
-                NO_RECORDS if payloads is None else self._plan.reader.read(_joined(payloads)),
+                NO_RECORDS if payloads is None else self._read(payloads),
                 waking=self._waking,
                 served_at=served_at,
             )
@@ -159,6 +158,9 @@ class KeyGroupTask:
                 operator.metrics.take()  # the first batch tells of its own work
                 operator.keep_warm()
 
+    def _read(self, payloads: list[bytes]) -> Records:
+        return self._plan.reader.read_payloads([payload_to_batch(each) for each in payloads])
+
     def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
         outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
@@ -167,7 +169,3 @@ class KeyGroupTask:
         ]
         head, *tail = results or [(0, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]
-
-
-def _joined(payloads: list[bytes]) -> pa.RecordBatch:
-    return pa.concat_batches([payload_to_batch(each) for each in payloads])

@@ -7,13 +7,13 @@ from enum import Enum
 
 import attrs
 
-from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Plan", "TimeMode"]
@@ -74,12 +74,12 @@ class Plan:
         allow_pickle: Whether state may be unpickled.
     """
 
-    function: KeyedProcessFunction
+    function: Function
     state_backend: StateBackend
     key_type: TypeInformation
     task: TaskInfo
     time_mode: TimeMode
-    reader: RecordReader
+    reader: Reader
     layout: OutputLayout
     plan_id: str
     keeps_open: bool = True

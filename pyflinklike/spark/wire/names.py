@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ARRIVAL", "BATCH_TIME", "KEY_GROUP", "OUTPUT_TAG", "quoted"]
+__all__ = [
+    "ARRIVAL",
+    "BATCH_TIME",
+    "INPUT",
+    "INPUTS",
+    "KEY_GROUP",
+    "OUTPUT_TAG",
+    "quoted",
+]
 
 KEY_GROUP = "__key_group"
 """The key group of a record or of packed records."""
@@ -13,6 +21,12 @@ BATCH_TIME = "__batch_time"
 
 ARRIVAL = "__arrival"
 """The place of a batch's record among those of its task."""
+
+INPUT = "__input"
+"""The number of the input that a record of several is of, from 1."""
+
+INPUTS = ("__input_1", "__input_2")
+"""The record as a struct, in the column of its input; the other column is null."""
 
 OUTPUT_TAG = "output_tag"
 """The id of the side output that a row of the result is of; null where it is of the main one."""

@@ -27,6 +27,7 @@ from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
     "PACKED_TYPE",
+    "Packing",
     "pack",
     "payload_to_batch",
     "refuse_null_keys",
@@ -34,6 +35,9 @@ __all__ = [
 ]
 
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+
+Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Packs what one task reads, for `mapInArrow`."""
 
 _PACKED = pa.schema(
     [
@@ -67,9 +71,7 @@ def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
 
 
-def pack(
-    key_columns: tuple[str, ...], group_ids: Sequence[int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:
@@ -95,10 +97,13 @@ def pack(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches joined into larger ones, for fewer and larger payloads."""
+    """Arrow batches of one schema joined into larger ones, for fewer and larger payloads."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
         if batch.num_rows:
             waiting.append(batch)
             size += batch.nbytes

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.serving import Records
 from pyflinklike.spark.wire.columns import milliseconds
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
+from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
 
@@ -34,6 +36,27 @@ class RecordReader:
     event_time: str | None
     key_type: TypeInformation
     time_zone: str
+
+    def packing(self, group_ids: Sequence[int]) -> Packing:
+        """What packs the records of a task.
+
+        Args:
+            group_ids: The grouping key of each key group.
+        """
+        return pack(self.key_columns, group_ids)
+
+    def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
+        """The records of a key group's payloads, which are in the order of arrival."""
+        return self.read(pa.concat_batches(payloads))
+
+    def read_sorted(self, records: pa.RecordBatch) -> Records:
+        """The records of a batch that are in their final order.
+
+        Raises:
+            StateValueError: A record has a null key.
+        """
+        refuse_null_keys(records, self.key_columns)
+        return self.read(records, in_order=True)
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
         """The records of a batch, in the order to process them.
