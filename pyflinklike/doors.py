@@ -26,6 +26,7 @@ DOORS: Final = frozenset(
         "pyflinklike",
         "pyflinklike.cdc",
         "pyflinklike.errors",  # it defines what it shows
+        "pyflinklike.folds",
         "pyflinklike.kafka",
         "pyflinklike.spark",
         "pyflinklike.stores",

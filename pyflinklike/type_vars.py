@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type variables of public generic classes, all of which default to Any.
+"""The type variables of public generic classes, all of which default to Any; and `Unpack`.
 
 So `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users write
 them, is complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeVar, Unpack
 
     ACC = TypeVar("ACC", default=Any)
     IN = TypeVar("IN", default=Any)
@@ -31,5 +31,7 @@ else:
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
     V = TypeVar("V")
+    # Of Python 3.11, and only ever seen by type checkers.
+    Unpack = Any
 
-__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "V"]
+__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "Unpack", "V"]

@@ -4,11 +4,11 @@
 A payload is a byte of flags, seven reserved ones that keep what follows aligned, and one Arrow
 record-batch message with the columns
 
-    key, [user_key], [value], [stamp], [operation]
+    key, [namespace], [user_key], [value], [stamp], [operation]
 
 The schema of the batch follows from the table's declaration, so the common small section
 repeats no schema.  A column that would say nothing is left out: user keys of single
-entries, keys where entries belong to the group, stamps where entries are not `paired`, operations
+entries, keys where entries belong to the group, namespaces where there are none, stamps where entries are not `paired`, operations
 where all are puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
 """
 
@@ -180,7 +180,7 @@ def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any
         changes, operations = _with_operations(changes)
         flags |= HAS_OPERATIONS
     entries = changes.entries
-    columns = [] if spec.per_group else [key_type.to_arrow(changes.keys)]
+    columns = _key_columns(spec, key_type, changes.keys)
     if spec.shape is not Shape.SINGLE:
         columns.append((spec.user_key_type or LONG).to_arrow(changes.user_keys))
     if spec.value_type is not None:
@@ -192,6 +192,16 @@ def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any
         buffers = [None, pa.py_buffer(operations)]
         columns.append(pa.Array.from_buffers(pa.int8(), len(operations), buffers))
     return columns, flags
+
+
+def _key_columns(spec: TableSpec, key_type: TypeInformation, keys: list[Any]) -> list[Any]:
+    """What tells whose the entries are."""
+    if spec.per_group:
+        return []
+    if spec.namespace_type is None:
+        return [key_type.to_arrow(keys)]
+    own, namespaces = zip(*keys) if keys else ((), ())
+    return [key_type.to_arrow(own), spec.namespace_type.to_arrow(namespaces)]
 
 
 def _with_operations(changes: TableChanges) -> tuple[TableChanges, bytes]:
@@ -245,6 +255,8 @@ def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> Layout:
 def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
     if not spec.per_group:
         yield pa.field("key", key_type.arrow_type)
+    if spec.namespace_type is not None:
+        yield pa.field("namespace", spec.namespace_type.arrow_type)
     if spec.shape is not Shape.SINGLE:
         yield pa.field("user_key", (spec.user_key_type or LONG).arrow_type)
     if spec.value_type is not None:

@@ -87,7 +87,9 @@ def regrouped(
         table.read(section, where)
     for table in tables.values():
         table.convert_keys(key_type, where)
-    distinct = list(dict.fromkeys(key for table in tables.values() for key in table.rows))
+    distinct = list(
+        dict.fromkeys(table.key_of(each) for table in tables.values() for each in table.rows)
+    )
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
     sections: dict[int, list[Section]] = {}
     for table in tables.values():

@@ -14,7 +14,7 @@ from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.entries import CLEAR, DELETE, divided_batch, encode_batch
 from pyflinklike.log.segments import Declaration, Section
-from pyflinklike.log.stored_entries import has_stamps, read_batch
+from pyflinklike.log.stored_entries import has_stamps, keys_of, read_batch
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.keys import ANY_KEY
@@ -48,7 +48,13 @@ class ReplayedTable:
             declaration.kind,
             type_of(declaration.value) if declaration.value else None,
             type_of(declaration.user_key) if declaration.user_key else None,
+            namespace_type=type_of(declaration.namespace) if declaration.namespace else None,
         )
+
+    def key_of(self, owner: Any) -> Hashable:
+        """The key alone of whoever has entries: of a key, or of a pair with a namespace."""
+        own: Hashable = owner if self._spec.namespace_type is None else owner[0]
+        return own
 
     def read(self, section: Section, where: str) -> None:
         """Take in the next section."""
@@ -59,7 +65,7 @@ class ReplayedTable:
 
     def _replay(self, batch: pa.RecordBatch, *, stamped: bool) -> None:
         count = batch.num_rows
-        keys = self._key_type.from_arrow(batch.column("key"))
+        keys = keys_of(dict(zip(batch.schema.names, batch.columns)), self._spec, self._key_type)
         user_keys: Iterable[Any] = repeat(None, count)
         if self._spec.shape is not Shape.SINGLE:
             user_keys = (self._spec.user_key_type or Types.LONG()).from_arrow(
@@ -102,11 +108,17 @@ class ReplayedTable:
             raise IncompatibleStateError(msg)
         try:
             thaw, freeze = self._key_type.thaw_key, key_type.freeze_key
-            self.rows = {freeze(thaw(key)): mine for key, mine in self.rows.items()}
+            owners = {key: freeze(thaw(key)) for key in map(self.key_of, self.rows)}
+            self.rows = {self._moved(owner, owners): mine for owner, mine in self.rows.items()}
         except StateValueError as error:
             msg = f"{where}: its keys must fit the keys of the program, got one that does not: "
             raise IncompatibleStateError(f"{msg}{error}") from error
         self.declaration, self._key_type = declaration, key_type
+
+    def _moved(self, owner: Any, keys: Mapping[Hashable, Hashable]) -> Hashable:
+        """Who has the entries when keys are replaced."""
+        key = keys[self.key_of(owner)]
+        return key if self._spec.namespace_type is None else (key, owner[1])
 
     def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, bytes]]:
         """The payloads of each key group's sections, in order.
@@ -115,7 +127,7 @@ class ReplayedTable:
             groups: The key group of each key.
             limit: How many bytes a payload may have where several entries are in it.
         """
-        keys = sorted(self.rows, key=groups.__getitem__)
+        keys = sorted(self.rows, key=lambda owner: groups[self.key_of(owner)])
         for stamped, batches in self._batches.items():
             # Entries of one key are all stamped or all not: the order of a list is kept.
             chosen = [
@@ -127,11 +139,11 @@ class ReplayedTable:
             if not chosen:
                 continue
             taken = pa.Table.from_batches(batches).take(pa.array([row for _, row in chosen]))
-            column = self._key_type.to_arrow([key for key, _ in chosen])
+            column = self._key_type.to_arrow([self.key_of(key) for key, _ in chosen])
             field = pa.field("key", self._key_type.arrow_type)
             taken = taken.set_column(0, field, column)
             start = 0
-            for index, some in groupby(chosen, lambda each: groups[each[0]]):
+            for index, some in groupby(chosen, lambda each: groups[self.key_of(each[0])]):
                 count = sum(1 for _ in some)
                 for batch in taken.slice(start, count).combine_chunks().to_batches():
                     for part in divided_batch(batch, limit):

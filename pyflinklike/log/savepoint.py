@@ -93,7 +93,10 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
     for where, log in logs.items():
         for section in sections_of(log, where):
             declaration = section.declaration
-            types = (declaration.key, declaration.user_key, declaration.value)
+            types = (
+                *(declaration.key, declaration.namespace),
+                *(declaration.user_key, declaration.value),
+            )
             pickled = [each for each in types if each and type_of(each).is_pickled]
             if pickled:
                 msg = (

@@ -81,6 +81,7 @@ class Declaration:
         key: Signature of the key type, or empty where entries belong to the key group.
         user_key: Signature of the user key type, or empty.
         value: Signature of the value type, or empty.
+        namespace: Signature of the namespace type, or empty.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Declaration:
     key: str
     user_key: str
     value: str
+    namespace: str = ""
 
     @classmethod
     def of(cls, spec: TableSpec, key_type: TypeInformation) -> Declaration:
@@ -100,6 +102,7 @@ class Declaration:
             key="" if spec.per_group else key_type.signature,
             user_key=spec.user_key_type.signature if spec.user_key_type else "",
             value=spec.value_type.signature if spec.value_type else "",
+            namespace=spec.namespace_type.signature if spec.namespace_type else "",
         )
 
     @classmethod
@@ -117,6 +120,13 @@ class Declaration:
         Shape(declaration.shape)
         return declaration
 
+    def to_json(self) -> bytes:
+        """The declaration as a segment holds it."""
+        fields = attrs.asdict(self)
+        if not self.namespace:  # most tables have none
+            del fields["namespace"]
+        return json.dumps(fields, separators=(",", ":")).encode()
+
     @property
     def per_group(self) -> bool:
         """Whether the entries belong to the key group and not to a key."""
@@ -128,7 +138,7 @@ class Declaration:
         Raises:
             IncompatibleStateError: The declarations differ.
         """
-        for field in ("kind", "shape", "key", "user_key", "value"):
+        for field in ("kind", "shape", "key", "namespace", "user_key", "value"):
             stored, now = getattr(self, field), getattr(declared, field)
             if stored != now:
                 what = "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
@@ -200,7 +210,7 @@ class Segment:
 
     def _parts(self) -> Iterator[bytes]:
         for table_id, declaration in self.declarations.items():
-            payload = json.dumps(attrs.asdict(declaration), separators=(",", ":")).encode()
+            payload = declaration.to_json()
             yield _SECTION.pack(_DECLARE, table_id, len(payload))
             yield payload
         for table_id, payload in self.sections:

@@ -8,7 +8,7 @@ is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from pyflinklike.log.segments import Section
 from pyflinklike.state.table import GROUP_KEY, MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = ["decode_entries", "has_stamps", "read_batch"]
+__all__ = ["decode_entries", "has_stamps", "keys_of", "read_batch"]
 
 _NOTHING_RESERVED = bytes(7)
 
@@ -106,9 +106,7 @@ def _decoded(
     rows = batch.num_rows
     operations = _operations(columns.get("operation"))
     cleared = operations.count(CLEAR)
-    keys = [GROUP_KEY] * rows
-    if not spec.per_group:
-        keys = key_type.from_arrow(_whole(columns["key"], 0))
+    keys = [GROUP_KEY] * rows if spec.per_group else keys_of(columns, spec, key_type)
     user_keys: list[Any] = [None] * rows
     if spec.shape is not Shape.SINGLE:
         column = _whole(columns["user_key"], cleared)
@@ -126,6 +124,23 @@ def _decoded(
         for operation, entry in zip(operations[cleared:], entries[cleared:])
     ]
     return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
+
+
+def keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
+    """Whose the entries of a table are, that of a key: the keys, with namespaces if it has them.
+
+    Args:
+        columns: Of the batch, by name.
+        spec: Of the table.
+        key_type: Of the keys.
+
+    Raises:
+        ValueError: One is null.
+    """
+    keys = key_type.from_arrow(_whole(columns["key"], 0))
+    if spec.namespace_type is None:
+        return keys
+    return list(zip(keys, spec.namespace_type.from_arrow(_whole(columns["namespace"], 0))))
 
 
 def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError
@@ -20,6 +21,7 @@ from pyflinklike.runtime.cleanup import StateCleanup
 from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timer_queue import TimerQueue
@@ -62,7 +64,8 @@ def keyed_process_operator(
     """
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
-    timers = _timers(clock, backend, refused_timers or {})
+    namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
+    timers = _timers(clock, backend, refused_timers or {}, namespace_type)
     context = CallContext(clock, current, key_type, timers)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
@@ -81,7 +84,10 @@ def keyed_process_operator(
     )
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
-    runtime = OperatorRuntimeContext(task, backend, clock, assembled, group.declare, stores)
+    parts = (task, backend, clock, assembled, group.declare, stores)
+    runtime = OperatorRuntimeContext(*parts)
+    if namespace_type is not None:
+        runtime = NamespacedOperatorContext(*parts, namespace_type=namespace_type)
     before = runtime.before_every_call
     caller = caller_of(function)
     calls = caller(function, key_type, current, clock, context, before, metrics, outputs)
@@ -117,8 +123,11 @@ def _backend(
 
 
 def _timers(
-    clock: Clock, backend: KeyedStateBackend, refused: Mapping[TimeDomain, PyflinklikeError]
+    clock: Clock,
+    backend: KeyedStateBackend,
+    refused: Mapping[TimeDomain, PyflinklikeError],
+    namespace_type: TypeInformation | None,
 ) -> KeyedTimerService:
-    event_timers = TimerQueue(TimeDomain.EVENT_TIME, backend)
-    processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, backend)
+    event_timers = TimerQueue(TimeDomain.EVENT_TIME, backend, namespace_type)
+    processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
     return KeyedTimerService(clock, event_timers, processing_timers, refused)

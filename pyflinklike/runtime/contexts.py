@@ -189,11 +189,15 @@ class OperatorRuntimeContext(RuntimeContext):
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
-        made = assemble(descriptor, self._backend, self._clock)
-        self.assembled[descriptor.name] = made
+        return self._made(descriptor, descriptor.spec())
+
+    def _made(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
+        """A new state, over a table of that spec."""
+        made = assemble(descriptor, self._backend, self._clock, spec)
+        self.assembled[spec.name] = made
         if made.ttl is not None and made.ttl.sweeps_every_record:
             self.before_every_call.append(made.ttl.sweep_some)
-        self._on_table(descriptor.spec())
+        self._on_table(spec)
         return made.state
 
 

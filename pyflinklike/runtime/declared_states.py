@@ -32,6 +32,8 @@ def declared_states(
 
 def _state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
     said: dict[str, Any] = {"kind": spec.kind}
+    if spec.namespace_type is not None:
+        said["namespace"] = spec.namespace_type.signature
     if spec.user_key_type is not None:
         said["user_key"] = spec.user_key_type.signature
     if spec.value_type is not None:

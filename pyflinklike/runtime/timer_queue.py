@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timers: which ones there are, and which one is due next.
 
-A timer is the pair of a key and a timestamp in one time domain.  That pair is
+A timer is the pair of a key and a timestamp in one time domain; where the operator divides the
+state of keys by namespaces, of key and namespace, which it then comes back with.  That pair is
 an entry of a table like any other (the user key is the timestamp), so timers
 are snapshotted, logged and restored by the machinery that states use.  An `Agenda`
 beside the table has the same pairs by time and answers "what is due first".  It is
@@ -36,8 +37,8 @@ from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import StateValueError, UserFunctionError
 from pyflinklike.shown import shown
 from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import CurrentKey, Shape, Tables, TableSpec
-from pyflinklike.types import Types
+from pyflinklike.state.table import NamespacedKey, Shape, Tables, TableSpec
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["TimerQueue"]
 
@@ -52,20 +53,25 @@ class TimerQueue:
     Args:
         domain: Of the timers.
         backend: Keeps them.
+        namespace_type: Of the namespaces, where timers have one beside their key.
     """
 
-    def __init__(self, domain: TimeDomain, backend: Tables) -> None:
+    def __init__(
+        self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
+    ) -> None:
         self.domain = domain
         spec = TableSpec(
             timers_table(domain),
             Shape.MAP,
             "timers",
             user_key_type=Types.LONG(),
+            namespace_type=namespace_type,
         )
         self.table = backend.table(spec)
         self._put = self.table.put
         self._delete = self.table.delete
-        self._current: CurrentKey = backend.current
+        current = backend.current
+        self._current = current if namespace_type is None else NamespacedKey(current)
         self._turn_to(Agenda())
 
     def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:

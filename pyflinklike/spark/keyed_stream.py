@@ -26,6 +26,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.folds import Folds
 from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
@@ -77,7 +78,7 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     return KeyedStream(df, columns)
 
 
-class KeyedStream:
+class KeyedStream(Folds):
     """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
@@ -106,7 +107,8 @@ class KeyedStream:
         types = [df.schema[column].dataType for column in columns]
         self._key_type = key_type_of(types, self._time_zone)
 
-    def process(
+    # Folds pass its options on, so these are told from others here, and only here.
+    def process(  # type: ignore[override]
         self,
         function: KeyedProcessFunction,
         output_type: Any,

@@ -13,7 +13,7 @@ import attrs
 from pyflinklike.clock import Clock
 from pyflinklike.errors import DeclarationError
 from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.state.table import Table, Tables
+from pyflinklike.state.table import Table, Tables, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state.ttl_rules import TtlRules
@@ -33,12 +33,14 @@ class Assembled(Generic[T_co]):
         declaration: What the descriptor declared then; the user's may change since.
         state: What the user's function gets.
         ttl: The layer that expires its entries, where there is one.
+        table: Holds its entries, below that layer.
     """
 
     kind: type[StateDescriptor]
     declaration: tuple[Any, ...]
     state: T_co
     ttl: TtlRules | None
+    table: Table
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
@@ -64,19 +66,23 @@ class Assembled(Generic[T_co]):
         return cast("S", self.state)
 
 
-def assemble(descriptor: StateDescriptor[S], tables: Tables, clock: Clock) -> Assembled[S]:
+def assemble(
+    descriptor: StateDescriptor[S], tables: Tables, clock: Clock, spec: TableSpec | None = None
+) -> Assembled[S]:
     """Make the state a descriptor declares.
 
     Args:
         descriptor: The recipe.
         tables: Of the backend that keeps the entries.
         clock: Tells TTL the time.
+        spec: Of its table, where that is not what the descriptor says by itself.
     """
-    table: Table = tables.table(descriptor.spec())
+    stored = table = tables.table(spec or descriptor.spec())
     ttl = None
     if descriptor.ttl_config is not None:
         table = ttl = TtlTable(table, descriptor.ttl_config, clock)
-    return Assembled(type(descriptor), descriptor._declaration(), descriptor.state(table), ttl)
+    state = descriptor.state(table)
+    return Assembled(type(descriptor), descriptor._declaration(), state, ttl, stored)
 
 
 def _described(declaration: tuple[Any, ...]) -> str:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.state.table import Table
+from pyflinklike.state.table import CurrentKey, Table
 from pyflinklike.type_vars import IN, OUT
 from pyflinklike.types import TypeInformation
 
@@ -75,3 +76,16 @@ class MergingState(AppendingState[IN, OUT]):
     """An appending state whose contents can be merged, as Flink's MergingState."""
 
     __slots__ = ()
+
+    def _merge_namespaces(
+        self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+    ) -> None:
+        """Move what is in some namespaces into another one: `state.merging`.
+
+        Args:
+            table: The state's, without what is around it: what a list has keeps its age.
+            current: Is given other namespaces.
+            target: Gets the contents.
+            sources: Lose them.
+        """
+        raise NotImplementedError

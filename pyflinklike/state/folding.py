@@ -3,19 +3,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from functools import reduce
+from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.state.base import MergingState, State
-from pyflinklike.state.table import MISSING, Table
+from pyflinklike.state.table import MISSING, CurrentKey, Table
 from pyflinklike.type_vars import IN, OUT, T
 from pyflinklike.types import TypeInformation
 
 __all__ = ["AggregatingState", "ReducingState"]
 
 
-class ReducingState(MergingState[T, T | None]):
+class _FoldingState(MergingState[IN, OUT]):
+    """A state of one value per key, of which two can be made one."""
+
+    __slots__ = ()
+
+    def _merged(self, first: Any, second: Any) -> Any:
+        """What two stored values make, in the user's form."""
+        raise NotImplementedError
+
+    def _merge_namespaces(
+        self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+    ) -> None:
+        found = []
+        for current.namespace in sources:
+            found.append(self._get(None))
+            table.delete(None)
+        current.namespace = target
+        parts = [each for each in found if each is not MISSING]
+        if not parts:
+            return
+        # As Flink's: what is moved is folded first, then with what is there.
+        moved = reduce(self._merge_stored, parts)
+        there = self._get(None)
+        self._put(None, moved if there is MISSING else self._merge_stored(there, moved))
+
+    def _merge_stored(self, first: Any, second: Any) -> Any:
+        thaw = self._thaw or (lambda stored: stored)
+        try:
+            merged = self._merged(thaw(first), thaw(second))
+        except Exception as error:
+            _blame(self, error)
+            raise
+        return self._frozen(merged)
+
+
+class ReducingState(_FoldingState[T, T | None]):
     """One value per key into which elements are folded, as Flink's ReducingState."""
 
     __slots__ = ("_reduce",)
@@ -62,8 +99,11 @@ class ReducingState(MergingState[T, T | None]):
                 raise self._refuse(error) from None
         self._put(None, frozen)
 
+    def _merged(self, first: T, second: T) -> T:
+        return self._reduce(first, second)
 
-class AggregatingState(MergingState[IN, OUT | None]):
+
+class AggregatingState(_FoldingState[IN, OUT | None]):
     """An accumulator per key with its own result, as Flink's AggregatingState."""
 
     __slots__ = ("_function",)
@@ -116,6 +156,9 @@ class AggregatingState(MergingState[IN, OUT | None]):
         except StateValueError as error:
             raise self._refuse(error) from None
         self._put(None, frozen)
+
+    def _merged(self, first: Any, second: Any) -> Any:
+        return self._function.merge(first, second)
 
 
 def _blame(state: State, error: Exception) -> None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState
-from pyflinklike.state.table import Table
+from pyflinklike.state.table import CurrentKey, Table
 from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation
 
@@ -69,6 +69,17 @@ class ListState(MergingState[T, Iterable[T]]):
         self._table.clear()
         for stored in elements:
             self._append(stored)
+
+    def _merge_namespaces(
+        self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+    ) -> None:
+        moved: list[Any] = []
+        for current.namespace in sources:
+            moved.extend(table.elements())
+            table.clear()
+        current.namespace = target
+        for entry in moved:
+            table.append(entry)
 
     def _frozen_elements(self, values: Iterable[T]) -> list[Any]:
         if values is None:

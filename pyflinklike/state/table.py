@@ -19,6 +19,9 @@ A table can have two more properties.  An *ordered* table is a `MAP` under user 
 bytes that also answers `range`; a backend need not keep an order before that is called.
 The entries of a table *per group* belong to the key group and not to a key: every key of
 the group sees them all, and like any others they can be used only while a key is current.
+Those of a *namespaced* table belong to the pair of the current key and the current namespace,
+such as a window: to a backend that pair is the key, and whose key group it is in is decided by
+the key alone.
 
 Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
 
@@ -47,9 +50,11 @@ __all__ = [
     "GROUP_KEY",
     "MISSING",
     "NO_KEY",
+    "NO_NAMESPACE",
     "RESERVED_PREFIX",
     "CurrentKey",
     "Entry",
+    "NamespacedKey",
     "OrderedTable",
     "Shape",
     "Table",
@@ -101,11 +106,34 @@ class _NoKey:
 NO_KEY: Final = _NoKey()
 
 
+class _NoNamespace:
+    """Takes the place of the current namespace while there is none; see `_NoKey`."""
+
+    def __hash__(self) -> int:
+        msg = (
+            "state and timers of a window can only be used while that window is worked on, "
+            "got an access with no current window; use them within the call they were handed to"
+        )
+        raise StateAccessError(msg)
+
+    def __repr__(self) -> str:
+        return "NO_NAMESPACE"
+
+
+NO_NAMESPACE: Final = _NoNamespace()
+
+
 @attrs.define
 class CurrentKey:
-    """The current key of one operator, in its frozen form; all its tables look here."""
+    """The current key of one operator, in its frozen form; all its tables look here.
+
+    Args:
+        key: The key.
+        namespace: What divides the state of the key further, for tables that are namespaced.
+    """
 
     key: Hashable = NO_KEY
+    namespace: Hashable = NO_NAMESPACE
 
 
 class TableKey(Protocol):
@@ -133,6 +161,24 @@ class _GroupKey:
         return GROUP_KEY
 
 
+@attrs.define
+class NamespacedKey:
+    """The pair of the current key and the current namespace."""
+
+    _current: CurrentKey
+
+    @property
+    def key(self) -> tuple[Hashable, Hashable]:
+        """The pair; hashing it refuses an access where either is missing."""
+        current = self._current
+        return current.key, current.namespace
+
+    @key.setter
+    def key(self, pair: tuple[Hashable, Hashable]) -> None:
+        """Make both current."""
+        self._current.key, self._current.namespace = pair
+
+
 class Shape(Enum):
     """How many entries a table keeps under one key."""
 
@@ -157,6 +203,7 @@ class TableSpec:
         ordered: Whether `range` is asked of it: a `MAP` under user keys of bytes.
         per_group: Whether its entries belong to the key group and not to a key.
         nullable: Whether a value may be None whatever its type says.
+        namespace_type: Type of the namespaces of a namespaced table, else None.
     """
 
     name: str
@@ -168,10 +215,13 @@ class TableSpec:
     ordered: bool = False
     per_group: bool = False
     nullable: bool = False
+    namespace_type: TypeInformation | None = None
 
     def key_of(self, current: CurrentKey) -> TableKey:
         """What tells a table of this spec which key to look under."""
-        return _GroupKey(current) if self.per_group else current
+        if self.per_group:
+            return _GroupKey(current)
+        return current if self.namespace_type is None else NamespacedKey(current)
 
 
 class Table(Protocol):

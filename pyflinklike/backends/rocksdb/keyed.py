@@ -180,6 +180,8 @@ def _data_of(kept: KeptTable) -> RocksTableData:
 def _form_of(spec: TableSpec) -> str:
     """What entries on disk must have been written as to be a table's own."""
     types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
+    if spec.namespace_type is not None:
+        types.append(spec.namespace_type.signature)
     return repr((spec.kind, spec.shape.value, spec.paired, *types))
 
 

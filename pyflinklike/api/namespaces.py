@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State and timers that belong to a pair: the key, and a namespace of it, such as a window.
+
+This is for programs of this library, such as the window operator.  Their users see what the
+program makes of it: `window_state()`, or `get_partitioned_state` of a trigger.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.table import CurrentKey
+from pyflinklike.types import TypeInformation
+
+__all__ = ["NamespacedFunction", "NamespacedRuntimeContext"]
+
+S = TypeVar("S")
+
+
+class NamespacedFunction(KeyedProcessFunction):
+    """A function whose timers, and some of whose states, belong to a key and a namespace.
+
+    Before it uses one of them it says which namespace: `runtime_context.current.namespace = ...`,
+    in the form that `namespace_type.freeze_key` gives.  When a timer fires, the namespace it was
+    registered in is the current one.  `open` is given a `NamespacedRuntimeContext`.
+    """
+
+    namespace_type: TypeInformation
+    """Of the namespaces; what is written down is read with the same one only."""
+
+
+class NamespacedRuntimeContext(RuntimeContext):
+    """What such a function is opened with.
+
+    Its other states (`get_state` and so on) belong to the key alone, as those of any function.
+    """
+
+    current: CurrentKey
+    """Has the current key, and takes the current namespace."""
+
+    @abstractmethod
+    def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:
+        """The state of the current key and the current namespace.
+
+        Args:
+            name: Of its table, unique among all states of the function.
+            state_descriptor: The rest of its declaration; its own name is for messages.
+
+        Raises:
+            DeclarationError: The name is taken by a state that is declared otherwise.
+            IncompatibleStateError: What was restored under the name does not fit.
+        """
+
+    @abstractmethod
+    def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
+        """Move what the current key has in some namespaces of a state into another one.
+
+        Args:
+            name: Of the state's table, which was obtained before.
+            target: Gets the contents, frozen.
+            sources: Lose them.
+
+        Raises:
+            DeclarationTypeError: It is not a list, reducing or aggregating state.
+        """

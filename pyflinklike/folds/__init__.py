@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds of the elements of each key: reduce, sum, min, max, min_by and max_by, as PyFlink's.
+
+    key_by(payments, "user").sum("amount")                        # on Spark
+    KeyedProcessHarness(Fold(Sum("amount")), key_selector=...)    # in a test
+
+A DataFrame's are methods of `pyflinklike.spark.KeyedStream`.  `Sum`, `Min`, `Max`, `MinBy` and
+`MaxBy` are reduce functions like any other, also for a `ReducingStateDescriptor`.
+"""
+
+from pyflinklike.doors import pin
+from pyflinklike.folds.function import Fold
+from pyflinklike.folds.reducers import Max, MaxBy, Min, MinBy, Sum
+
+__all__ = ["Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
+
+pin(globals())

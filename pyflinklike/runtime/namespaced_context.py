@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function is opened with whose states may belong to a key and a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.api.namespaces import NamespacedRuntimeContext
+from pyflinklike.clock import Clock
+from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
+from pyflinklike.runtime.extension import Extension
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.merging import merge_namespaces
+from pyflinklike.state.table import Tables, TableSpec
+from pyflinklike.types import TypeInformation
+
+__all__ = ["NamespacedOperatorContext"]
+
+S = TypeVar("S")
+
+
+class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext):
+    """An `OperatorRuntimeContext` that also has states of namespaces.
+
+    Args:
+        task: As of `OperatorRuntimeContext`, like those that follow.
+        backend: Keeps the states.
+        clock: Tells TTL the time.
+        assembled: Gets the states, by name.
+        on_table: Called for each new table.
+        stores: What `get_store` opens.
+        namespace_type: Of the namespaces.
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        backend: Tables,
+        clock: Clock,
+        assembled: dict[str, Assembled[Any]],
+        on_table: Callable[[TableSpec], None],
+        stores: Extension,
+        *,
+        namespace_type: TypeInformation,
+    ) -> None:
+        super().__init__(task, backend, clock, assembled, on_table, stores)
+        self.current = backend.current
+        self._namespace_type = namespace_type
+
+    def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:
+        """The state of the current key and the current namespace."""
+        made = self.assembled.get(name)
+        if made is not None:
+            return made.checked(state_descriptor)
+        spec = attrs.evolve(state_descriptor.spec(), name=name, namespace_type=self._namespace_type)
+        return self._made(state_descriptor, spec)
+
+    def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
+        """Move what the current key has in some namespaces of a state into another one."""
+        merge_namespaces(self.assembled[name], self.current, target, sources)

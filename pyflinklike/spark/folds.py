@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`key_by(df, "user").sum("amount")`: the folds of a keyed DataFrame.
+
+Their result has the columns of the input.  On a stream each record gives out the fold so far, in
+a batch each key gives out its fold once, as in Flink's modes; `running=True` has a batch give
+out every fold, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.folds.function import Fold
+from pyflinklike.folds.reducers import FieldFold, Max, MaxBy, Min, MinBy, Sum
+from pyflinklike.functions import ReduceFunction
+from pyflinklike.spark.wire.element_types import element_type
+
+if TYPE_CHECKING:
+    from pyflinklike.spark.setup.options import OperatorOptions
+    from pyflinklike.type_vars import Unpack
+
+__all__ = ["Folds"]
+
+_NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
+
+
+class Folds:
+    """What a `KeyedStream` can fold; all take the options of `process` by keyword.
+
+    A field is given by its name or by its position, from 0.  A None in it raises, as in Flink:
+    filter such records out, or `F.coalesce` them, before `key_by`.
+    """
+
+    _df: DataFrame
+    _time_zone: str
+
+    def process(
+        self, function: KeyedProcessFunction, output_type: Any, **options: Any
+    ) -> DataFrame:
+        """`KeyedStream.process`."""
+        raise NotImplementedError
+
+    def reduce(
+        self,
+        func: ReduceFunction[Any] | Callable[[Any, Any], Any],
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """Fold the records of each key with a function of two of them.
+
+        Args:
+            func: Is given the fold so far and a record, both `Row`s of the columns of the
+                DataFrame, and gives such a row, or a tuple or dict.  It may be a `ReduceFunction`
+                with `open`, `close` and keyed state.
+            running: Whether every record gives out the fold so far.  By default on a stream; a
+                batch gives out the last fold of each key.
+            **options: Of `process`.
+
+        Returns:
+            Folds, with the columns of the DataFrame.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._folded(func, "Reduce", running, options)
+
+    def sum(
+        self,
+        position_to_sum: int | str = 0,
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """Add a field up; the other fields are those of the key's first record.
+
+        A sum that its column's type cannot hold raises: cast the column to a larger type before.
+
+        Args:
+            position_to_sum: The field, of a type of numbers.
+            running: As of `reduce`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._by_field(Sum(position_to_sum), running, options)
+
+    def min(
+        self,
+        position_to_min: int | str = 0,
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """The least value of a field; the other fields are those of the key's first record.
+
+        Args:
+            position_to_min: The field.
+            running: As of `reduce`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._by_field(Min(position_to_min), running, options)
+
+    def max(
+        self,
+        position_to_max: int | str = 0,
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """The greatest value of a field; the other fields are those of the key's first record.
+
+        Args:
+            position_to_max: The field.
+            running: As of `reduce`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._by_field(Max(position_to_max), running, options)
+
+    def min_by(
+        self,
+        position_to_min_by: int | str = 0,
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """The record with the least value of a field, the earliest of them.
+
+        Args:
+            position_to_min_by: The field.
+            running: As of `reduce`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._by_field(MinBy(position_to_min_by), running, options)
+
+    def max_by(
+        self,
+        position_to_max_by: int | str = 0,
+        *,
+        running: bool | None = None,
+        **options: Unpack[OperatorOptions],
+    ) -> DataFrame:
+        """The record with the greatest value of a field, the earliest of them.
+
+        Args:
+            position_to_max_by: The field.
+            running: As of `reduce`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._by_field(MaxBy(position_to_max_by), running, options)
+
+    def _by_field(
+        self, fold: FieldFold, running: bool | None, options: OperatorOptions
+    ) -> DataFrame:
+        check_field(self._df.schema, fold)
+        return self._folded(fold, type(fold).__name__, running, options)
+
+    def _folded(
+        self, func: Any, name: str, running: bool | None, options: OperatorOptions
+    ) -> DataFrame:
+        is_streaming = self._df.isStreaming
+        if running is False and is_streaming:
+            msg = (
+                "a stream gives out running folds, for it has no end, got running=False; leave it "
+                "out, or fold within windows"
+            )
+            raise DeclarationValueError(msg)
+        schema = self._df.schema
+        fold = Fold(
+            func,
+            element_type(schema, self._time_zone),
+            running=is_streaming if running is None else running,
+        )
+        named: OperatorOptions = {**options, "uid": options.get("uid") or name}
+        return self.process(fold, schema, **named)
+
+
+def check_field(schema: st.StructType, fold: FieldFold) -> None:
+    """See that rows have the field of a fold, and that it can be folded.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: They do not, or it cannot.
+    """
+    position = fold.position
+    known = range(len(schema.fields)) if isinstance(position, int) else schema.names
+    if position not in known:
+        msg = (
+            f"{fold.what} takes the name or the position of a column, got {position!r}; choose "
+            f"from {schema.names}"
+        )
+        raise DeclarationValueError(msg)
+    kind = schema[position].dataType
+    if isinstance(fold, Sum) and not isinstance(kind, st.NumericType):
+        msg = (
+            f"sum takes a column of numbers, got {schema[position].name!r} of type "
+            f"{kind.simpleString()}; name another one, or cast it"
+        )
+        raise DeclarationTypeError(msg)
+    if isinstance(kind, _NOT_COMPARED):
+        msg = (
+            f"{fold.what} takes a column whose values can be compared, got "
+            f"{schema[position].name!r} of type {kind.simpleString()}; select a part of it"
+        )
+        raise DeclarationTypeError(msg)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every operator over a keyed DataFrame can be told besides what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from pyflinklike.backends.base import StateBackend
+
+__all__ = ["OperatorOptions"]
+
+
+class OperatorOptions(TypedDict, total=False):
+    """The keyword arguments that operators pass on to `KeyedStream.process`, which explains them.
+
+    Args:
+        event_time: Name of a timestamp column.
+        state_backend: Where working state is kept.
+        max_parallelism: Number of key groups.
+        uid: Names the operator.
+        job_parameters: For `RuntimeContext.get_job_parameter`.
+        from_savepoint: What a stream begins with.
+        allow_pickle: Whether state may be unpickled.
+    """
+
+    event_time: str | None
+    state_backend: StateBackend | None
+    max_parallelism: int | None
+    uid: str | None
+    job_parameters: Mapping[str, str] | None
+    from_savepoint: bytes | None
+    allow_pickle: bool

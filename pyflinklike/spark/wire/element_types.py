@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type of a DataFrame's elements, for operators that keep elements in state.
+
+A user declares the types of the states of a function; where the library itself keeps whole
+elements, as folds and windows do, their type is the DataFrame's.  What is kept comes back
+as it was: a decimal with its scale, None inside an array, an instant also in the hour that comes
+twice and after a restart in another time zone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike.shown import shown_message
+from pyflinklike.spark.wire.columns import to_arrow
+from pyflinklike.spark.wire.schema import arrow_type
+from pyflinklike.types import RowTypeInfo, TypeInformation, Types
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.row import row_class
+from pyflinklike.types.zones import local_time
+
+__all__ = ["ColumnTypeInfo", "element_type"]
+
+_KNOWN: dict[type[st.DataType], TypeInformation] = {
+    st.BooleanType: Types.BOOLEAN(),
+    st.ByteType: Types.BYTE(),
+    st.ShortType: Types.SHORT(),
+    st.IntegerType: Types.INT(),
+    st.LongType: Types.LONG(),
+    st.FloatType: Types.FLOAT(),
+    st.DoubleType: Types.DOUBLE(),
+    st.StringType: Types.STRING(),
+    st.BinaryType: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    st.DateType: Types.SQL_DATE(),
+    st.TimestampNTZType: Types.SQL_TIMESTAMP(),
+}
+
+
+def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
+    """The type of the rows of a DataFrame.
+
+    Args:
+        schema: Of the DataFrame.
+        time_zone: Of its session, in which a function sees instants.
+
+    Raises:
+        DeclarationTypeError: Python functions cannot be given a column of such a type.
+    """
+    kinds = [_type_of(field.dataType, time_zone) for field in schema.fields]
+    return Types.ROW_NAMED(schema.names, kinds)
+
+
+def _type_of(kind: st.DataType, time_zone: str) -> TypeInformation:
+    known = _KNOWN.get(type(kind))
+    return (
+        ColumnTypeInfo(kind.simpleString(), arrow_type(kind), time_zone) if known is None else known
+    )
+
+
+@attrs.frozen(repr=False)
+class ColumnTypeInfo(TypeInformation):
+    """The values that a function sees of a column of any type.
+
+    Args:
+        kind: What Spark calls the type of the column.
+        arrow_type: Arrow's, for the same.
+        time_zone: In which instants are seen.  It is not part of what is written.
+    """
+
+    accepts_none: ClassVar[bool] = True
+
+    kind: str
+    arrow_type: pa.DataType = attrs.field(eq=False)
+    time_zone: str = attrs.field(eq=False)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether its values cannot change: those that have no parts."""
+        return not pa.types.is_nested(self.arrow_type)
+
+    def freeze(self, value: Any) -> Any:
+        """The value as the column gives it back, and with tuples for all that can change.
+
+        Raises:
+            StateValueError: It does not fit the column.
+        """
+        if value is None:
+            return None
+        if pa.types.is_timestamp(self.arrow_type):
+            return self._local(value)
+        try:
+            column = to_arrow([value], self.arrow_type, self.time_zone)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise self._misfit(value, f"convert it: {shown_message(error)}") from error
+        stored: Any = self.from_arrow(column)[0]
+        return stored
+
+    def _local(self, value: Any) -> Any:
+        # An int would pass for microseconds.
+        if not isinstance(value, dt.datetime):
+            raise self._misfit(value, "give a datetime")
+        return value if value.tzinfo is None else local_time(value, self.time_zone)
+
+    def thaw(self, stored: Any) -> Any:
+        """The caller's own value."""
+        return _changed(stored, self.arrow_type, _THAW)
+
+    def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
+        """The column."""
+        values = stored if self.is_identity else [self.thaw(each) for each in stored]
+        return to_arrow(values, self.arrow_type, self.time_zone)
+
+    def from_arrow(self, column: pa.Array) -> list[Any]:
+        """The stored values of a column."""
+        values = to_python(column, self.time_zone)
+        if self.is_identity:
+            return values
+        return [_changed(value, self.arrow_type, _FREEZE) for value in values]
+
+    def _takes(self) -> str:
+        return f"what a column of type {self.kind} holds"
+
+    def __repr__(self) -> str:
+        return f"ColumnTypeInfo({self.kind})"
+
+
+@attrs.frozen
+class _Direction:
+    """Between values that can change and such that cannot.
+
+    Args:
+        row: Makes a struct's value of its fields.
+        pairs: Gives the keys and values of a map.
+        mapping: Makes a map's value of pairs.
+        sequence: Makes a list's value of its elements.
+    """
+
+    row: Callable[[tuple[str, ...], Sequence[Any]], Any]
+    pairs: Callable[[Any], Any]
+    mapping: Callable[[Any], Any]
+    sequence: Callable[[Any], Any]
+
+
+_FREEZE = _Direction(lambda _, fields: tuple(fields), lambda value: value.items(), tuple, tuple)
+_THAW = _Direction(
+    lambda names, fields: row_class(names)._make(fields), lambda value: value, dict, list
+)
+
+
+def _changed(value: Any, kind: pa.DataType, way: _Direction) -> Any:
+    """A value of a column, with all that is in it, in the other form."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_struct(kind):
+        parts = [kind.field(at) for at in range(kind.num_fields)]
+        fields = [_changed(each, part.type, way) for each, part in zip(value, parts)]
+        return way.row(tuple(part.name for part in parts), fields)
+    if pa.types.is_map(kind):
+        return way.mapping(
+            (_changed(key, kind.key_type, way), _changed(each, kind.item_type, way))
+            for key, each in way.pairs(value)
+        )
+    return way.sequence([_changed(each, kind.value_type, way) for each in value])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contents of several namespaces of a state made the contents of one, as merging windows need.
+
+As Flink's `mergeNamespaces`: lists are joined, what is folded is folded once more, the target's
+own contents first, then those of the sources in their order; the sources are empty afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.base import MergingState
+from pyflinklike.state.table import CurrentKey
+
+__all__ = ["merge_namespaces"]
+
+
+def merge_namespaces(
+    made: Assembled, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+) -> None:
+    """Move what the current key has in some namespaces into another one.
+
+    Args:
+        made: The state, over a namespaced table.
+        current: Has the key; its namespace is the same afterwards.
+        target: Gets the contents; frozen, as the sources are.
+        sources: Lose them.
+
+    Raises:
+        DeclarationTypeError: Contents of this kind of state cannot be merged.
+    """
+    state = made.state
+    if not isinstance(state, MergingState):
+        msg = (
+            "state that is merged must be a list, reducing or aggregating state, "
+            f"got {state!r}; declare it as one of these"
+        )
+        raise DeclarationTypeError(msg)
+    former = current.namespace
+    try:
+        state._merge_namespaces(made.table, current, target, sources)
+    finally:
+        current.namespace = former

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State and timers of pairs: a pair of a key and a namespace is a key of its own."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from namespaced_probe import NamespacedProbe, NamespacedRecord
+from probe import Mean, Probe, Record
+from stream_support import BACKENDS, READ, Harness, Stream, act, five_states
+
+from pyflinklike import (
+    AggregatingStateDescriptor,
+    HashMapStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    IncompatibleStateError,
+    StateAccessError,
+    UserFunctionError,
+)
+from pyflinklike.testing import KeyedProcessHarness
+
+NUMBERS = ListStateDescriptor("numbers", Types.LONG())
+COUNT = ValueStateDescriptor("count", Types.LONG())
+on_both_backends = pytest.mark.parametrize("backend", BACKENDS)
+
+
+class Driver:
+    """Calls a namespaced state, each call in a record of its own."""
+
+    def __init__(self, *descriptors: Any, **options: Any) -> None:
+        self.function = NamespacedProbe(*descriptors)
+        self.harness = KeyedProcessHarness(self.function, lambda each: each.key, **options)
+
+    def do(self, script: Any, namespace: Any = 1, key: Any = "k") -> Any:
+        """What one record gives."""
+        return self.harness.process_element(NamespacedRecord(key, namespace, script))[0]
+
+    def merge(self, target: int, *sources: int) -> None:
+        """Merge namespaces of the state."""
+        name = self.function.descriptors[0].name
+        self.do(lambda *_: self.function.merge(name, target, *sources)(), namespace=99)
+
+    def restored(self, **options: Any) -> Driver:
+        """Another one that goes on from a snapshot."""
+        return Driver(*self.function.descriptors, restore=self.harness.snapshot(), **options)
+
+
+def appended(*numbers: int) -> Any:
+    """A script that adds elements to a list."""
+    return lambda state, _: state.add_all(numbers)
+
+
+def elements(state: Any, _: Any) -> list[int]:
+    """A script that reads a list."""
+    return list(state)
+
+
+# A pair is a key
+
+ACTIONS = ["write", "write", "clear", "remove", "event timer", "processing timer", "delete timers"]
+RECORDS = st.builds(
+    lambda key, namespace, what, n: (key, namespace, act(what, n)),
+    st.sampled_from("ab"),
+    st.integers(0, 1),
+    st.sampled_from(ACTIONS),
+    st.integers(0, 12),
+)
+TTLS = st.none() | st.builds(
+    lambda ms: StateTtlConfig.new_builder(ms).disable_cleanup_in_background().build(),
+    st.integers(1, 6),
+)
+MOVES = st.none() | st.tuples(
+    st.sampled_from([Stream, Harness]),
+    st.sampled_from([each.values[0] for each in BACKENDS if each.values[0]]),
+    st.sampled_from([1, 5, 64]),
+)
+
+
+def on_timer(states: Any, timestamp: int, ctx: Any) -> Any:
+    """Says which it is, and writes."""
+    states[3].add(f"@{timestamp};")
+    return ctx.get_current_key(), timestamp, ctx.time_domain().name
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    ttl=TTLS,
+    batches=st.lists(
+        st.tuples(MOVES, st.lists(RECORDS, max_size=6), st.integers(0, 3)), max_size=6
+    ),
+)
+def test_a_pair_is_a_key(ttl, batches):
+    """Whatever is done, and wherever state moves between batches, pairs behave as keys of their own."""
+    plain = Harness(Probe(*five_states(ttl), on_timer=on_timer), HashMapStateBackend(), 1, None, 0)
+    now, host = 0, None
+    try:
+        for move, records, later in [*batches, (None, EVERYTHING, 0)]:
+            if host is None or move is not None:
+                host = moved(host, move, ttl, now)
+            now += later
+            expected = plain.batch(
+                [Record(f"{key}/{namespace}", do) for key, namespace, do in records], now, now
+            )
+            given = [NamespacedRecord(key, namespace, do) for key, namespace, do in records]
+            assert by_pair(expected) == by_pair(host.batch(given, now, now))
+    finally:
+        plain.close()
+        if host is not None:
+            host.close()
+
+
+EVERYTHING = [(key, namespace, READ) for key in "ab" for namespace in (0, 1)]
+
+
+def moved(host: Any, move: Any, ttl: Any, now: int) -> Any:
+    """A host that goes on where another one was."""
+    savepoint = None
+    if host is not None:
+        savepoint = host.savepoint()
+        host.close()
+    kind, backend, max_parallelism = move or (Stream, HashMapStateBackend(), 2)
+    probe = NamespacedProbe(*five_states(ttl), on_timer=on_timer)
+    if kind is Stream:
+        return Stream(probe, backend, max_parallelism, savepoint=savepoint, now=now)
+    return Harness(probe, backend, max_parallelism, savepoint, now)
+
+
+def by_pair(results: list[Any]) -> dict[str, list[Any]]:
+    """Results by the pair that they begin with, of which each has an order."""
+    ordered = sorted(results, key=lambda each: each[0])
+    return {pair: list(mine) for pair, mine in groupby(ordered, key=lambda each: each[0])}
+
+
+# Merging
+
+
+@on_both_backends
+def test_merged_lists_are_joined(backend):
+    """The target's elements first, then the sources' in their order, which are empty afterwards."""
+    driver = Driver(NUMBERS, state_backend=backend)
+    for namespace, numbers in ((1, (10, 11)), (2, (20,)), (3, (30, 31))):
+        driver.do(appended(*numbers), namespace)
+    driver.merge(2, 3, 1)
+    again = driver.restored()
+    assert ([20, 30, 31, 10, 11], [], []) == tuple(again.do(elements, n) for n in (2, 3, 1))
+
+
+@on_both_backends
+def test_merged_reducing_state_is_reduced(backend):
+    """With `reduce`, once for each source (quirk Q13 of PyFlink, which keeps the first value)."""
+    joined = ReducingStateDescriptor("text", lambda a, b: f"({a}{b})", Types.STRING())
+    driver = Driver(joined, state_backend=backend)
+    for namespace, text in ((1, "a"), (2, "b"), (3, "c")):
+        driver.do(lambda state, _, text=text: state.add(text), namespace)
+    driver.merge(1, 2, 3)
+    assert ["(a(bc))", None] == [driver.do(lambda state, _: state.get(), n) for n in (1, 2)]
+
+
+@on_both_backends
+def test_merged_aggregating_state_is_merged(backend):
+    """With `merge` of its function; a target without contents takes the sources'."""
+    mean = AggregatingStateDescriptor("mean", Mean(), Types.LIST(Types.LONG()))
+    driver = Driver(mean, state_backend=backend)
+    for namespace, number in ((1, 1), (2, 10), (2, 4)):
+        driver.do(lambda state, _, number=number: state.add(number), namespace)
+    driver.merge(7, 1, 2)
+    assert [5.0, None] == [driver.do(lambda state, _: state.get(), n) for n in (7, 1)]
+
+
+def test_elements_keep_their_age_when_lists_are_merged():
+    """Moving an element is not writing it, so its TTL goes on."""
+    descriptor = ListStateDescriptor("numbers", Types.LONG())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(10).build())
+    driver = Driver(descriptor)
+    driver.do(appended(1), 1)
+    driver.harness.set_processing_time(6)
+    driver.do(appended(2), 2)
+    driver.merge(2, 1)
+    driver.harness.set_processing_time(12)
+    assert [2] == driver.do(elements, 2)
+
+
+def test_nothing_merged_is_nothing():
+    """Sources without contents leave the target as it is."""
+    driver = Driver(NUMBERS)
+    driver.do(appended(1), 1)
+    driver.merge(1, 2, 3)
+    assert [1] == driver.do(elements, 1)
+
+
+def test_a_map_cannot_be_merged():
+    """It is refused by name."""
+    driver = Driver(MapStateDescriptor("m", Types.STRING(), Types.LONG()))
+    with pytest.raises(DeclarationTypeError, match="must be a list, reducing or aggregating"):
+        driver.merge(1, 2)
+
+
+# Edges
+
+
+def test_a_namespace_has_to_be_current():
+    """Where none is, an access is refused, however the key is."""
+    driver = Driver(COUNT)
+    with pytest.raises(StateAccessError, match="no current window"):
+        driver.harness.process_element(
+            NamespacedRecord("k", driver.function.current.namespace, lambda state, _: state.value())
+        )
+
+
+def test_a_table_is_declared_once():
+    """Two states cannot share a name."""
+    driver = Driver(COUNT)
+    with pytest.raises(DeclarationError, match="already declared"):
+        driver.do(
+            lambda *_: driver.function.runtime_context.get_partitioned_state(
+                "of pairs:count", NUMBERS
+            )
+        )
+
+
+def test_state_of_a_key_is_not_state_of_pairs():
+    """What was written with namespaces is not read without, and the error says so."""
+
+    class Plain(Probe):
+        def open(self, runtime_context: Any) -> None:
+            self.state = runtime_context.get_state(
+                ValueStateDescriptor("of pairs:count", Types.LONG())
+            )
+
+    driver = Driver(COUNT)
+    driver.do(lambda state, _: state.update(1))
+    snapshot = driver.harness.snapshot()
+    with pytest.raises(IncompatibleStateError, match="namespace type"):
+        KeyedProcessHarness(Plain(), lambda each: each.key, restore=snapshot)
+
+
+def test_an_error_in_a_merge_names_the_state():
+    """The user's function that folds is to blame."""
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("no")
+
+    driver = Driver(ReducingStateDescriptor("text", fails, Types.STRING()))
+    for namespace in (1, 2):
+        driver.do(lambda state, _: state.add("a"), namespace)
+    with pytest.raises(UserFunctionError, match="in the function of state 'text'"):
+        driver.merge(1, 2)
