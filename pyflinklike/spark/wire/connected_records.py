@@ -99,7 +99,8 @@ class ConnectedReader:
             # Two runs that are in order: this takes time for one comparison per record.
             ranks = [MIN_WATERMARK if time is None else time for time in times]
             order = sorted(range(len(ranks)), key=ranks.__getitem__)
-            keys, values, times = ([each[at] for at in order] for each in (keys, values, times))
+            keys, values = ([each[at] for at in order] for each in (keys, values))
+            times = [times[at] for at in order]
         return Records(keys, values, times)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
