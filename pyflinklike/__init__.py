@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
+from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from pyflinklike.api.co_process import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -37,6 +38,7 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
+from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -56,6 +58,8 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CustomStateBackend",
@@ -65,6 +69,7 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
@@ -76,6 +81,7 @@ __all__ = [
     "MetricGroup",
     "OutputTag",
     "PredefinedOptions",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

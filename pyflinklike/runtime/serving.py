@@ -43,11 +43,14 @@ class Records(NamedTuple):
         keys: In their frozen form.
         values: The elements.
         timestamps: Event times in ms, ascending; those of None, where there is none, first.
+        broadcast: Elements of the broadcast input with their event times, which come before the
+            records; every key group of the task is given the same.
     """
 
     keys: Sequence[Hashable]
     values: Sequence[Any]
     timestamps: Sequence[int | None]
+    broadcast: Sequence[tuple[Any, int | None]] = ()
 
 
 NO_RECORDS = Records((), (), ())
@@ -166,9 +169,11 @@ def call(operator: KeyedProcessOperator, records: Records) -> None:
         UserFunctionError: The function raised.
     """
     operator.fire_due_timers()
+    if records.broadcast:
+        operator.process_broadcast(records.broadcast)
     if records.keys:
         operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
-        operator.process(*records)
+        operator.process(records.keys, records.values, records.timestamps)
         operator.fire_due_timers()
 
 

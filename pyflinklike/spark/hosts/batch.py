@@ -71,7 +71,10 @@ class _BatchRunner:
             self._index = index
             enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
-        self._operator.process(*self._plan.reader.read_sorted(elements))
+        read = self._plan.reader.read_sorted(elements)
+        if read.broadcast:
+            self._operator.process_broadcast(read.broadcast)
+        self._operator.process(read.keys, read.values, read.timestamps)
         return results + self._outputs()
 
     def _end_group(self) -> list[pa.RecordBatch]:
