@@ -33,6 +33,7 @@ DOORS: Final = frozenset(
         "pyflinklike.testing",
         "pyflinklike.upsert",
         "pyflinklike.views",
+        "pyflinklike.windows",
     }
 )
 """All doors, by the name under which they are imported."""

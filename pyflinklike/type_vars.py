@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", default=Any)
     T_co = TypeVar("T_co", default=Any, covariant=True)
     V = TypeVar("V", default=Any)
+    W = TypeVar("W", default=Any)
 else:
     from typing import TypeVar
 
@@ -31,7 +32,8 @@ else:
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
     V = TypeVar("V")
+    W = TypeVar("W")
     # Of Python 3.11, and only ever seen by type checkers.
     Unpack = Any
 
-__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "Unpack", "V"]
+__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "Unpack", "V", "W"]

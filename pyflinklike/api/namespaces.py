@@ -8,10 +8,10 @@ program makes of it: `window_state()`, or `get_partitioned_state` of a trigger.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
-from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.table import CurrentKey
@@ -33,6 +33,16 @@ class NamespacedFunction(KeyedProcessFunction):
     namespace_type: TypeInformation
     """Of the namespaces; what is written down is read with the same one only."""
 
+    def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
+        """Whether it registers processing-time timers.
+
+        A host that has to know cannot tell it from the code of a program, which can do both.
+
+        Args:
+            registers: Tells it of an object by the code of its class.
+        """
+        raise NotImplementedError
+
 
 class NamespacedRuntimeContext(RuntimeContext):
     """What such a function is opened with.
@@ -42,6 +52,8 @@ class NamespacedRuntimeContext(RuntimeContext):
 
     current: CurrentKey
     """Has the current key, and takes the current namespace."""
+    timers: TimerService
+    """The clock, and the timers of the current key and namespace."""
 
     @abstractmethod
     def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:

@@ -64,7 +64,8 @@ def keyed_process_operator(
 
     Raises:
         DeclarationTypeError: A broadcast state is no map.
-        DeclarationValueError: One would expire; or nothing may be unpickled, and keys or the backend's files would have to be.
+        DeclarationValueError: One would expire; or nothing may be unpickled, and keys or the
+            backend's files would have to be.
     """
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
@@ -90,7 +91,7 @@ def keyed_process_operator(
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
     of_states = (task, backend, clock, assembled, group.declare, stores)
-    runtime = runtime_context_of(function, of_states, namespace_type)
+    runtime = runtime_context_of(function, of_states, timers, namespace_type)
     before = runtime.before_every_call
     parts = (key_type, current, clock, context, before, metrics, outputs)
     calls = caller_of(function, parts, states, runtime)

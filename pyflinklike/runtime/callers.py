@@ -21,6 +21,7 @@ from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
 from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.runtime.two_inputs import TwoInputCalls
 from pyflinklike.runtime.unkeyed_context import UnkeyedOperatorContext
 from pyflinklike.state.table import CurrentKey
@@ -68,19 +69,23 @@ def context_of(
 
 
 def runtime_context_of(
-    function: Any, parts: tuple[Any, ...], namespace_type: TypeInformation | None
+    function: Any,
+    parts: tuple[Any, ...],
+    timers: KeyedTimerService,
+    namespace_type: TypeInformation | None,
 ) -> OperatorRuntimeContext:
     """What a function is opened with.
 
     Args:
         function: The user's.
         parts: What every such context is made of.
+        timers: Of both domains.
         namespace_type: Of its namespaces, or None.
     """
     if isinstance(function, BroadcastProcessFunction):
         return UnkeyedOperatorContext(*parts)
     if namespace_type is not None:
-        return NamespacedOperatorContext(*parts, namespace_type=namespace_type)
+        return NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
     return OperatorRuntimeContext(*parts)
 
 

@@ -19,11 +19,12 @@ import attrs
 
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.results import check_results
 from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.outputs import Outputs, check_results
+from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from pyflinklike.api.context import TimerService
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.clock import Clock
 from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
@@ -34,6 +35,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         on_table: Called for each new table.
         stores: What `get_store` opens.
         namespace_type: Of the namespaces.
+        timers: Of the current key and namespace.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         stores: Extension,
         *,
         namespace_type: TypeInformation,
+        timers: TimerService,
     ) -> None:
         super().__init__(task, backend, clock, assembled, on_table, stores)
         self.current = backend.current
+        self.timers = timers
         self._namespace_type = namespace_type
 
     def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:

@@ -7,18 +7,18 @@ as well return an iterable of outputs, or None for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import GeneratorType
 from typing import Any
 
 import attrs
 
 from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.results import check_results
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
-from pyflinklike.types.row import Row
 
-__all__ = ["Outputs", "check_results"]
+__all__ = ["Outputs"]
 
 
 @attrs.define
@@ -90,21 +90,3 @@ class Outputs:
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
         values.append(value)
-
-
-def check_results(results: Any) -> None:
-    """Refuse what was returned where it should have been yielded.
-
-    Raises:
-        OutputError: It is a single output, not an iterable of outputs.
-    """
-    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
-    row = isinstance(results, (Row, str, bytes, Mapping))
-    # As the language has it: what can be indexed from 0 can be iterated, too.
-    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
-    if tagged or row or not iterable:
-        msg = (
-            f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
-            "yield it instead of returning it"
-        )
-        raise OutputError(msg)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from types import ModuleType
 
 import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.cycle_collector import Frozen, with_imports_frozen
 
 NEW = "imported_by_a_function_of_a_user"
 
@@ -20,9 +21,18 @@ NEW = "imported_by_a_function_of_a_user"
 def nothing_frozen():
     """Neither before nor after a test."""
     gc.unfreeze()
+    callbacks = list(gc.callbacks)
     yield
+    gc.callbacks[:] = callbacks
     sys.modules.pop(NEW, None)
     gc.unfreeze()
+
+
+class Cycle:
+    """Refers to itself."""
+
+    def __init__(self):
+        self.me = self
 
 
 @with_imports_frozen
@@ -52,3 +62,46 @@ def test_nothing_is_frozen_where_no_worker_is_used_again(monkeypatch):
     monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
 
     assert ("a", 0) == task("a")
+
+
+@pytest.fixture
+def worker():
+    """For which every collection is long."""
+    frozen = Frozen(long_s=0)
+    frozen.begin_task()
+    return frozen
+
+
+def test_what_survives_a_long_collection_is_walked_no_more(worker):
+    """As warm state does; it is still freed when the last reference goes."""
+    state = {key: [key] for key in range(30_000)}
+    gc.collect()
+    frozen = gc.get_freeze_count()
+    assert len(gc.get_objects()) < 10_000 < 30_000 < frozen
+
+    state.clear()
+    assert gc.get_freeze_count() < frozen - 29_000
+
+
+def test_cycles_that_die_frozen_are_freed_in_time(worker):
+    """A cache of cycles that is made anew between all collections does not pile up for ever."""
+    alive = weakref.WeakSet()
+    for rounds in range(1, 1_001):
+        cache = [Cycle() for _ in range(5_000)]
+        alive.update(cache)
+        gc.collect()
+        assert rounds * len(cache) == len(alive)  # those of the rounds before are frozen
+        worker.begin_task()
+        if len(alive) < rounds * len(cache):
+            break
+    assert len(alive) == len(cache)
+
+
+def test_a_short_collection_freezes_nothing():
+    """There is nothing to be gained."""
+    worker = Frozen(long_s=60)
+    worker.begin_task()
+    before = gc.get_freeze_count()
+    state = [[key] for key in range(10_000)]
+    gc.collect()
+    assert (True, 10_000) == (gc.get_freeze_count() <= before, len(state))

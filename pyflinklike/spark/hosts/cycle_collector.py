@@ -10,6 +10,12 @@ between calls.
 Between two tasks of a worker PySpark's daemon collects.  Each of these collections
 walks all that pandas, PyArrow and PySpark have brought with them.  Frozen, it is walked
 no more.
+
+It walks warm state, too, where an entry is more than a number or a text: timers, maps and lists
+cost 0.1 to 0.2 us a key and collection, from Python 3.14 on every entry 0.02 us or more.  So what
+has survived a long collection is frozen as well.  Reference counting frees it all the same, but
+not a cycle of the user's that dies later.  So all of it is collected again at the beginning of a
+task once the long collections since have taken as much time as that will.
 """
 
 from __future__ import annotations
@@ -18,13 +24,16 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-__all__ = ["freeze_imports", "with_imports_frozen", "without_collection"]
+__all__ = ["Frozen", "freeze_imports", "with_imports_frozen", "without_collection"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_LONG_S = 0.005
 
 
 def without_collection(call: Callable[P, R]) -> Callable[P, R]:
@@ -55,17 +64,51 @@ def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def freeze_imports() -> None:
-    """Hide what is imported from the collections between the tasks of a reused Spark worker.
-
-    All objects of the moment are frozen, so it is done again only after further imports,
-    never for each task: cycles that user code leaves would stay in memory.
-    """
+    """Hide what is imported from the collections between the tasks of a reused Spark worker."""
     # Spark sets it for workers that it uses again.  No other process collects between tasks.
     if "SPARK_REUSE_WORKER" in os.environ:
-        _freeze(len(sys.modules))
+        _FROZEN.begin_task()
 
 
-@functools.cache
-def _freeze(_modules: int) -> None:
-    gc.collect()
-    gc.freeze()
+class Frozen:
+    """What is hidden from the collections between the tasks of a worker.
+
+    Args:
+        long_s: From how many CPU seconds on a collection is long.
+    """
+
+    def __init__(self, long_s: float = _LONG_S) -> None:
+        self._long_s = long_s
+        self._began = 0.0
+        self._modules = 0
+        self._all_s = 0.0
+        self._spent_s = 0.0
+
+    def begin_task(self) -> None:
+        """Collect and freeze all, if there are further imports or it is time to."""
+        modules = len(sys.modules)
+        if modules == self._modules and self._spent_s <= self._all_s:
+            return
+        if self.collected not in gc.callbacks:
+            gc.callbacks.append(self.collected)
+        gc.unfreeze()
+        began = time.thread_time()
+        gc.collect()
+        self._all_s = time.thread_time() - began
+        gc.freeze()
+        self._modules, self._spent_s = modules, 0.0
+
+    def collected(self, phase: str, info: Mapping[str, int]) -> None:
+        """For `gc.callbacks`: a collection begins, or has ended."""
+        if info["generation"] != 2:
+            return
+        if phase == "start":
+            self._began = time.thread_time()
+            return
+        took_s = time.thread_time() - self._began
+        if took_s >= self._long_s:
+            self._spent_s += took_s
+            gc.freeze()
+
+
+_FROZEN = Frozen()

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from pyflinklike.api.namespaces import NamespacedFunction
+
 __all__ = ["uses_processing_timers"]
 
 _NAME = "register_processing_time_timer"
@@ -25,8 +27,10 @@ def uses_processing_timers(function: object) -> bool:
     """Whether any code that a function can reach names the registration.
 
     Args:
-        function: A `KeyedProcessFunction`.
+        function: A `KeyedProcessFunction`, or a part of one.
     """
+    if isinstance(function, NamespacedFunction):
+        return function.uses_processing_timers(uses_processing_timers)
     return _mentions(type(function), set(), _DEPTH) or any(
         _mentions(value, set(), _DEPTH - 1) for value in vars(function).values()
     )

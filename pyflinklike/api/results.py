@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function may give out, whichever kind of function it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.errors import OutputError
+from pyflinklike.shown import shown
+from pyflinklike.types.row import Row
+
+__all__ = ["check_results"]
+
+
+def check_results(results: Any) -> None:
+    """Refuse what was returned where it should have been yielded.
+
+    Raises:
+        OutputError: It is a single output, not an iterable of outputs.
+    """
+    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
+    row = isinstance(results, (Row, str, bytes, Mapping))
+    # As the language has it: what can be indexed from 0 can be iterated, too.
+    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
+    if tagged or row or not iterable:
+        msg = (
+            f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
+            "yield it instead of returning it"
+        )
+        raise OutputError(msg)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contents of windows: what is kept of the elements of a key and window until it fires.
+
+Either every element, in a list that is appended to without being read, or what they are folded
+into.  With an evictor it is always every element, with its timestamp.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.namespaces import NamespacedRuntimeContext
+from pyflinklike.functions import AggregateFunction, ReduceFunction
+from pyflinklike.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.windows.evictor import Evictor, TimestampedValue
+
+__all__ = ["CONTENTS", "Aggregated", "Contents", "Gathered", "Kept", "Reduced"]
+
+CONTENTS = "window-contents"
+"""Name of the state, as Flink's."""
+
+Fire = Callable[[Any, Sequence[Any]], Any]
+"""What is done with a window and what is in it."""
+
+
+class Contents(ABC):
+    """What is kept of the elements: the declaration."""
+
+    @abstractmethod
+    def descriptor(self) -> StateDescriptor:
+        """Of the state that keeps it."""
+
+    @abstractmethod
+    def element_type(self) -> TypeInformation:
+        """Of the elements, to keep them with their timestamps."""
+
+    @abstractmethod
+    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """What a function gets of these elements."""
+
+
+@attrs.frozen
+class Gathered(Contents):
+    """Every element, in order of arrival.
+
+    Args:
+        type_info: Of the elements.
+    """
+
+    type_info: TypeInformation
+
+    def descriptor(self) -> StateDescriptor:
+        """A list."""
+        return ListStateDescriptor(CONTENTS, self.type_info)
+
+    def element_type(self) -> TypeInformation:
+        """Of the elements."""
+        return self.type_info
+
+    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """The elements."""
+        return elements
+
+
+@attrs.frozen
+class Reduced(Contents):
+    """Elements reduced to one of their kind.
+
+    Args:
+        function: Reduces two to one.
+        type_info: Of the elements.
+    """
+
+    function: ReduceFunction
+    type_info: TypeInformation
+
+    def descriptor(self) -> StateDescriptor:
+        """A reducing state."""
+        return ReducingStateDescriptor(CONTENTS, self.function, self.type_info)
+
+    def element_type(self) -> TypeInformation:
+        """Of the elements."""
+        return self.type_info
+
+    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """One element, or none of none."""
+        return [reduce(self.function.reduce, elements)] if elements else []
+
+
+@attrs.frozen
+class Aggregated(Contents):
+    """Elements folded into an accumulator.
+
+    Args:
+        function: Folds them.
+        accumulator_type: Of the accumulator.
+        type_info: Of the elements, for an evictor.
+    """
+
+    function: AggregateFunction
+    accumulator_type: TypeInformation
+    type_info: TypeInformation
+
+    def descriptor(self) -> StateDescriptor:
+        """An aggregating state."""
+        return AggregatingStateDescriptor(CONTENTS, self.function, self.accumulator_type)
+
+    def element_type(self) -> TypeInformation:
+        """Of the elements."""
+        return self.type_info
+
+    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """The one result; of no element, too, as Flink's."""
+        function = self.function
+        accumulator = function.create_accumulator()
+        for element in elements:
+            accumulator = function.add(element, accumulator)
+        return [function.get_result(accumulator)]
+
+
+class Kept(ABC):
+    """The contents of the current key and window, once the operator is open."""
+
+    state: Any
+    """That keeps them; windows that merge merge it."""
+
+    @staticmethod
+    def of(
+        contents: Contents,
+        context: NamespacedRuntimeContext,
+        evictor: Evictor[Any, Any] | None,
+        evictor_context: Evictor.EvictorContext,
+    ) -> Kept:
+        """Declare the state.
+
+        Args:
+            contents: The declaration.
+            context: Where state is obtained.
+            evictor: What removes elements when a window fires, or None.
+            evictor_context: What it may ask.
+        """
+        if evictor is not None:
+            return _Evicted(contents, context, evictor, evictor_context)
+        return (_KeptElements if isinstance(contents, Gathered) else _KeptFold)(contents, context)
+
+    def __init__(self, descriptor: StateDescriptor, context: NamespacedRuntimeContext) -> None:
+        self.state = context.get_partitioned_state(CONTENTS, descriptor)
+        self.clear: Callable[[], None] = self.state.clear
+        """Drop them."""
+
+    @abstractmethod
+    def add(self, value: Any, timestamp: int | None) -> None:
+        """Take in an element with its event time in ms."""
+
+    @abstractmethod
+    def fire(self, window: Any, apply: Fire) -> None:
+        """Apply a function to them, unless there are none."""
+
+
+class _KeptElements(Kept):
+    def __init__(self, contents: Contents, context: NamespacedRuntimeContext) -> None:
+        super().__init__(contents.descriptor(), context)
+        self._add = self.state.add
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        self._add(value)
+
+    def fire(self, window: Any, apply: Fire) -> None:
+        elements = list(self.state.get())
+        if elements:
+            apply(window, elements)
+
+
+class _KeptFold(_KeptElements):
+    def fire(self, window: Any, apply: Fire) -> None:
+        folded = self.state.get()
+        if folded is not None:
+            apply(window, [folded])
+
+
+class _Evicted(Kept):
+    """Every element with its timestamp, some of which an evictor removes when the window fires."""
+
+    def __init__(
+        self,
+        contents: Contents,
+        context: NamespacedRuntimeContext,
+        evictor: Evictor[Any, Any],
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        timed = Types.TUPLE([contents.element_type(), Types.LONG()])
+        super().__init__(ListStateDescriptor(CONTENTS, timed), context)
+        self._contents, self._evictor, self._context = contents, evictor, evictor_context
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        self.state.add((value, timestamp))
+
+    def fire(self, window: Any, apply: Fire) -> None:
+        elements = [TimestampedValue(*each) for each in self.state.get()]
+        if not elements:
+            return
+        evictor, context = self._evictor, self._context
+        evictor.evict_before(elements, len(elements), window, context)
+        folded = self._contents.folded([each.value for each in elements])
+        if folded or isinstance(self._contents, Gathered):
+            apply(window, folded)
+        evictor.evict_after(elements, len(elements), window, context)
+        self.state.update([(each.value, each.timestamp) for each in elements])

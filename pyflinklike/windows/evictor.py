@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evictors: what removes elements from a window when it fires, before its function or after it.
+
+PyFlink has none; these are those of Flink in Java.  With one, a window keeps every element with
+its timestamp, also where they are reduced or aggregated, which then happens when it fires.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic
+
+import attrs
+
+from pyflinklike.api.metrics import MetricGroup
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.type_vars import T, W
+from pyflinklike.windows.checks import counted
+
+__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor", "TimestampedValue"]
+
+
+@attrs.frozen
+class TimestampedValue(Generic[T]):
+    """An element of a window with its event time.
+
+    Args:
+        value: The element.
+        timestamp: In ms, or None if it has none.
+    """
+
+    value: T
+    timestamp: int | None = None
+
+    def get_value(self) -> T:
+        """The element."""
+        return self.value
+
+    def get_timestamp(self) -> int | None:
+        """Its event time in ms, or None."""
+        return self.timestamp
+
+    def has_timestamp(self) -> bool:
+        """Whether it has one."""
+        return self.timestamp is not None
+
+
+class Evictor(ABC, Generic[T, W]):
+    """Removes elements from a window that fires; what it removes is gone."""
+
+    class EvictorContext(ABC):
+        """What an evictor may ask."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """The processing time in ms."""
+
+        @abstractmethod
+        def get_metric_group(self) -> MetricGroup:
+            """Where the operator registers its metrics."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
+            """The watermark in ms."""
+
+    @abstractmethod
+    def evict_before(
+        self,
+        elements: list[TimestampedValue[T]],
+        size: int,
+        window: W,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        """Remove elements from the list before the function is applied to the rest.
+
+        Args:
+            elements: In order of arrival; remove from it in place.
+            size: How many there are.
+            window: Which window.
+            evictor_context: The time.
+        """
+
+    @abstractmethod
+    def evict_after(
+        self,
+        elements: list[TimestampedValue[T]],
+        size: int,
+        window: W,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        """Remove elements after the function was applied; as `evict_before`."""
+
+
+class _OneSidedEvictor(Evictor[T, W]):
+    """Evicts before the function or after it.
+
+    Args:
+        do_evict_after: Whether after it.
+    """
+
+    def __init__(self, do_evict_after: bool) -> None:
+        self._do_evict_after = do_evict_after
+
+    def _evict(self, elements: list[TimestampedValue[T]]) -> None:
+        raise NotImplementedError
+
+    def evict_before(
+        self,
+        elements: list[TimestampedValue[T]],
+        size: int,
+        window: W,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        """Evicts, unless that is to be done afterwards."""
+        if not self._do_evict_after:
+            self._evict(elements)
+
+    def evict_after(
+        self,
+        elements: list[TimestampedValue[T]],
+        size: int,
+        window: W,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        """Evicts, if that is to be done afterwards."""
+        if self._do_evict_after:
+            self._evict(elements)
+
+
+class CountEvictor(_OneSidedEvictor[T, W]):
+    """Keeps the last elements.
+
+    Args:
+        max_count: How many.
+        do_evict_after: Whether it evicts after the function.
+
+    Raises:
+        DeclarationValueError: It is less than 1.
+    """
+
+    def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        self._max_count = counted(max_count, "CountEvictor: the count")
+
+    @staticmethod
+    def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
+        """One that keeps so many elements."""
+        return CountEvictor(max_count, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue[T]]) -> None:
+        del elements[: max(0, len(elements) - self._max_count)]
+
+
+class TimeEvictor(_OneSidedEvictor[T, W]):
+    """Keeps the elements that are younger than the newest one by less than a time.
+
+    It keeps all where the first one has no timestamp.
+
+    Args:
+        window_size: The time in ms.
+        do_evict_after: Whether it evicts after the function.
+
+    Raises:
+        DeclarationValueError: The time is not positive.
+    """
+
+    def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        self._window_size = counted(window_size, "TimeEvictor: the time")
+
+    @staticmethod
+    def of(window_size: DurationLike, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
+        """One that keeps what is so young: `Time`, `Duration`, `timedelta` or an int of ms."""
+        return TimeEvictor(to_milliseconds(window_size, "TimeEvictor: the time"), do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue[T]]) -> None:
+        if not elements or not elements[0].has_timestamp():
+            return
+        times = [each.timestamp for each in elements if each.timestamp is not None]
+        oldest = max(times) - self._window_size
+        elements[:] = [
+            each for each in elements if each.timestamp is None or each.timestamp > oldest
+        ]
+
+
+class DeltaEvictor(_OneSidedEvictor[T, W]):
+    """Keeps the elements that differ from the last one by less than a threshold.
+
+    Args:
+        threshold: How much is too much.
+        delta_function: Tells of an element and the last one by how much they differ.
+        do_evict_after: Whether it evicts after the function.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        threshold: float,
+        delta_function: Callable[[T, T], float],
+        do_evict_after: bool = False,
+    ) -> None:
+        super().__init__(do_evict_after)
+        if not callable(delta_function):
+            msg = (
+                f"DeltaEvictor takes a function of two elements, got {shown(delta_function)}; "
+                "for example lambda one, last: abs(one - last)"
+            )
+            raise DeclarationTypeError(msg)
+        if threshold != threshold:
+            msg = f"the threshold of a DeltaEvictor must be a number, got {threshold!r}; mend it"
+            raise DeclarationValueError(msg)
+        self._threshold, self._delta_function = threshold, delta_function
+
+    @staticmethod
+    def of(
+        threshold: float,
+        delta_function: Callable[[Any, Any], float],
+        do_evict_after: bool = False,
+    ) -> DeltaEvictor[Any, Any]:
+        """One with a threshold for what a function tells."""
+        return DeltaEvictor(threshold, delta_function, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue[T]]) -> None:
+        if elements:
+            last = elements[-1].value
+            elements[:] = [
+                each
+                for each in elements
+                if self._delta_function(each.value, last) < self._threshold
+            ]

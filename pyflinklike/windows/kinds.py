@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows: finite pieces of the stream of a key, with PyFlink's names.
+
+A window is a namespace of the key's state.  Its serializer says how: the form in which tables
+keep it, and the type in which it is written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any, Generic
+
+from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.type_vars import V, W
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = [
+    "CountWindow",
+    "CountWindowSerializer",
+    "GlobalWindow",
+    "GlobalWindowSerializer",
+    "MergeCallback",
+    "TimeWindow",
+    "TimeWindowSerializer",
+    "Window",
+    "WindowSerializer",
+]
+
+
+class Window(ABC):
+    """A finite piece of a stream, to whose elements a function is applied."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The largest timestamp in ms that still belongs to the window."""
+
+
+class MergeCallback(ABC, Generic[V]):
+    """What `merge_windows` tells its findings to."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[V], merge_result: V) -> None:
+        """Some windows become one.
+
+        Args:
+            to_be_merged: Two or more.
+            merge_result: The one.
+        """
+
+
+class TimeWindow(Window):
+    """The times from `start` (included) to `end` (excluded).
+
+    Args:
+        start: In ms since the epoch.
+        end: In ms since the epoch.
+    """
+
+    __slots__ = ("end", "namespace", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.namespace = (start, end)
+        """What tables keep of it."""
+
+    def max_timestamp(self) -> int:
+        """`end - 1`."""
+        return self.end - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether both have a time in common, or the one begins where the other ends."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """The smallest window that holds both."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """The start of the window of that size in which a timestamp lies, all in ms."""
+        return timestamp - (timestamp - offset + window_size) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
+        """Tell which of the windows intersect, one after another: they become one.
+
+        Args:
+            windows: In any order.
+            callback: Is called once for each group of two or more.
+        """
+        groups: list[tuple[TimeWindow, set[TimeWindow]]] = []
+        for window in sorted(windows):
+            if groups and groups[-1][0].intersects(window):
+                cover, group = groups[-1]
+                groups[-1] = cover.cover(window), group | {window}
+            else:
+                groups.append((window, {window}))
+        for cover, group in groups:
+            if len(group) > 1:
+                callback.merge(group, cover)
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is TimeWindow and self.namespace == other.namespace
+
+    def __hash__(self) -> int:
+        return hash(self.namespace)
+
+    def __lt__(self, other: TimeWindow) -> bool:
+        return self.namespace < other.namespace
+
+    def __le__(self, other: TimeWindow) -> bool:
+        return self.namespace <= other.namespace
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self.start}, end={self.end})"
+
+
+class CountWindow(Window):
+    """A window by the number of its elements.
+
+    Args:
+        id: Which one of the key's, from 0.
+    """
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:  # noqa: A002 - PyFlink's name
+        self.id = id
+
+    def max_timestamp(self) -> int:
+        """The end of time: it ends by its elements."""
+        return MAX_WATERMARK
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is CountWindow and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"CountWindow(id={self.id})"
+
+
+class GlobalWindow(Window):
+    """The one window of all elements of a key."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        """It."""
+        return GlobalWindow()
+
+    def max_timestamp(self) -> int:
+        """The end of time."""
+        return MAX_WATERMARK
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is GlobalWindow
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+class WindowSerializer(ABC, Generic[W]):
+    """How windows of one class are namespaces of state."""
+
+    type_info: TypeInformation
+    """In which they are written."""
+
+    @abstractmethod
+    def to_namespace(self, window: W) -> Hashable:
+        """What tables keep of a window."""
+
+    @abstractmethod
+    def to_window(self, namespace: Any) -> W:
+        """The window of which this was kept."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class TimeWindowSerializer(WindowSerializer[TimeWindow]):
+    """Time windows as pairs of start and end."""
+
+    type_info = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+    def to_namespace(self, window: TimeWindow) -> Hashable:
+        """Start and end."""
+        return window.namespace
+
+    def to_window(self, namespace: tuple[int, int]) -> TimeWindow:
+        """The window from start to end."""
+        return TimeWindow(*namespace)
+
+
+class CountWindowSerializer(WindowSerializer[CountWindow]):
+    """Count windows as their numbers."""
+
+    type_info = Types.LONG()
+
+    def to_namespace(self, window: CountWindow) -> Hashable:
+        """Its number."""
+        return window.id
+
+    def to_window(self, namespace: int) -> CountWindow:
+        """The window of that number."""
+        return CountWindow(namespace)
+
+
+class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
+    """The one global window."""
+
+    type_info = Types.LONG()
+
+    def to_namespace(self, window: GlobalWindow) -> Hashable:
+        """Nothing tells it from others."""
+        return 0
+
+    def to_window(self, namespace: int) -> GlobalWindow:
+        """It."""
+        return GlobalWindow()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The windows that a key has now, where windows merge.
+
+When windows merge, their contents move into the state of one of them, the *state window*, and
+stay there however the merged window grows.  So an element of a session costs the same however
+much is in it.  As Flink's `MergingWindowSet`; where that picks any state window, this is the one
+of the earliest window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from pyflinklike.state import MapState
+from pyflinklike.windows.assigner import MergingWindowAssigner
+from pyflinklike.windows.kinds import Window, WindowSerializer
+
+__all__ = ["MergingWindowSet"]
+
+OnMerge = Callable[[Any, "list[Any]", Any, "list[Any]"], None]
+"""Gets the merged window, the windows it was made of, its state window, and those merged into it."""
+
+
+@attrs.define
+class _Found(MergingWindowAssigner.MergeCallback[Any]):
+    """What an assigner finds to be merged."""
+
+    groups: list[tuple[list[Any], Any]] = attrs.field(factory=list)
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.groups.append((list(to_be_merged), merge_result))
+
+
+class MergingWindowSet:
+    """The windows of the current key.
+
+    Args:
+        assigner: Tells which ones merge.
+        state: Of the key: state windows, and the window whose contents each has, as namespaces.
+        serializer: Of the windows.
+    """
+
+    def __init__(
+        self,
+        assigner: MergingWindowAssigner[Any, Any],
+        state: MapState[Any, Any],
+        serializer: WindowSerializer[Any],
+    ) -> None:
+        self._merge_windows = assigner.merge_windows
+        self._state = state
+        self._serializer = serializer
+
+    def state_window(self, window: Window) -> Any:
+        """The namespace of a window's contents; None if the key has no such window."""
+        namespace = self._serializer.to_namespace(window)
+        for state_window, actual in self._state.items():
+            if actual == namespace:
+                return state_window
+        return None
+
+    def retire(self, window: Window) -> None:
+        """The window is no more."""
+        state_window = self.state_window(window)
+        if state_window is not None:
+            self._state.remove(state_window)
+
+    def add(self, new: Window, on_merge: OnMerge) -> Window:
+        """Add a window; it, or what it became part of.
+
+        Args:
+            new: A window of an element.
+            on_merge: Is called where windows merge, or one grows, before that is noted.
+        """
+        to_window, to_namespace = self._serializer.to_window, self._serializer.to_namespace
+        known = {to_window(actual): kept for kept, actual in self._state.items()}
+        if new in known:
+            return new
+        found = _Found()
+        if known:
+            self._merge_windows([*known, new], found)
+        result: Window | None = None
+        for group, merged in found.groups:
+            olds = [each for each in known if each in group]
+            if olds != [merged]:
+                self._join(merged, olds, known, on_merge)
+            if new in group:
+                result = merged
+        if result is None:
+            self._state.put(to_namespace(new), to_namespace(new))
+            return new
+        return result
+
+    def _join(
+        self, merged: Window, olds: list[Any], known: dict[Any, Any], on_merge: OnMerge
+    ) -> None:
+        """Have one state window keep the contents of all."""
+        target, *others = [known[each] for each in sorted(olds)]
+        on_merge(merged, olds, target, others)
+        for each in others:
+            self._state.remove(each)
+        self._state.put(target, self._serializer.to_namespace(merged))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows as a function of a keyed stream, which any host runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeContext
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.clock import TimeDomain
+from pyflinklike.types import TypeInformation
+from pyflinklike.windows.kinds import TimeWindowSerializer
+from pyflinklike.windows.task import Collect, WindowDeclaration, WindowTask
+from pyflinklike.windows.trigger import Trigger
+
+__all__ = ["WindowOperator"]
+
+
+class WindowOperator(NamespacedFunction):
+    """Windows over the elements of each key, as a `KeyedProcessFunction`.
+
+    `pyflinklike.windows.window(...)` makes it.  It runs wherever such a function runs: in a
+    `KeyedProcessHarness`, and on a Spark stream or batch through `key_by(df, ...).process(...)`.
+
+    Args:
+        declared: What the user said.
+    """
+
+    def __init__(self, declared: WindowDeclaration) -> None:
+        self.declared = declared
+        self._task: WindowTask | None = None
+
+    @property
+    def namespace_type(self) -> TypeInformation:  # type: ignore[override]
+        """Of the windows."""
+        return self.declared.assigner.get_window_serializer().type_info
+
+    def collecting(self, collect: Collect) -> WindowOperator:
+        """The same with other outputs: what `collect` makes of key, window and each result.
+
+        Args:
+            collect: It must be picklable where the host is a cluster.
+        """
+        return WindowOperator(attrs.evolve(self.declared, collect=collect))
+
+    def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
+        """Whether its windows end by the clock, or its trigger may register such timers.
+
+        Args:
+            registers: Tells it of a trigger by the code of its class.
+        """
+        assigner = self.declared.assigner
+        serializer = assigner.get_window_serializer()
+        ends_by_clock = not assigner.is_event_time() and serializer == TimeWindowSerializer()
+        return ends_by_clock or any(map(registers, _with_nested(self.declared.trigger)))
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the states, and open the user's function."""
+        assert isinstance(runtime_context, NamespacedRuntimeContext)
+        self._task = WindowTask(self.declared, runtime_context)
+        self.declared.function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self._task = None
+        self.declared.function.close()
+
+    def process_element(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Put an element into its windows; the outputs of those that fire."""
+        assert self._task is not None
+        return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
+    ) -> Iterable[Any] | None:
+        """A window fires, or ends; the outputs."""
+        assert self._task is not None
+        is_event = ctx.time_domain() is TimeDomain.EVENT_TIME
+        return self._task.on_timer(timestamp, is_event=is_event, key=ctx.get_current_key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"declared": self.declared, "_task": None}
+
+    def __repr__(self) -> str:
+        return f"WindowOperator({self.declared!r})"
+
+
+def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:
+    """A trigger, and those that are within it."""
+    nested = [each for each in vars(trigger).values() if isinstance(each, Trigger)]
+    return [trigger, *(inner for each in nested for inner in _with_nested(each))]

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The window operator at work, step by step as Flink's `WindowOperator`.
+
+State and timers of a window are those of the pair of key and window.  Contents of windows that
+merge are those of a pair with their state window; the trigger's state is always that of the
+window itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.namespaces import NamespacedRuntimeContext
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.results import check_results
+from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.errors import DeclarationError
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.windows.applied import AppliedFunction
+from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
+from pyflinklike.windows.contents import CONTENTS, Contents, Kept
+from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
+from pyflinklike.windows.evictor import Evictor
+from pyflinklike.windows.kinds import Window
+from pyflinklike.windows.merging_windows import MergingWindowSet
+from pyflinklike.windows.trigger import Trigger, TriggerResult
+from pyflinklike.windows.triggers import EventTimeTrigger
+
+__all__ = ["LATE_RECORDS", "Collect", "WindowDeclaration", "WindowTask"]
+
+LATE_RECORDS = "numLateRecordsDropped"
+"""Name of the counter, as Flink's."""
+
+Collect = Callable[[Any, Window, Any], Any]
+"""Makes of key, window and result what goes out."""
+
+CONTINUE = TriggerResult.CONTINUE
+
+
+@attrs.frozen
+class WindowDeclaration:
+    """What the user said of windows.
+
+    Args:
+        assigner: Says in which windows an element is.
+        trigger: Says when one fires.
+        contents: What is kept of elements.
+        function: Makes outputs of that.
+        allowed_lateness: How long a window of event time is open beyond its end, in ms.
+        late_data_tag: Side output of elements that are late for all their windows, or None.
+        evictor: Removes elements when a window fires, or None.
+        collect: Makes of key, window and result what goes out; None where that is the result.
+    """
+
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any]
+    contents: Contents
+    function: AppliedFunction
+    allowed_lateness: int = 0
+    late_data_tag: OutputTag | None = None
+    evictor: Evictor[Any, Any] | None = None
+    collect: Collect | None = None
+
+
+class WindowTask:
+    """Windows of the keys of an operator that is open.
+
+    Args:
+        declared: What the user said.
+        context: Of the operator.
+    """
+
+    def __init__(self, declared: WindowDeclaration, context: NamespacedRuntimeContext) -> None:
+        assigner, serializer = declared.assigner, declared.assigner.get_window_serializer()
+        self._assign, self._trigger = assigner.assign_windows, declared.trigger
+        self._is_event_time = assigner.is_event_time()
+        self._lateness = declared.allowed_lateness if self._is_event_time else 0
+        self._function, self._collect = declared.function, declared.collect
+        self._late_tag = declared.late_data_tag
+        self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
+        self._current, self._timers = context.current, context.timers
+        self._assigner_context = AssignerContext(context)
+        self._trigger_context = TaskTriggerContext(context)
+        self._kept = Kept.of(declared.contents, context, declared.evictor, self._trigger_context)
+        self._merging: MergingWindowSet | None = None
+        if isinstance(assigner, MergingWindowAssigner):
+            kind = serializer.type_info
+            state = context.get_map_state(MapStateDescriptor("merging-window-set", kind, kind))
+            self._merging = MergingWindowSet(assigner, state, serializer)
+        self._function_context = FunctionContext(context, merging=self._merging is not None)
+        self._merge_contents = context.merge_namespaces
+        self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
+        # Flink's own event-time trigger has registered the very timer that ends the window.
+        self._has_end = self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+        self._outputs: list[Any] = []
+        self._key: Callable[[], Any] = lambda: None
+
+    # Elements
+
+    def process_element(
+        self, value: Any, timestamp: int | None, key: Callable[[], Any]
+    ) -> list[Any] | None:
+        """Put an element into its windows; the outputs of those that fire.
+
+        Args:
+            value: The element.
+            timestamp: Its event time in ms, or None.
+            key: Tells its key.
+        """
+        self._key, self._outputs = key, []
+        watermark, is_skipped = self._timers.current_watermark(), True
+        to_namespace, merging = self._to_namespace, self._merging
+        for window in self._assign(value, timestamp, self._assigner_context):
+            if merging is not None:
+                is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
+            elif not self._is_event_time or self._cleanup_time(window) > watermark:
+                is_skipped = False
+                namespace = to_namespace(window)
+                self._add(value, timestamp, window, namespace, namespace)
+        if is_skipped and self._is_late(timestamp, watermark):
+            self._dismiss(value)
+        return self._taken()
+
+    def _add(
+        self,
+        value: Any,
+        timestamp: int | None,
+        window: Window,
+        namespace: Hashable,
+        state_window: Hashable,
+    ) -> None:
+        """Put an element into a window that is open."""
+        current = self._current
+        current.namespace = state_window
+        self._kept.add(value, timestamp)
+        current.namespace = namespace
+        result = self._trigger.on_element(value, timestamp, window, self._trigger_context)
+        if result is not CONTINUE:
+            self._act(result, window, state_window)
+            current.namespace = namespace
+        elif self._has_end:
+            return
+        self._register_cleanup(window)
+
+    def _add_to_merged(
+        self,
+        value: Any,
+        timestamp: int | None,
+        window: Window,
+        merging: MergingWindowSet,
+        watermark: int,
+    ) -> bool:
+        """Put an element into the window that its own becomes; whether that is late."""
+        actual = merging.add(window, self._merged)
+        if self._is_event_time and self._cleanup_time(actual) <= watermark:
+            merging.retire(actual)
+            return True
+        state_window = merging.state_window(actual)
+        self._add(value, timestamp, actual, self._to_namespace(actual), state_window)
+        return False
+
+    def _is_late(self, timestamp: int | None, watermark: int) -> bool:
+        if not self._is_event_time or timestamp is None:
+            return False
+        return timestamp + self._lateness <= watermark
+
+    def _dismiss(self, value: Any) -> None:
+        if self._late_tag is None:
+            self._late_records.inc()
+        else:
+            self._outputs.append((self._late_tag, value))
+
+    # Merging
+
+    def _merged(
+        self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
+    ) -> None:
+        """Windows became one, or one has grown: so do the trigger's state and the contents."""
+        self._refuse_passed(window)
+        trigger, context, current = self._trigger, self._trigger_context, self._current
+        context.merged = [self._to_namespace(old) for old in olds]
+        current.namespace = self._to_namespace(window)
+        trigger.on_merge(window, context)
+        for old, namespace in zip(olds, context.merged):
+            current.namespace = namespace
+            trigger.clear(old, context)
+            self._delete_cleanup(old)
+        context.merged = ()
+        if others:
+            self._merge_contents(CONTENTS, state_window, others)
+
+    def _refuse_passed(self, window: Window) -> None:
+        """Refuse what no assigner of ours does: an end that moves behind the clock."""
+        timers = self._timers
+        clock = (
+            timers.current_watermark() if self._is_event_time else timers.current_processing_time()
+        )
+        if self._cleanup_time(window) <= clock:
+            time = "event" if self._is_event_time else "processing"
+            msg = (
+                f"the end of a window of {time} time must not become earlier than now by merging, "
+                f"got {window!r} at {clock}; merge into a window that covers all of them"
+            )
+            raise DeclarationError(msg)
+
+    # Timers
+
+    def on_timer(
+        self, timestamp: int, *, is_event: bool, key: Callable[[], Any]
+    ) -> list[Any] | None:
+        """A timer of the current namespace fires; the outputs.
+
+        Args:
+            timestamp: Its time in ms.
+            is_event: Whether it is one of event time.
+            key: Tells its key.
+        """
+        self._key, self._outputs = key, []
+        namespace: Hashable = self._current.namespace
+        window = self._to_window(namespace)
+        state_window = namespace
+        if self._merging is not None:
+            state_window = self._merging.state_window(window)
+            if state_window is None:  # a trigger left it behind when the window merged or ended
+                return None
+        trigger = self._trigger
+        on_time = trigger.on_event_time if is_event else trigger.on_processing_time
+        result = on_time(timestamp, window, self._trigger_context)
+        if result is not CONTINUE:
+            self._act(result, window, state_window)
+        if is_event is self._is_event_time and timestamp == self._cleanup_time(window):
+            self._end(window, namespace, state_window)
+        return self._taken()
+
+    def _cleanup_time(self, window: Window) -> int:
+        """When a window ends for good, in ms."""
+        return min(window.max_timestamp() + self._lateness, MAX_WATERMARK)
+
+    def _register_cleanup(self, window: Window) -> None:
+        time = self._cleanup_time(window)
+        if time < MAX_WATERMARK:
+            if self._is_event_time:
+                self._timers.register_event_time_timer(time)
+            else:
+                self._timers.register_processing_time_timer(time)
+
+    def _delete_cleanup(self, window: Window) -> None:
+        time = self._cleanup_time(window)
+        if self._is_event_time:
+            self._timers.delete_event_time_timer(time)
+        else:
+            self._timers.delete_processing_time_timer(time)
+
+    def _end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
+        """Free all that there is of a window."""
+        self._current.namespace = state_window
+        self._kept.clear()
+        self._current.namespace = namespace
+        self._trigger.clear(window, self._trigger_context)
+        self._function_context.current_window = window
+        self._function.clear(self._function_context)
+        if self._merging is not None:
+            self._merging.retire(window)
+
+    # Outputs
+
+    def _act(self, result: TriggerResult, window: Window, state_window: Hashable) -> None:
+        """Do what the trigger says."""
+        self._current.namespace = state_window
+        if result.is_fire():
+            self._kept.fire(window, self._apply)
+        if result.is_purge():
+            self._current.namespace = state_window
+            self._kept.clear()
+
+    def _apply(self, window: Window, contents: Sequence[Any]) -> None:
+        """Apply the function, and take all that it gives while its window is current."""
+        self._current.namespace = self._to_namespace(window)
+        self._function_context.current_window = window
+        results = self._function.process(self._key, self._function_context, contents)
+        if results is None:
+            return
+        check_results(results)
+        collect = self._collect
+        if collect is None:
+            self._outputs.extend(results)
+            return
+        for result in results:
+            tagged = result.__class__ is tuple and result and result[0].__class__ is OutputTag
+            self._outputs.append(result if tagged else collect(self._key(), window, result))
+
+    def _taken(self) -> list[Any] | None:
+        """The outputs of a call."""
+        return self._outputs or None

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a user says what windows do, one call after another, as PyFlink's `WindowedStream`.
+
+What that comes to is a `WindowOperator`.  A host with streams of its own has these calls, too, and
+makes a stream of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.shown import instance_of, shown
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.windows.applied import AppliedFunction
+from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
+from pyflinklike.windows.contents import Aggregated, Contents, Gathered, Reduced
+from pyflinklike.windows.count_windows import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+)
+from pyflinklike.windows.evictor import Evictor
+from pyflinklike.windows.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from pyflinklike.windows.operator import WindowOperator
+from pyflinklike.windows.task import WindowDeclaration
+from pyflinklike.windows.trigger import Trigger
+
+__all__ = ["Windowed", "count_window", "window", "window_all"]
+
+F = TypeVar("F")
+
+_PICKLED = Types.PICKLED_BYTE_ARRAY()
+_KEYED = (WindowFunction, ProcessWindowFunction)
+_ALL = (AllWindowFunction, ProcessAllWindowFunction)
+
+
+def window(
+    assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
+) -> Windowed:
+    """Windows over the elements of each key, as `KeyedStream.window` of PyFlink.
+
+        counts = window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(Count())
+        with KeyedProcessHarness(counts, key_selector=lambda click: click.user) as harness:
+            ...
+
+    Args:
+        assigner: Says in which windows an element is.
+        element_type: Of the elements, for windows that keep them; pickled where it is not given.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+    return Windowed(assigner, element_type)
+
+
+def window_all(
+    assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
+) -> Windowed:
+    """Windows over all elements, as `DataStream.window_all` of PyFlink; give them all one key.
+
+    Args:
+        assigner: As of `window`.
+        element_type: Likewise.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+    return Windowed(assigner, element_type, keyed=False)
+
+
+def count_window(
+    size: int, slide: int = 0, element_type: TypeInformation | None = None
+) -> Windowed:
+    """Windows of so many elements of a key, as `KeyedStream.count_window` of PyFlink.
+
+    Args:
+        size: How many elements a window has.
+        slide: At every which element a window begins; 0 is one after another.
+        element_type: As of `window`.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: A number is no positive int.
+    """
+    if slide == 0:
+        return window(CountTumblingWindowAssigner(size), element_type)
+    return window(CountSlidingWindowAssigner(size, slide), element_type)
+
+
+class Windowed:
+    """Windows of which it is yet to be said what they do.
+
+    Args:
+        assigner: Says in which windows an element is.
+        element_type: Of the elements; pickled if None.
+        keyed: Whether functions get the key.
+    """
+
+    def __init__(
+        self,
+        assigner: WindowAssigner[Any, Any],
+        element_type: TypeInformation | None = None,
+        *,
+        keyed: bool = True,
+    ) -> None:
+        _check(assigner, WindowAssigner, "window", "for example TumblingEventTimeWindows.of(1000)")
+        if element_type is not None:
+            _check(element_type, TypeInformation, "element_type", "for example Types.LONG()")
+        self._assigner, self._element_type = assigner, element_type or _PICKLED
+        self._functions = _KEYED if keyed else _ALL
+        self._trigger: Trigger[Any, Any] = assigner.get_default_trigger()
+        self._evictor: Evictor[Any, Any] | None = None
+        self._allowed_lateness = 0
+        self._late_data_tag: OutputTag | None = None
+
+    # When they fire, and on what
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Windowed:
+        """Say when a window fires, instead of the assigner's default.
+
+        Raises:
+            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+        """
+        _check(trigger, Trigger, "trigger", "for example CountTrigger.of(10)")
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            msg = (
+                "A merging window assigner cannot be used with a trigger that does not support "
+                f"merging, got {trigger!r}; define can_merge and on_merge in it"
+            )
+            raise DeclarationTypeError(msg)
+        self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Windowed:
+        """Remove elements when a window fires; every element is kept then.
+
+        Raises:
+            DeclarationTypeError: It is no evictor.
+        """
+        _check(evictor, Evictor, "evictor", "for example CountEvictor.of(10)")
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Windowed:
+        """Keep windows of event time open for so long behind their end; 0 if it is not said.
+
+        Args:
+            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+        """
+        lateness = to_milliseconds(time_ms, "allowed_lateness")
+        if lateness < 0:
+            msg = f"The allowed lateness cannot be negative, got {lateness} ms; give 0 or more"
+            raise DeclarationValueError(msg)
+        self._allowed_lateness = lateness
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Windowed:
+        """Send elements that come too late for all their windows to a side output.
+
+        Without this they are dropped, and the counter `numLateRecordsDropped` counts them.
+
+        Raises:
+            DeclarationTypeError: It is no output tag.
+        """
+        _check(output_tag, OutputTag, "side_output_late_data", 'for example OutputTag("late")')
+        self._late_data_tag = output_tag
+        return self
+
+    # What they do
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        window_function: Any = None,
+    ) -> WindowOperator:
+        """Reduce the elements of a window to one of their kind, as they come.
+
+        Args:
+            reduce_function: Reduces two to one.
+            window_function: Makes outputs of the one; without it that is the output.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        contents = Reduced(as_reduce_function(reduce_function), self._element_type)
+        return self._operator(contents, window_function)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: Any = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+    ) -> WindowOperator:
+        """Fold the elements of a window into an accumulator, as they come.
+
+        Args:
+            aggregate_function: Folds them.
+            window_function: Makes outputs of its result; without it that is the output.
+            accumulator_type: Of the accumulator; pickled if None, a row of a list of types.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        remedy = "subclass it, with create_accumulator, add, get_result and merge"
+        _check(aggregate_function, AggregateFunction, "aggregate", remedy)
+        if isinstance(accumulator_type, list):
+            accumulator_type = Types.ROW(accumulator_type)
+        kind = _PICKLED if accumulator_type is None else accumulator_type
+        _check(kind, TypeInformation, "accumulator_type", "for example Types.LONG()")
+        contents = Aggregated(aggregate_function, kind, self._element_type)
+        return self._operator(contents, window_function)
+
+    def apply(self, window_function: Any) -> WindowOperator:
+        """Make outputs of all elements of a window, with a `WindowFunction`.
+
+        Raises:
+            DeclarationTypeError: It is none.
+        """
+        return self._whole(window_function, self._functions[:1])
+
+    def process(self, process_window_function: Any) -> WindowOperator:
+        """Make outputs of all elements of a window, with a `ProcessWindowFunction`.
+
+        Raises:
+            DeclarationTypeError: It is none.
+        """
+        return self._whole(process_window_function, self._functions[1:])
+
+    def _whole(self, function: Any, kinds: tuple[type, ...]) -> WindowOperator:
+        _check(function, kinds[0], "it", "subclass it")
+        return self._operator(Gathered(self._element_type), function)
+
+    def _operator(self, contents: Contents, function: Any) -> WindowOperator:
+        return WindowOperator(
+            WindowDeclaration(
+                assigner=self._assigner,
+                trigger=self._trigger,
+                contents=contents,
+                function=AppliedFunction.of(function, self._functions),
+                allowed_lateness=self._allowed_lateness,
+                late_data_tag=self._late_data_tag,
+                evictor=self._evictor,
+            )
+        )
+
+
+def _check(given: Any, kind: type, what: str, example: str) -> None:
+    """Refuse what is not of a kind."""
+    if not isinstance(given, kind):
+        msg = f"{what} takes a {kind.__name__}, got {shown(given)}; {instance_of(kind, given, example)}"
+        raise DeclarationTypeError(msg)
