@@ -25,6 +25,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 __all__ = [
     "NO_RECORDS",
     "Records",
+    "RecordsAfterBroadcast",
     "Served",
     "Waking",
     "begin",
@@ -43,14 +44,40 @@ class Records(NamedTuple):
         keys: In their frozen form.
         values: The elements.
         timestamps: Event times in ms, ascending; those of None, where there is none, first.
-        broadcast: Elements of the broadcast input with their event times, which come before the
-            records; every key group of the task is given the same.
     """
 
     keys: Sequence[Hashable]
     values: Sequence[Any]
     timestamps: Sequence[int | None]
-    broadcast: Sequence[tuple[Any, int | None]] = ()
+
+    @property
+    def broadcast(self) -> Sequence[tuple[Any, int | None]]:
+        """Elements of a broadcast input with their event times, which come before the records."""
+        return ()
+
+
+class RecordsAfterBroadcast(Records):
+    """Records, and elements of a broadcast input that come before them.
+
+    Args:
+        records: Of the key group.
+        broadcast: The elements with their event times in ms, in order; every key group of the
+            task is given the same.
+    """
+
+    _broadcast: Sequence[tuple[Any, int | None]]
+
+    def __new__(
+        cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
+    ) -> RecordsAfterBroadcast:
+        made = super().__new__(cls, *records)
+        made._broadcast = broadcast
+        return made
+
+    @property
+    def broadcast(self) -> Sequence[tuple[Any, int | None]]:
+        """The elements of the broadcast input."""
+        return self._broadcast
 
 
 NO_RECORDS = Records((), (), ())
@@ -173,7 +200,7 @@ def call(operator: KeyedProcessOperator, records: Records) -> None:
         operator.process_broadcast(records.broadcast)
     if records.keys:
         operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
-        operator.process(records.keys, records.values, records.timestamps)
+        operator.process(*records)
         operator.fire_due_timers()
 
 

@@ -173,7 +173,7 @@ def test_a_group_that_begins_is_written_anew(operator):
 def test_at_the_end_of_a_bounded_input_every_event_timer_fires_and_no_other(operator):
     """As in Flink's batch mode."""
     enter_bounded(operator, 0, processing_time=50)
-    operator.process(*records(-60, 1)[:3])
+    operator.process(*records(-60, 1))
     end_bounded(operator)
 
     assert [("total", 1), ("EVENT_TIME", 60)] == outputs(operator)
@@ -183,10 +183,10 @@ def test_at_the_end_of_a_bounded_input_every_event_timer_fires_and_no_other(oper
 def test_each_group_of_a_bounded_input_begins_before_any_event(operator):
     """Without state, whatever was entered before under the same number."""
     enter_bounded(operator, 0, processing_time=50)
-    operator.process(*records(1)[:3])
+    operator.process(*records(1))
     end_bounded(operator)
     enter_bounded(operator, 0, processing_time=60)
-    operator.process(*records(1)[:3])
+    operator.process(*records(1))
 
     assert [("total", 1), ("total", 1)] == outputs(operator)
     assert (MIN_WATERMARK, 60) == (operator.clock.watermark, operator.clock.processing_time)
@@ -205,7 +205,7 @@ def test_at_the_end_of_a_bounded_input_stores_flush():
 
     operator = opened(Keeps())
     enter_bounded(operator, 0, processing_time=50)
-    operator.process(*records(1, 2)[:3])
+    operator.process(*records(1, 2))
     end_bounded(operator)
     _, sent = operator.outputs.take().side[descriptor.changelog_tag.tag_id]
 
@@ -216,7 +216,7 @@ def test_a_commit_by_itself_logs_what_changed(operator):
     """For hosts that process records one by one."""
     storage = InMemoryLogStorage()
     operator.load(storage, None, 0)
-    operator.process(*records(7)[:3])
+    operator.process(*records(7))
     commit(operator, storage, None)
     cold = opened()
     serve(cold, storage, 0, records(1))

@@ -74,7 +74,7 @@ class _BatchRunner:
         read = self._plan.reader.read_sorted(elements)
         if read.broadcast:
             self._operator.process_broadcast(read.broadcast)
-        self._operator.process(read.keys, read.values, read.timestamps)
+        self._operator.process(*read)
         return results + self._outputs()
 
     def _end_group(self) -> list[pa.RecordBatch]:
