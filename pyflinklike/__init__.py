@@ -8,6 +8,7 @@ from pyflinklike.api.co_process import (
     KeyedCoProcessFunction,
 )
 from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -69,6 +70,7 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
+    "KeyedBatchFunction",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

@@ -25,14 +25,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 
 import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.log.decoding import RESTORE_ADVICE, decoding
-from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Shape, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -299,6 +299,6 @@ def _read_sections(body: bytes, segment: Segment) -> None:
             segment.sections.append((table_id, payload))
 
 
-def total(changes: Iterable[TableChanges]) -> int:
+def total(changes: Iterable[Sized]) -> int:
     """The number of changes."""
     return sum(map(len, changes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
@@ -67,6 +68,12 @@ def keyed_process_operator(
         DeclarationValueError: One would expire; or nothing may be unpickled, and keys or the
             backend's files would have to be.
     """
+    if isinstance(function, KeyedBatchFunction):
+        from pyflinklike.runtime.batch_assembly import keyed_batch_operator
+
+        return keyed_batch_operator(
+            function, state_backend, key_type, task, owner, allow_pickle=allow_pickle
+        )
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None

@@ -20,6 +20,7 @@ from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = [
@@ -55,6 +56,15 @@ class Records(NamedTuple):
         """Elements of a broadcast input with their event times, which come before the records."""
         return ()
 
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records.
+
+        Args:
+            metrics: Of the operator.
+            watermark: Now, in ms.
+        """
+        metrics.add_records(self.keys, self.timestamps, watermark)
+
 
 class RecordsAfterBroadcast(Records):
     """Records, and elements of a broadcast input that come before them.
@@ -70,6 +80,7 @@ class RecordsAfterBroadcast(Records):
     def __new__(
         cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
     ) -> RecordsAfterBroadcast:
+        """Records behind elements of a broadcast input."""
         made = super().__new__(cls, *records)
         made._broadcast = broadcast
         return made
@@ -199,7 +210,7 @@ def call(operator: KeyedProcessOperator, records: Records) -> None:
     if records.broadcast:
         operator.process_broadcast(records.broadcast)
     if records.keys:
-        operator.metrics.add_records(records.keys, records.timestamps, operator.clock.watermark)
+        records.count_into(operator.metrics, operator.clock.watermark)
         operator.process(*records)
         operator.fire_due_timers()
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.serving import Records
-from pyflinklike.spark.wire.columns import milliseconds
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
 from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.arrow_times import milliseconds
 
 __all__ = ["RecordReader"]
 
