@@ -51,11 +51,6 @@ class Records(NamedTuple):
     values: Sequence[Any]
     timestamps: Sequence[int | None]
 
-    @property
-    def broadcast(self) -> Sequence[tuple[Any, int | None]]:
-        """Elements of a broadcast input with their event times, which come before the records."""
-        return ()
-
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
         """Count the records.
 
@@ -75,20 +70,15 @@ class RecordsAfterBroadcast(Records):
             task is given the same.
     """
 
-    _broadcast: Sequence[tuple[Any, int | None]]
+    broadcast: Sequence[tuple[Any, int | None]]
 
     def __new__(
         cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
     ) -> RecordsAfterBroadcast:
         """Records behind elements of a broadcast input."""
         made = super().__new__(cls, *records)
-        made._broadcast = broadcast
+        made.broadcast = broadcast
         return made
-
-    @property
-    def broadcast(self) -> Sequence[tuple[Any, int | None]]:
-        """The elements of the broadcast input."""
-        return self._broadcast
 
 
 NO_RECORDS = Records((), (), ())
@@ -207,7 +197,7 @@ def call(operator: KeyedProcessOperator, records: Records) -> None:
         UserFunctionError: The function raised.
     """
     operator.fire_due_timers()
-    if records.broadcast:
+    if isinstance(records, RecordsAfterBroadcast):
         operator.process_broadcast(records.broadcast)
     if records.keys:
         records.count_into(operator.metrics, operator.clock.watermark)

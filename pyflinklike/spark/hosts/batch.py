@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import end_bounded, enter_bounded
+from pyflinklike.runtime.serving import RecordsAfterBroadcast, end_bounded, enter_bounded
 from pyflinklike.spark.hosts.cycle_collector import without_collection
 from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.hosts.telling import telling_each
@@ -72,7 +72,7 @@ class _BatchRunner:
             enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
         read = self._plan.reader.read_sorted(elements)
-        if read.broadcast:
+        if isinstance(read, RecordsAfterBroadcast):
             self._operator.process_broadcast(read.broadcast)
         self._operator.process(*read)
         return results + self._outputs()
