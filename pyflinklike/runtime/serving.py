@@ -33,6 +33,7 @@ __all__ = [
     "NO_RECORDS",
     "EarlyRecords",
     "Records",
+    "RecordsAfterBroadcast",
     "Served",
     "UnsortedRecords",
     "Waking",
@@ -82,6 +83,26 @@ class UnsortedRecords(Records):
         """
         times = sorted(time for time in self.timestamps if time is not None)
         metrics.add_records(self.keys, times, watermark)
+
+
+class RecordsAfterBroadcast(Records):
+    """Records, and elements of a broadcast input that come before them.
+
+    Args:
+        records: Of the key group.
+        broadcast: The elements with their event times in ms, in order; every key group of the
+            task is given the same.
+    """
+
+    broadcast: Sequence[tuple[Any, int | None]]
+
+    def __new__(
+        cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
+    ) -> RecordsAfterBroadcast:
+        """Records behind elements of a broadcast input."""
+        made = super().__new__(cls, *records)
+        made.broadcast = broadcast
+        return made
 
 
 NO_RECORDS = Records((), (), ())
@@ -227,6 +248,8 @@ def call(
         clock.watermark = watermark
     operator.fire_due_timers()
     operator.outputs.watermark_passes()
+    if isinstance(records, RecordsAfterBroadcast):
+        operator.process_broadcast(records.broadcast)
     if records.keys:
         _process(operator, records)
         operator.fire_due_timers()

@@ -12,7 +12,6 @@ import copy
 import datetime as dt
 import uuid
 import zlib
-from functools import partial
 from typing import Any
 
 import attrs
@@ -25,7 +24,7 @@ from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.homes import call_homes
+from pyflinklike.spark.wire.homes import calling_homes
 from pyflinklike.spark.wire.names import BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.packing import pack
@@ -118,18 +117,16 @@ class Stage:
             string,
             TaskInfo("stage", max_parallelism=self.max_parallelism),
             self.time_mode,
-            RecordReader(("key",), "ts", string, "UTC"),
+            RecordReader(("key",), "ts", string, "UTC", before_watermark=before),
             OutputLayout(SCHEMA, {}, "UTC", "stage", BEFORE_WATERMARK),
             f"chain-{uuid.uuid4()}",
-            before_watermark=before,
         )
 
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
-        ids = group_ids(self.max_parallelism)
-        packing = (
-            pack(("key",), ids) if self.is_first else pack(("key",), ids, partial(call_homes, 1))
-        )
+        packing = pack(("key",), group_ids(self.max_parallelism))
+        if not self.is_first:
+            packing = calling_homes(packing, 1)
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in packing(map(self._grouped, batches)):
             for row in packed.to_pylist():

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike.clock import MIN_WATERMARK
@@ -42,7 +41,6 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.homes import refuse_foreign_home
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
-from pyflinklike.spark.wire.phases import taken_apart
 from pyflinklike.spark.wire.roll_call import groups_in
 
 __all__ = ["RESULT_COLUMNS", "RESULT_TYPE", "KeyGroupTask", "Result", "Storage"]
@@ -186,10 +184,10 @@ class KeyGroupTask:
     def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
         if payloads is None:
             return NONE_EARLY, NO_RECORDS
-        plan, joined = self._plan, _joined(payloads)
-        if plan.before_watermark is None:
-            return NONE_EARLY, plan.reader.read(joined)
-        early, records = map(plan.reader.read, taken_apart(joined, plan.before_watermark))
+        plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
+        if plan.reader.before_watermark is None:
+            return NONE_EARLY, plan.reader.read_payloads(packed)
+        early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
             return EarlyRecords(early, MIN_WATERMARK), records
         if self._former_watermark is None:
@@ -211,7 +209,3 @@ class KeyGroupTask:
         ]
         head, *tail = results or [(0, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]
-
-
-def _joined(payloads: list[bytes]) -> pa.RecordBatch:
-    return pa.concat_batches([payload_to_batch(each) for each in payloads])

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import DataFrame
 
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.homes import call_homes
-from pyflinklike.spark.wire.packing import PACKED_TYPE, pack
+from pyflinklike.spark.wire.homes import calling_homes
+from pyflinklike.spark.wire.packing import PACKED_TYPE
 
 __all__ = ["packed"]
 
@@ -24,9 +22,7 @@ def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
         keyed: The records, with the key group of each in a first column.
         plan: Of the query.
     """
-    ids = group_ids(plan.task.max_parallelism)
+    packing = plan.reader.packing(group_ids(plan.task.max_parallelism))
     if plan.keeps_former_watermark():
-        packing = pack(plan.reader.key_columns, ids, partial(call_homes, plan.task.parallelism))
-    else:
-        packing = pack(plan.reader.key_columns, ids)
+        packing = calling_homes(packing, plan.task.parallelism)
     return keyed.mapInArrow(with_imports_frozen(telling_each(packing)), PACKED_TYPE)

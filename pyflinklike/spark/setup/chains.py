@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
@@ -25,28 +24,15 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.setup.checks import check_column
 from pyflinklike.spark.wire.names import BEFORE_WATERMARK, PHASE_MARK
 
-__all__ = ["OperatorInput", "keep_phases", "keep_phases_of_part", "operator_input", "phase_columns"]
+__all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased"]
 
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """Results, and the same with a column that says what came before the watermark."""
 
 
-@attrs.frozen
-class OperatorInput:
-    """The records of an operator.
-
-    Args:
-        df: Them.
-        before_watermark: The column that says which came before the watermark, or None.
-    """
-
-    df: DataFrame
-    before_watermark: str | None
-
-
-def keep_phases(result: DataFrame, phased: DataFrame) -> None:
+def keep_phases(result: DataFrame, with_phases: DataFrame) -> None:
     """Keep the frame that says of the records of a result what came before the watermark."""
-    _PHASED[result] = phased
+    _PHASED[result] = with_phases
 
 
 def keep_phases_of_part(
@@ -69,10 +55,10 @@ def phase_columns(df: DataFrame) -> list[str]:
     return [field.name for field in df.schema.fields if PHASE_MARK in (field.metadata or {})]
 
 
-def operator_input(
+def phased(
     df: DataFrame, before_watermark: str | None, *, watermarks_pass: bool
-) -> OperatorInput:
-    """What an operator reads.
+) -> tuple[DataFrame, str | None]:
+    """What an operator reads, and the column that says which records came before the watermark.
 
     Args:
         df: As the user gives it.
@@ -86,9 +72,9 @@ def operator_input(
     if before_watermark is not None:
         _check_phase(df, before_watermark, watermarks_pass=watermarks_pass)
     if not df.isStreaming:
-        return OperatorInput(df, None)
+        return df, None
     if before_watermark is None and df in _PHASED:
-        return OperatorInput(_PHASED[df], BEFORE_WATERMARK)
+        return _PHASED[df], BEFORE_WATERMARK
     found = [before_watermark] if before_watermark is not None else phase_columns(df)
     if len(found) > 1:
         msg = (
@@ -96,7 +82,7 @@ def operator_input(
             'before_watermark="<one of them>"'
         )
         raise DeclarationValueError(msg)
-    return OperatorInput(df, found[0] if found else None)
+    return df, found[0] if found else None
 
 
 def _check_phase(df: DataFrame, column: Any, *, watermarks_pass: bool) -> None:

@@ -19,9 +19,10 @@ from pyflinklike.spark.wire.schema import changelog_schema, output_schema
 from pyflinklike.stores.tag import ChangelogTag
 from pyflinklike.types import Types
 
-__all__ = ["DeclaredOutputs"]
+__all__ = ["DeclaredOutputs", "SideOutputs"]
 
 SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+"""The tags whose outputs are wanted, or the type of each."""
 
 
 @attrs.frozen

@@ -17,13 +17,15 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.packing import Packing, packed_rows
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
-__all__ = ["call_homes", "home_ids", "is_home", "refuse_foreign_home"]
+__all__ = ["calling_homes", "home_ids", "is_home", "refuse_foreign_home"]
 
 _PARTITION = struct.Struct("<i")
 _SETTINGS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
@@ -46,17 +48,27 @@ def home_ids(partitions: int) -> tuple[int, ...]:
     return tuple(found[partition] for partition in range(partitions))
 
 
-def call_homes(default: int) -> Iterator[tuple[int, bytes]]:
-    """The grouping key of every home of a query, and the payload that calls it.
+def calling_homes(packing: Packing, default: int) -> Packing:
+    """What packs the records of a task, and where it is the first one calls every home.
 
     Args:
+        packing: Packs the records.
         default: The number of partitions where Spark does not tell its tasks.
     """
-    context = TaskContext.get()
-    told = (context.getLocalProperty(name) for name in _SETTINGS) if context else ()
-    partitions = next((int(each) for each in told if each and each.isdigit()), default)
-    for partition, grouping_key in enumerate(home_ids(partitions)):
-        yield grouping_key, _PARTITION.pack(partition)
+
+    def called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packing(batches)
+        context = TaskContext.get()
+        if context is None or context.partitionId() == 0:
+            ids = home_ids(_partitions(context, default))
+            yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
+
+    return called
+
+
+def _partitions(context: TaskContext | None, default: int) -> int:
+    told = [context.getLocalProperty(name) for name in _SETTINGS] if context else []
+    return next((int(each) for each in told if each and each.isdigit()), default)
 
 
 def refuse_foreign_home(payloads: Iterable[bytes]) -> None:

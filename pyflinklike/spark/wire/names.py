@@ -7,6 +7,8 @@ __all__ = [
     "ARRIVAL",
     "BATCH_TIME",
     "BEFORE_WATERMARK",
+    "INPUT",
+    "INPUTS",
     "KEY_GROUP",
     "OUTPUT_TAG",
     "PHASE_MARK",
@@ -24,6 +26,12 @@ BEFORE_WATERMARK = "__before_watermark"
 
 ARRIVAL = "__arrival"
 """The place of a batch's record among those of its task."""
+
+INPUT = "__input"
+"""The number of the input that a record of several is of, from 1."""
+
+INPUTS = ("__input_1", "__input_2")
+"""The record as a struct, in the column of its input; the other column is null."""
 
 OUTPUT_TAG = "output_tag"
 """The id of the side output that a row of the result is of; null where it is of the main one."""

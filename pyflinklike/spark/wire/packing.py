@@ -8,9 +8,6 @@ record batch in a binary cell: a payload.
 Before the shuffle `pack` splits what a task reads into one payload per key group.  Each payload
 has the number of its input task and its place there (`origin`), so that the order of arrival
 survives the shuffle.
-
-The first task also calls the roll (`wire.roll_call`) and, behind another operator, the home of
-each partition (`wire.homes`).
 """
 
 from __future__ import annotations
@@ -30,13 +27,18 @@ from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
     "PACKED_TYPE",
+    "Packing",
     "pack",
+    "packed_rows",
     "payload_to_batch",
     "refuse_null_keys",
     "to_payload",
 ]
 
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+
+Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Packs what one task reads, for `mapInArrow`."""
 
 _PACKED = pa.schema(
     [
@@ -48,14 +50,6 @@ _PACKED = pa.schema(
 _SIZE = struct.Struct("<I")
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
-
-
-Homes = Callable[[], Iterable[tuple[int, bytes]]]
-"""Gives the grouping key and the payload of each home."""
-
-
-def _no_homes() -> Iterable[tuple[int, bytes]]:
-    return ()
 
 
 def to_payload(batch: pa.RecordBatch) -> bytes:
@@ -78,15 +72,12 @@ def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
 
 
-def pack(
-    key_columns: tuple[str, ...], group_ids: Sequence[int], homes: Homes = _no_homes
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:
         key_columns: A key of one column must not be null.
         group_ids: The grouping key of each key group.
-        homes: Gives the grouping key and the payload for each home that is to be called.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,18 +93,19 @@ def pack(
             yield result
         if called or partition == 0:
             groups = (at for at, number in enumerate(group_ids) if number in called)
-            yield _called([(ROLL_CALL, roll_payload(groups))])
-        if partition == 0:
-            yield _called(list(homes()))
+            yield packed_rows([(ROLL_CALL, roll_payload(groups))])
 
     return packed
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches joined into larger ones, for fewer and larger payloads."""
+    """Arrow batches of one schema joined into larger ones, for fewer and larger payloads."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
         if batch.num_rows:
             waiting.append(batch)
             size += batch.nbytes
@@ -124,8 +116,8 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _called(grouping_keys: list[tuple[int, bytes]]) -> pa.RecordBatch:
-    """Rows for grouping keys that are not key groups."""
+def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
+    """Rows for grouping keys that are not key groups, each with its payload."""
     rows = [
         {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
     ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.runtime.serving import Records, UnsortedRecords
+from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
+from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
+from pyflinklike.spark.wire.phases import taken_apart
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.arrow_times import milliseconds
@@ -30,6 +33,8 @@ class RecordReader:
         time_zone: Of the Spark session.
         arrival_order: Whether records are processed as they arrived also where there is an
             event time.
+        before_watermark: Name of the column that says which records come before the watermark
+            of their micro-batch; None behind no other operator.
     """
 
     key_columns: tuple[str, ...]
@@ -37,6 +42,36 @@ class RecordReader:
     key_type: TypeInformation
     time_zone: str
     arrival_order: bool = attrs.field(default=False, kw_only=True)
+    before_watermark: str | None = attrs.field(default=None, kw_only=True)
+
+    def packing(self, group_ids: Sequence[int]) -> Packing:
+        """What packs the records of a task.
+
+        Args:
+            group_ids: The grouping key of each key group.
+        """
+        return pack(self.key_columns, group_ids)
+
+    def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
+        """The records of a key group's payloads, which are in the order of arrival."""
+        return self.read(pa.concat_batches(payloads))
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """Those that come before the watermark of their micro-batch, and the others."""
+        records = pa.concat_batches(payloads)
+        if self.before_watermark is None:
+            return NO_RECORDS, self.read(records)
+        early, others = taken_apart(records, self.before_watermark)
+        return self.read(early), self.read(others)
+
+    def read_sorted(self, records: pa.RecordBatch) -> Records:
+        """The records of a batch that are in their final order.
+
+        Raises:
+            StateValueError: A record has a null key.
+        """
+        refuse_null_keys(records, self.key_columns)
+        return self.read(records, in_order=True)
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
         """The records of a batch, in the order to process them.
