@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
+from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from pyflinklike.api.co_process import (
     CoFlatMapFunction,
     CoMapFunction,
     KeyedCoProcessFunction,
 )
 from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -37,6 +39,7 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
+from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -56,6 +59,8 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CustomStateBackend",
@@ -65,6 +70,8 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
+    "KeyedBatchFunction",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
@@ -76,6 +83,7 @@ __all__ = [
     "MetricGroup",
     "OutputTag",
     "PredefinedOptions",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

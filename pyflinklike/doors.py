@@ -25,6 +25,7 @@ DOORS: Final = frozenset(
     {
         "pyflinklike",
         "pyflinklike.cdc",
+        "pyflinklike.columns",
         "pyflinklike.errors",  # it defines what it shows
         "pyflinklike.folds",
         "pyflinklike.kafka",

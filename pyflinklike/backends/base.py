@@ -12,10 +12,13 @@ backend of your own is right.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.table import CurrentKey, Table, TableChanges, TableSpec
 
 __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
@@ -32,6 +35,29 @@ class StateBackend(ABC):
             current: Tells its tables the current key.
             owner: Names the operator of one query: what is kept warm is its own.
         """
+
+    def create_columnar_state_backend(
+        self,
+        current: CurrentKey,
+        owner: str,
+        key_kind: Any,
+    ) -> KeyedStateBackend:
+        """A backend for one instance of an operator whose state lies in columns.
+
+        Args:
+            current: Tells its tables the current key.
+            owner: Names the operator of one query: what is kept warm is its own.
+            key_kind: Arrow's type of the keys.
+
+        Raises:
+            DeclarationValueError: This backend has no columns.
+        """
+        msg = (
+            f"a KeyedBatchFunction keeps its state in columns, which {self} does not have, got "
+            f"{self!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
+            "KeyedProcessFunction"
+        )
+        raise DeclarationValueError(msg)
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -120,7 +146,11 @@ class KeyedBackend(ABC, Generic[T]):
             data = self._data[spec.name] = self.new_data(spec)
         self.point(table, self._index, data)
 
-    def drain(self) -> list[TableChanges]:
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """No: entries are restored one by one."""
+        return False
+
+    def drain(self) -> Sequence[Changes]:
         """What changed since the last drain."""
         return [table.drain() for table in self._tables.values()]
 
@@ -129,11 +159,11 @@ class KeyedBackend(ABC, Generic[T]):
         for table in self._tables.values():
             table.drain()
 
-    def apply(self, changes: TableChanges) -> None:
+    def apply(self, changes: Any) -> None:
         """Take over restored entries of a table there is."""
         self._tables[changes.spec.name].apply(changes)
 
-    def contents(self) -> list[TableChanges]:
+    def contents(self) -> Sequence[Changes]:
         """Every entry of the key group."""
         return [table.contents() for table in self._tables.values()]
 

@@ -7,11 +7,12 @@ States ask less of it: `pyflinklike.state.table.Tables`.  These are protocols;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import TableChanges, Tables
+from pyflinklike.state.column_changes import Changes
+from pyflinklike.state.table import Tables, TableSpec
 
 __all__ = ["KeyedStateBackend", "LocalStateBackend"]
 
@@ -31,16 +32,19 @@ class KeyedStateBackend(Tables, Protocol):
                 caller keeps with it; empty for a group that has no working state.
         """
 
-    def drain(self) -> list[TableChanges]:
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Whether `apply` takes the entries of a table as columns rather than one by one."""
+
+    def drain(self) -> Sequence[Changes]:
         """What changed since the last drain; the changes count as taken."""
 
     def discard_changes(self) -> None:
         """Forget what changed, for a snapshot has it all."""
 
-    def apply(self, changes: TableChanges) -> None:
+    def apply(self, changes: Any) -> None:
         """Take over entries that a restore read; they do not count as changed."""
 
-    def contents(self) -> list[TableChanges]:
+    def contents(self) -> Sequence[Changes]:
         """Every entry of the key group, as changes to an empty one."""
 
     def count(self) -> int:
@@ -74,7 +78,7 @@ class LocalStateBackend(KeyedStateBackend, Protocol):
     and of all else where nothing was given to `rebuild_from`.
     """
 
-    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
+    def rebuild_from(self, logged: Callable[[], Iterable[Changes]] | None) -> None:
         """Where the current key group can be rebuilt from while it is worked on.
 
         Args:

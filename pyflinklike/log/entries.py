@@ -27,6 +27,7 @@ from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.arrow_message import Layout
 from pyflinklike.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration
 from pyflinklike.shown import shown_message
+from pyflinklike.state.column_changes import CLEAR, DELETE, PUT
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
@@ -48,9 +49,6 @@ __all__ = [
 
 PREFIX = struct.Struct("<B7x")
 HAS_STAMPS, HAS_OPERATIONS = 1, 2
-PUT, DELETE, CLEAR = 0, 1, 2
-"""What the column `operation` says of a row; of an entry, whether it is deleted."""
-
 LONG = Types.LONG()
 MAX_ENTRY = MAX_BYTES - 1024 * 1024
 """The difference is more than all else that is in a segment."""

@@ -29,6 +29,7 @@ import attrs
 
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.chain import divided
+from pyflinklike.log.column_entries import decode_columns, encode_columns
 from pyflinklike.log.compaction import LogCleanup, is_outgrown
 from pyflinklike.log.counters import LogCounters
 from pyflinklike.log.entries import encode_entries
@@ -38,7 +39,8 @@ from pyflinklike.log.segments import SEGMENT_BYTES, Declaration, Section, Segmen
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import TableChanges, TableSpec
+from pyflinklike.state.column_changes import Changes, ColumnChanges
+from pyflinklike.state.table import TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog"]
@@ -123,7 +125,7 @@ class KeyGroupLog:
         if (text, head.max_parallelism) != (self._identity_text, identity.max_parallelism):
             identity.check(OperatorIdentity.of_text(text, head.max_parallelism))
 
-    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[TableChanges]:
+    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
         """The entries of a table that were read but not yet applied.
 
         Args:
@@ -139,10 +141,11 @@ class KeyGroupLog:
             return []
         declared = Declaration.of(spec, self._key_type)
         where = self.where(state.index)
+        decode = decode_columns if self._backend.takes_columns(spec) else decode_entries
         changes = []
         for section in sections:
             section.declaration.check(declared)
-            changes.append(decode_entries(section, spec, self._key_type, stamp, where))
+            changes.append(decode(section, spec, self._key_type, stamp, where))
             if has_stamps(section) != spec.paired:
                 state.rewrite = True
         return changes
@@ -231,10 +234,11 @@ class KeyGroupLog:
         state.rewrite = False
         self._metrics.segment_bytes += len(blob)
 
-    def _sections(self, changes: Iterable[TableChanges]) -> Iterator[Section]:
+    def _sections(self, changes: Iterable[Changes]) -> Iterator[Section]:
         for each in changes:
             declaration = Declaration.of(each.spec, self._key_type)
-            for payload in encode_entries(each, self._key_type, self._segment_bytes):
+            encode = encode_columns if isinstance(each, ColumnChanges) else encode_entries
+            for payload in encode(each, self._key_type, self._segment_bytes):
                 yield Section(declaration, payload)
 
     # Compacting
@@ -266,12 +270,12 @@ class KeyGroupLog:
         storage.write_head(head)
         return head
 
-    def contents(self) -> list[TableChanges]:
+    def contents(self) -> list[Changes]:
         """Every entry of the group in a declared table."""
         self._backend.discard_changes()
         return [each for each in self._backend.contents() if len(each)]
 
-    def snapshot(self, state: WorkingState, contents: Iterable[TableChanges]) -> Iterator[Segment]:
+    def snapshot(self, state: WorkingState, contents: Iterable[Changes]) -> Iterator[Segment]:
         """Segments that need no other: these entries, and those of undeclared states."""
         state.declared.clear()
         state.declarations.clear()

@@ -57,7 +57,7 @@ class OperatorMetrics:
     timers: int = 0
     state_bytes: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
-    """The keys that `keys` will count when the numbers are taken."""
+    """The keys that `keys` will count, too, when the numbers are taken."""
 
     @classmethod
     def names(cls) -> list[str]:
@@ -81,9 +81,21 @@ class OperatorMetrics:
             known: Sequence[int] = timestamps  # type: ignore[assignment]
             self.late_records += bisect_right(known, watermark, timed) - timed
 
+    def add_batch(self, records: int, keys: int, late: int) -> None:
+        """Count records that came as columns.
+
+        Args:
+            records: How many.
+            keys: Of how many keys; no other call may count these.
+            late: How many of the records the watermark has reached.
+        """
+        self.records += records
+        self.keys += keys
+        self.late_records += late
+
     def take(self) -> list[int]:
         """The numbers; they are zero afterwards."""
-        self.keys = len(self.touched)
+        self.keys += len(self.touched)
         numbers = [getattr(self, name) for name in _NAMES]
         for name in _NAMES:
             setattr(self, name, 0)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import StateTtlConfig
-from pyflinklike.backends.heap.backend import HashMapStateBackend, HeapKeyedStateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
 from pyflinklike.clock import Clock
 from pyflinklike.state.table import MISSING, CurrentKey, Shape, Table, TableSpec
 from pyflinklike.state.ttl import TtlTable

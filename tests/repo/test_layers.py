@@ -25,7 +25,7 @@ LAYERS = [
         "foundation",
         ["checks", "doors", "errors", "clock", "functions", "shown", "type_vars", "types"],
     ),
-    ("tables and tools", ["state", "cdc", "views"]),
+    ("tables and tools", ["state", "columns", "cdc", "views"]),
     ("api", ["api"]),
     ("log", ["log"]),
     ("backends", ["backends"]),
@@ -55,7 +55,12 @@ ONLY_IN = {
     "rocksdict": ["backends.rocksdb.package"],
     "psycopg": ["views.postgres"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
-    "numpy": ["upsert.index.vectorized"],
+    "numpy": [
+        "columns",
+        "runtime.batch_calls",
+        "runtime.batch_records",
+        "upsert.index.vectorized",
+    ],
     "typing_extensions": ["type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
@@ -67,7 +72,7 @@ ONLY_IN = {
 ONLY_FROM = {
     ("runtime", "stores"): ["runtime.assembly"],
     ("runtime", "backends.heap"): [],
-    ("spark", "backends.heap"): ["spark.keyed_stream"],
+    ("spark", "backends.heap"): ["spark.operators"],
     ("stores", "backends.heap"): ["stores.standalone"],
 }
 

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
-from pyflinklike.backends.base import KeyedBackend, StateBackend
-from pyflinklike.backends.heap.data import HeapTableData
-from pyflinklike.backends.heap.ordered import HeapTable, new_table
-from pyflinklike.backends.heap.warm import WARM_GROUPS
-from pyflinklike.backends.heap.weight import charge
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.log.working_state import WorkingState
 from pyflinklike.shown import shown
-from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
+from pyflinklike.state.table import CurrentKey
 
-__all__ = ["HashMapStateBackend", "HeapKeyedStateBackend"]
+__all__ = ["HashMapStateBackend"]
 
 _DEFAULT_WARM_BYTES = 512 * 1024 * 1024
 
@@ -51,64 +49,13 @@ class HashMapStateBackend(StateBackend):
         """A backend for one operator instance."""
         return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
 
+    def create_columnar_state_backend(
+        self, current: CurrentKey, owner: str, key_kind: Any
+    ) -> HeapKeyedStateBackend:
+        """A backend for one instance of an operator whose state lies in columns."""
+        from pyflinklike.backends.heap.columnar import ColumnarStateBackend
+
+        return ColumnarStateBackend(current, owner, self.max_warm_bytes, key_kind)
+
     def __str__(self) -> str:
         return "HashMapStateBackend"
-
-
-class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
-    """Tables over dicts, pointed at the dicts of one key group at a time.
-
-    Args:
-        current: Tells its tables the current key.
-        owner: Whose working state it keeps.
-        max_warm_bytes: As of `HashMapStateBackend`.
-    """
-
-    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
-        super().__init__(current, owner)
-        self._max_warm_bytes = max_warm_bytes
-
-    def new_table(self, spec: TableSpec) -> HeapTable:
-        """A table over dicts."""
-        return new_table(spec, self.current)
-
-    def new_data(self, spec: TableSpec) -> HeapTableData:
-        """Dicts without entries."""
-        return HeapTableData(spec)
-
-    def point(self, table: HeapTable, index: int, data: HeapTableData) -> None:
-        """Have a table look into these dicts."""
-        table.point_at(data)
-
-    def drain(self) -> list[TableChanges]:
-        """What changed since the last drain."""
-        drained = super().drain()
-        for changes in drained:
-            self._charge(changes)
-        return drained
-
-    def apply(self, changes: TableChanges) -> None:
-        """Take over restored entries."""
-        super().apply(changes)
-        self._charge(changes)
-
-    def _charge(self, changes: TableChanges) -> None:
-        charge(self._data[changes.spec.name], changes)
-
-    def take_warm(self, index: int) -> WorkingState | None:
-        """What this process kept of a key group, or None if it holds states not declared yet.
-
-        A snapshot would lose these.  Such a group is read from the log again, which keeps
-        undeclared states as they are.
-        """
-        state = WARM_GROUPS.take((self.owner, index))
-        if state is not None:
-            for name, data in state.tables.items():
-                table = self._tables.get(name)
-                if data.entries and (table is None or table.spec != data.spec):
-                    return None
-        return state
-
-    def keep_warm(self, state: WorkingState) -> None:
-        """Keep a key group in this process, within the memory bound."""
-        WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)

@@ -44,14 +44,15 @@ _small = frozenset({float, bool, type(None), type(MISSING)})
 
 def weight_of(group: WorkingState) -> int:
     """What a group weighs at most, in bytes; it is measured if it never was."""
-    if any(data.weight is None for data in group.tables.values()):
+    if any(data.weight is None for _, data in _dicts(group)):
         return measured(group)
-    return _GROUP + _pending(group) + sum(_total(data) for data in group.tables.values())
+    columns: int = sum(data.nbytes for data in group.tables.values() if hasattr(data, "nbytes"))
+    return _GROUP + _pending(group) + columns + sum(_total(data) for _, data in _dicts(group))
 
 
 def measured(group: WorkingState) -> int:
     """What a group weighs, as nearly as can be told, from a look at each entry."""
-    for name, data in group.tables.items():
+    for name, data in _dicts(group):
         data.weight = _measured(data)
         for domain, agenda in group.timers.items():
             if name == timers_table(domain):
@@ -63,7 +64,7 @@ def measured(group: WorkingState) -> int:
 
 def slack(group: WorkingState) -> int:
     """How many bytes a measurement may take off."""
-    return sum((data.weight or 0) - data.measured for data in group.tables.values())
+    return sum((data.weight or 0) - data.measured for _, data in _dicts(group))
 
 
 def charge(data: HeapTableData, changes: TableChanges) -> None:
@@ -81,6 +82,13 @@ def charge(data: HeapTableData, changes: TableChanges) -> None:
         if spec.shape is Shape.MAP:
             places += _column(changes.user_keys)
     data.weight += places + _column(keys) + _entries(spec, changes.entries)
+
+
+def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
+    """The tables over dicts; columns say what they weigh."""
+    for name, data in group.tables.items():
+        if isinstance(data, HeapTableData):
+            yield name, data
 
 
 def _total(data: HeapTableData) -> int:

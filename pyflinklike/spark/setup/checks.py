@@ -14,6 +14,7 @@ from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import Function
 from pyflinklike.shown import instance_of, shown, shown_message
 
 __all__ = [
@@ -73,19 +74,26 @@ def checked_backend(state_backend: Any) -> StateBackend:
     return state_backend
 
 
-def check_function(function: Any) -> None:
-    """See that a function is a `KeyedProcessFunction`.
+def check_function(
+    function: Any, kind: type = KeyedProcessFunction, stream: str = "KeyedStream"
+) -> None:
+    """See that a function is of the kind that a stream takes.
+
+    Args:
+        function: The user's.
+        kind: Its class must be a subclass of this one.
+        stream: The name of the stream's class.
 
     Raises:
         DeclarationTypeError: It is not.
     """
-    if not isinstance(function, KeyedProcessFunction):
-        remedy = instance_of(KeyedProcessFunction, function, "subclass it")
-        msg = f"KeyedProcessFunction is required for KeyedStream, got {shown(function)}; {remedy}"
+    if not isinstance(function, kind):
+        remedy = instance_of(kind, function, "subclass it")
+        msg = f"{kind.__name__} is required for {stream}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 
-def check_pickle(function: KeyedProcessFunction) -> None:
+def check_pickle(function: Function) -> None:
     """See that a function can reach the workers.
 
     Raises:
@@ -108,7 +116,7 @@ def check_pickle(function: KeyedProcessFunction) -> None:
         raise DeclarationError(msg) from error
 
 
-def holds_accumulators(function: KeyedProcessFunction) -> bool:
+def holds_accumulators(function: Function) -> bool:
     """Whether a function holds accumulators of Spark, which belong to the task they came with."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())

@@ -10,23 +10,13 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown, shown_message
 from pyflinklike.types.fields import names_of
 from pyflinklike.types.zones import to_instants
 
-__all__ = ["OutputEncoder", "milliseconds", "to_arrow"]
-
-
-def milliseconds(column: pa.Array) -> pa.Array:
-    """The instants of a timestamp column in ms."""
-    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    quotients = pc.divide(micros, 1000)
-    # Arrow rounds towards zero; before the epoch that would be the ms after.
-    below = pc.less(micros, pc.multiply(quotients, 1000))
-    return pc.subtract(quotients, below.cast(pa.int64()))
+__all__ = ["OutputEncoder", "to_arrow"]
 
 
 @attrs.frozen

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from pyflinklike import Row
 from pyflinklike.errors import OutputError
-from pyflinklike.spark.wire.columns import OutputEncoder, milliseconds, to_arrow
+from pyflinklike.spark.wire.columns import OutputEncoder, to_arrow
 from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.arrow_times import milliseconds
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working state in columns of the worker's memory: one key index for all states of a key group.
+
+It is the heap backend with another kind of table.  What is not a state of the function, such as
+timers, stays in dicts.  `pyflinklike.columns.table` has the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
+from pyflinklike.columns.table import ColumnTable, KeyGroupColumns
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.column_changes import Changes, ColumnChanges
+from pyflinklike.state.table import RESERVED_PREFIX, CurrentKey, TableSpec
+
+__all__ = ["ColumnarStateBackend"]
+
+_COLUMNS = f"{RESERVED_PREFIX}columns"
+
+
+class ColumnarStateBackend(HeapKeyedStateBackend):
+    """Column tables, pointed at the columns of one key group at a time.
+
+    Args:
+        current: Tells tables over dicts the current key.
+        owner: Whose working state it keeps.
+        max_warm_bytes: As of `HashMapStateBackend`.
+        key_kind: Arrow's type of the keys.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int, key_kind: Any) -> None:
+        super().__init__(current, owner, max_warm_bytes)
+        self._key_kind = key_kind
+        self._column_tables: dict[str, ColumnTable] = {}
+        self.columns = KeyGroupColumns(key_kind)
+        """Of the current key group."""
+
+    def column_table(self, spec: TableSpec) -> ColumnTable:
+        """The table of a state, created at its first use."""
+        table = self._column_tables.get(spec.name)
+        if table is None:
+            table = self._column_tables[spec.name] = ColumnTable(spec)
+            table.point_at(self.columns)
+        return table
+
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Of its column tables."""
+        return spec.name in self._column_tables
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group."""
+        columns = tables.get(_COLUMNS)
+        if columns is None:
+            columns = tables[_COLUMNS] = KeyGroupColumns(self._key_kind)
+        self.columns = columns
+        for table in self._column_tables.values():
+            table.point_at(columns)
+        super().enter(index, tables)
+
+    def drain(self) -> Sequence[Changes]:
+        """What changed since the last drain."""
+        return [*super().drain(), *(each.drain() for each in self._column_tables.values())]
+
+    def discard_changes(self) -> None:
+        """Forget what changed."""
+        super().discard_changes()
+        for table in self._column_tables.values():
+            table.discard()
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries."""
+        if isinstance(changes, ColumnChanges):
+            self._column_tables[changes.spec.name].apply(changes)
+        else:
+            super().apply(changes)
+
+    def contents(self) -> Sequence[Changes]:
+        """Every entry of the key group."""
+        return [*super().contents(), *(each.contents() for each in self._column_tables.values())]
+
+    def count(self) -> int:
+        """How many entries the key group holds in all tables."""
+        return super().count() + sum(each.count() for each in self._column_tables.values())
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        if name != _COLUMNS:
+            return super()._is_declared(name, data)
+        tables = self._column_tables
+        return all(
+            not columns.count or (at in tables and tables[at].spec == columns.spec)
+            for at, columns in data.tables.items()
+        )
+
+    def keep_warm(self, state: WorkingState) -> None:
+        """Keep a key group in this process, without keys that have no entry any more."""
+        self.columns.free()
+        super().keep_warm(state)
+
+    def close(self) -> None:
+        """Forget the tables."""
+        super().close()
+        self._column_tables.clear()
+        self.columns = KeyGroupColumns(self._key_kind)

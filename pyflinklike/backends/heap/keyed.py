@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of one operator over dicts, and the key groups that a worker keeps warm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyflinklike.backends.base import KeyedBackend
+from pyflinklike.backends.heap.data import HeapTableData
+from pyflinklike.backends.heap.ordered import HeapTable, new_table
+from pyflinklike.backends.heap.warm import WARM_GROUPS
+from pyflinklike.backends.heap.weight import charge
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.column_changes import Changes
+from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
+
+__all__ = ["HeapKeyedStateBackend"]
+
+
+class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
+    """Tables over dicts, pointed at the dicts of one key group at a time.
+
+    Args:
+        current: Tells its tables the current key.
+        owner: Whose working state it keeps.
+        max_warm_bytes: As of `HashMapStateBackend`.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
+        super().__init__(current, owner)
+        self._max_warm_bytes = max_warm_bytes
+
+    def new_table(self, spec: TableSpec) -> HeapTable:
+        """A table over dicts."""
+        return new_table(spec, self.current)
+
+    def new_data(self, spec: TableSpec) -> HeapTableData:
+        """Dicts without entries."""
+        return HeapTableData(spec)
+
+    def point(self, table: HeapTable, index: int, data: HeapTableData) -> None:
+        """Have a table look into these dicts."""
+        table.point_at(data)
+
+    def drain(self) -> Sequence[Changes]:
+        """What changed since the last drain."""
+        drained = [table.drain() for table in self._tables.values()]
+        for changes in drained:
+            self._charge(changes)
+        return drained
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries."""
+        super().apply(changes)
+        self._charge(changes)
+
+    def _charge(self, changes: TableChanges) -> None:
+        charge(self._data[changes.spec.name], changes)
+
+    def take_warm(self, index: int) -> WorkingState | None:
+        """What this process kept of a key group, or None if it holds states not declared yet.
+
+        A snapshot would lose these.  Such a group is read from the log again, which keeps
+        undeclared states as they are.
+        """
+        state = WARM_GROUPS.take((self.owner, index))
+        if state is not None:
+            for name, data in state.tables.items():
+                if not self._is_declared(name, data):
+                    return None
+        return state
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        """Whether what is kept has no entries of a table that is not declared so now."""
+        table = self._tables.get(name)
+        return not data.entries or (table is not None and table.spec == data.spec)
+
+    def keep_warm(self, state: WorkingState) -> None:
+        """Keep a key group in this process, within the memory bound."""
+        WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a `KeyedBatchFunction` works with: its batches, their groups by key, and states as columns.
+
+It needs NumPy: `pip install 'pyflinklike[columns]'`; the extra `spark` has it, too.
+"""
+
+from pyflinklike.columns.batch import KeyedBatch
+from pyflinklike.columns.groups import Groups
+from pyflinklike.columns.state import ColumnState
+from pyflinklike.doors import pin
+
+__all__ = ["ColumnState", "Groups", "KeyedBatch"]
+
+pin(globals())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function hands over, as NumPy arrays: without nulls, and without objects of Python's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyflinklike.errors import StateValueError
+
+__all__ = ["numbers_of", "plain_array"]
+
+_NUMBERS = frozenset("biuf")
+
+
+def plain_array(values: Any, what: str) -> Any:
+    """Values as a NumPy array, of one dimension or none.
+
+    Args:
+        values: NumPy, Arrow, pandas or Polars, a list or a single value.
+        what: Whose they are, for messages.
+
+    Raises:
+        StateValueError: A value is null, masked, or of a type that NumPy does not have.
+    """
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        if values.null_count:
+            msg = (
+                f"{what}: every value must be there, got {values.null_count} nulls in a column of "
+                f"{values.type}; use pyarrow.compute.fill_null, or leave such records out"
+            )
+            raise StateValueError(msg)
+        values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ma.MaskedArray):
+        msg = f"{what}: every value must be there, got a masked array; use its filled()"
+        raise StateValueError(msg)
+    found = np.asarray(values)
+    if found.ndim > 1 or found.dtype.kind == "O":
+        msg = (
+            f"{what} takes values of one type in one dimension, got {found.dtype} of shape "
+            f"{found.shape}; give it a NumPy or an Arrow array"
+        )
+        raise StateValueError(msg)
+    return found
+
+
+def numbers_of(values: Any, what: str) -> Any:
+    """Numbers or bools as a NumPy array.
+
+    Raises:
+        StateValueError: They are not that, or a value is null.
+    """
+    found = plain_array(values, what)
+    if found.dtype.kind not in _NUMBERS:
+        msg = f"{what} takes numbers, got {found.dtype}; convert them first"
+        raise StateValueError(msg)
+    return found

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of a batch's records: which distinct ones there are, and which record has which.
+
+Arrow numbers the values of a column in the order in which they first come.  Keys of ints, bools
+and strings, and tuples of these, are kept as such.  Any other key (floats, dates, timestamps,
+decimals, bytes, structs) is kept encoded, as functions per record keep it: that is Python for each
+*distinct* key of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.types import TupleTypeInfo, TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+
+__all__ = ["KeyReader", "frozen_keys"]
+
+Freeze = Callable[[Sequence[Any]], list[Any]]
+
+
+def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
+    """The keys of rows in the form of tables.
+
+    Args:
+        key_type: Of the keys.
+        columns: The key columns.
+    """
+    values = [to_python(column, "UTC") for column in columns]
+    keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
+    return [key_type.freeze_key(key) for key in keys]
+
+
+@attrs.frozen
+class KeyReader:
+    """Reads the keys of records.
+
+    Args:
+        columns: Names of the columns that make the key.
+        key_type: Of the keys.
+        freeze: Gives the keys of rows in the form of tables, given the key columns; for keys that
+            are kept encoded.
+    """
+
+    columns: tuple[str, ...]
+    key_type: TypeInformation
+    freeze: Freeze
+
+    def read(self, records: pa.RecordBatch) -> tuple[Any, Any, Any]:
+        """The keys of records.
+
+        Returns:
+            The distinct keys as an Arrow column of the key type's, in the order in which they first
+            come; per record the number of its key; per key the number of its first record.
+
+        Raises:
+            StateValueError: A record has no key.
+        """
+        parts = [records.column(name) for name in self.columns]
+        if len(parts) == 1 and parts[0].null_count:
+            msg = (
+                f"every record needs a key, got null in column {self.columns[0]!r}; filter such "
+                "records out, or coalesce the column"
+            )
+            raise StateValueError(msg)
+        codes, first = _numbered(parts)
+        chosen = [part.take(pa.array(first)) for part in parts]
+        kind = self.key_type.arrow_type
+        if pa.types.is_binary(kind):
+            return self._encoded(chosen, codes, first)
+        if isinstance(self.key_type, TupleTypeInfo):
+            fields = [each.cast(field.type) for each, field in zip(chosen, kind)]
+            return pa.StructArray.from_arrays(fields, fields=list(kind)), codes, first
+        return chosen[0].cast(kind), codes, first
+
+    def _encoded(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
+        """Keys as the type encodes them, of which several may be one key: -0.0 and 0.0."""
+        keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
+        same = _whole(keys.indices)
+        distinct = keys.dictionary
+        if len(distinct) == len(first):
+            return distinct, codes, first
+        firsts = np.full(len(distinct), len(codes), np.int64)
+        np.minimum.at(firsts, same, first)
+        return distinct, same[codes], firsts
+
+
+def _numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
+    """Per record the number of its combination of values, and the first record of each."""
+    codes, count = _codes(parts[0])
+    for part in parts[1:]:
+        more, several = _codes(part)
+        codes, count = _codes(pa.array(codes * several + more))
+    first = np.empty(count, np.int64)
+    last_to_first = np.arange(len(codes) - 1, -1, -1)
+    first[codes[::-1]] = last_to_first  # of equal places the last one stays
+    return codes, first
+
+
+def _codes(column: Any) -> tuple[Any, int]:
+    if pa.types.is_struct(column.type):
+        return _numbered_structs(column)
+    found = column.dictionary_encode(null_encoding="encode")
+    return _whole(found.indices), len(found.dictionary)
+
+
+def _numbered_structs(column: Any) -> tuple[Any, int]:
+    parts = [column.is_null().cast(pa.int8()), *column.flatten()]
+    codes, first = _numbered(parts)
+    return codes, len(first)
+
+
+def _whole(indices: Any) -> Any:
+    return indices.to_numpy().astype(np.int64)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ColumnState`: the state of all keys of a batch at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyflinklike.columns.given import plain_array
+from pyflinklike.columns.table import BatchRows, ColumnTable
+from pyflinklike.columns.ttl import TtlColumns
+from pyflinklike.columns.values import ValueColumn
+from pyflinklike.errors import StateAccessError, StateValueError
+from pyflinklike.shown import shown
+
+__all__ = ["ColumnState"]
+
+
+class ColumnState:
+    """One value for each key of the batch, read and written as columns.
+
+    What is given and taken has one value for each group of the batch, in the order of
+    `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
+    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys: a NumPy array with a
+    bool for each group; the others are neither read nor written, and a TTL leaves them alone.
+
+    Args:
+        name: Of the state.
+        table: Of its entries.
+        column: Of its values' type.
+        batch: The batch's keys.
+        ttl: Where it has a TTL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: ColumnTable,
+        column: ValueColumn,
+        batch: BatchRows,
+        ttl: TtlColumns | None = None,
+    ) -> None:
+        self.name = name
+        self._table = table
+        self._column = column
+        self._batch = batch
+        self._ttl = ttl
+
+    def get(self, default: Any = None, where: Any = None) -> Any:
+        """The value of each key.
+
+        Args:
+            default: For keys without one: a value, or one for each group.  A tuple of these for
+                TUPLE and ROW.
+            where: Which keys are read; the others are given the default.
+
+        Returns:
+            A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
+            bytes, null where there is neither a value nor a default; a tuple or `Row` of such
+            arrays for TUPLE and ROW.  It is the caller's own.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch`.
+            StateValueError: A key has no value and there is no default, a default does not fit
+                the type, or a field of a tuple is null (`arrow` gives nulls).
+        """
+        is_there = self._read(where)
+        rows = self._batch.rows
+        self._refuse_nulls(rows[is_there])
+        return self._column.shown(self._table.values(rows), is_there, default)
+
+    def arrow(self, where: Any = None) -> pa.Array:
+        """The value of each key as an Arrow array of the state's type, null where there is none.
+
+        Args:
+            where: Which keys are read.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch`.
+        """
+        is_there = self._read(where)
+        return self._table.arrow(self._batch.rows, is_there)
+
+    def exists(self, where: Any = None) -> np.ndarray[Any, Any]:
+        """Which keys have a value, as `get` would find it: a NumPy array of bools.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch`.
+        """
+        found: np.ndarray[Any, Any] = self._read(where)
+        return found
+
+    def put(self, values: Any, where: Any = None) -> None:
+        """Store the value of each key.
+
+        Args:
+            values: One value for each group, or one for all; a tuple of columns for TUPLE and
+                ROW.  None is no value: `clear` removes one.
+            where: Which keys are written.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch`.
+            StateValueError: The values do not fit the type; nothing is stored.
+        """
+        which = self._which(where)
+        checked = _taken(self._column.checked(values, len(self._batch.rows)), which)
+        if self._ttl is not None:
+            self._ttl.sweep_some()
+            self._ttl.put(which, checked)
+        else:
+            self._table.put(self._batch.rows[which], checked)
+
+    def clear(self, where: Any = None) -> None:
+        """Remove the value of each key.
+
+        Args:
+            where: Of which keys.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch`.
+        """
+        self._table.remove(self._batch.rows[self._which(where)])
+
+    def _read(self, where: Any) -> Any:
+        """Judge and refresh entries as a read does; which keys have a value."""
+        which = self._which(where)
+        is_there = np.zeros(len(self._batch.rows), bool)
+        if self._ttl is None:
+            is_there[which] = self._table.present(self._batch.rows[which])
+        else:
+            self._ttl.sweep_some()
+            is_there[which] = self._ttl.read(which)
+        return is_there
+
+    def _which(self, where: Any) -> Any:
+        """The places of the chosen keys in the batch."""
+        rows = self._batch.rows
+        if rows is None:
+            msg = (
+                f"state {self.name!r} can be used while process_batch runs, got an access outside; "
+                "obtain it in open(), and read and write it in process_batch()"
+            )
+            raise StateAccessError(msg)
+        if where is None:
+            return np.arange(len(rows))
+        mask = plain_array(where, f"state {self.name!r}: where")
+        if mask.dtype != bool or mask.shape != rows.shape:
+            msg = (
+                f"state {self.name!r}: where takes a bool for each of the batch's {len(rows)} "
+                f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
+                if mask.ndim
+                else f"state {self.name!r}: where takes a bool for each key, got {shown(where)}"
+            )
+            raise StateValueError(msg)
+        return np.flatnonzero(mask)
+
+    def _refuse_nulls(self, rows: Any) -> None:
+        if self._table.has_nulls(rows):
+            msg = (
+                f"state {self.name!r}: get() gives NumPy columns, which have no nulls, got a "
+                "value that has one; read it with arrow()"
+            )
+            raise StateValueError(msg)
+
+
+def _taken(values: Any, which: Any) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_taken(each, which) for each in values)
+    return values.take(pa.array(which)) if isinstance(values, pa.Array) else values[which]

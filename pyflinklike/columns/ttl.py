@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time-to-live of a column of entries: `pyflinklike.state.ttl_rules`, many keys at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.clock import Clock
+from pyflinklike.columns.table import BatchRows, ColumnTable
+from pyflinklike.state.column_changes import ColumnChanges
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
+
+__all__ = ["TtlColumns"]
+
+
+class TtlColumns(TtlRules):
+    """A column table whose entries expire, as `pyflinklike.state.ttl.TtlTable` is for others.
+
+    Args:
+        table: Holds the entries.
+        config: An enabled TTL.
+        clock: Tells the time, in ms.
+        batch: Tells the timestamps of the batch's keys.
+    """
+
+    def __init__(
+        self, table: ColumnTable, config: StateTtlConfig, clock: Clock, batch: BatchRows
+    ) -> None:
+        self.spec = table.spec
+        self._table = table
+        self._batch = batch
+        super().__init__(config, clock)
+
+    def read(self, which: Any) -> Any:
+        """Judge the entries of a batch's keys as a read of each does: which have a value to show.
+
+        Args:
+            which: The places of the keys in the batch.
+        """
+        table, rows = self._table, self._batch.rows[which]
+        shown = table.present(rows)
+        expired = shown & self.are_expired(table.stamps(rows))
+        if expired.any():
+            table.remove(rows[expired])
+            self.expired += int(expired.sum())
+            if not self._return_expired:
+                shown = shown & ~expired
+        if self._refresh:
+            now = self.stamps(self._batch.latest[which])
+            stale = table.present(rows) & (table.stamps(rows) != now)
+            table.restamp(rows[stale], now[stale])
+        return shown
+
+    def put(self, which: Any, values: Any) -> None:
+        """Store values, stamped now."""
+        stamps = self.stamps(self._batch.latest[which])
+        self._table.put(self._batch.rows[which], values, stamps)
+
+    def entered(self) -> None:
+        """Nothing: where a sweep stands is kept with the key group."""
+
+    def sweep_some(self) -> None:
+        """Flink's incremental cleanup: as many entries as it looks at for a batch's records."""
+        if self._sweep_size:
+            self._drop(self._table.next_rows(self._sweep_size * self._batch.records))
+
+    def drop_expired(self) -> int:
+        """Delete every expired entry of the key group; the number deleted."""
+        return self._drop(self._table.all_rows())
+
+    def _drop(self, rows: Any) -> int:
+        dead = rows[self.are_expired(self._table.stamps(rows))]
+        self._table.remove(dead)
+        self.expired += len(dead)
+        return len(dead)
+
+    def without_expired(self, contents: ColumnChanges) -> ColumnChanges:
+        """What a full snapshot takes of these contents of the table."""
+        return contents.where(~self.are_expired(contents.stamps))
+
+    def count(self) -> int:
+        """How many entries the key group holds, expired or not."""
+        return self._table.count()

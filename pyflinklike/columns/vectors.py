@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that grow and are written by row: what keys and states of a key group are kept in.
+
+A vector has a place for each row of the key group's key index.  Numbers lie in a NumPy array;
+strings and bytes behind one another in a buffer, with a place in it for each row; a tuple is one
+vector for each field.  All of them are read and written many rows at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.columns.hashing import large_binary, offsets_of
+
+__all__ = ["BytesVector", "FixedVector", "StructVector", "Vector", "grown", "vector_of"]
+
+_LEAST = 64
+_GARBAGE = 1024
+
+
+def grown(array: Any, count: int, fill: Any = 0) -> Any:
+    """The array, with room for so many rows at least: twice as many as there were."""
+    if count <= len(array):
+        return array
+    larger = np.full(max(count, 2 * len(array), _LEAST), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+class Vector(ABC):
+    """Values by row, in two forms: an Arrow array, and what is fastest to compute with."""
+
+    kind: pa.DataType
+    """Of the Arrow arrays."""
+
+    @abstractmethod
+    def reserve(self, count: int) -> None:
+        """Make room for so many rows."""
+
+    @abstractmethod
+    def put(self, rows: Any, values: Any) -> None:
+        """Write rows, of which the last of equal ones stays: Arrow or the fast form."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Any:
+        """Rows in the fast form."""
+
+    @abstractmethod
+    def to_arrow(self, rows: Any, present: Any = None) -> Any:
+        """Rows as an Arrow array, null where they are not present."""
+
+    @abstractmethod
+    def has_nulls(self, rows: Any) -> bool:
+        """Whether a row has a null that the fast form cannot show."""
+
+    @abstractmethod
+    def equal(self, rows: Any, values: Any) -> Any:
+        """Which of the rows equal the values of an Arrow array; two nulls are equal."""
+
+    @abstractmethod
+    def keep(self, rows: Any) -> None:
+        """Forget all rows but these, which become the first ones in this order."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+
+
+class FixedVector(Vector):
+    """Numbers, bools, dates and timestamps; nulls cost nothing where there are none.
+
+    Args:
+        kind: Arrow's type.
+        dtype: NumPy's.
+    """
+
+    def __init__(self, kind: pa.DataType, dtype: Any) -> None:
+        self.kind = kind
+        self._values = np.zeros(0, dtype)
+        self._valid: Any = None
+
+    def reserve(self, count: int) -> None:
+        self._values = grown(self._values, count)
+        if self._valid is not None:
+            self._valid = grown(self._valid, len(self._values), fill=True)
+
+    def put(self, rows: Any, values: Any) -> None:
+        nulls = None
+        if isinstance(values, pa.Array):
+            if values.null_count:
+                nulls = values.is_null().to_numpy(zero_copy_only=False)
+                values = values.fill_null(_zero(self.kind))
+            values = values.to_numpy(zero_copy_only=False)
+        self._values[rows] = values
+        if nulls is not None and self._valid is None:
+            self._valid = np.ones(len(self._values), bool)
+        if self._valid is not None:
+            self._valid[rows] = True if nulls is None else ~nulls
+
+    def take(self, rows: Any) -> Any:
+        return self._values[rows]
+
+    def has_nulls(self, rows: Any) -> bool:
+        return self._valid is not None and not bool(self._valid[rows].all())
+
+    def to_arrow(self, rows: Any, present: Any = None) -> Any:
+        mask = None if self._valid is None else ~self._valid[rows]
+        if present is not None:
+            mask = ~present if mask is None else mask | ~present
+        return pa.array(self._values[rows], self.kind, mask=mask)
+
+    def equal(self, rows: Any, values: Any) -> Any:
+        if values.null_count or self._valid is not None:
+            return _equal(self.to_arrow(rows), values)
+        return self._values[rows] == values.to_numpy(zero_copy_only=False)
+
+    def keep(self, rows: Any) -> None:
+        self._values = self._values[rows]
+        self._valid = None if self._valid is None else self._valid[rows]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._values.nbytes) + (0 if self._valid is None else int(self._valid.nbytes))
+
+
+class BytesVector(Vector):
+    """Strings or bytes.  What is overwritten stays in the buffer until it is half of it.
+
+    Args:
+        kind: Arrow's type.
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self._at = np.zeros(0, np.int64)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._offsets = np.zeros(1, np.int64)
+        self._data = np.zeros(0, np.uint8)
+        self._stored = 0
+
+    def reserve(self, count: int) -> None:
+        self._at = grown(self._at, count, fill=-1)
+
+    def put(self, rows: Any, values: Any) -> None:
+        places = self._stored + np.arange(len(values))
+        if values.null_count:
+            places[values.is_null().to_numpy(zero_copy_only=False)] = -1
+        self._append(large_binary(values))
+        self._at[rows] = places
+        if self._stored > 2 * len(self._at) + _GARBAGE:
+            self.keep(np.arange(len(self._at)))
+
+    def _append(self, values: Any) -> None:
+        offsets, data = offsets_of(values)
+        begin, end = int(offsets[0]), int(offsets[-1])
+        used, count = int(self._offsets[self._stored]), len(values)
+        self._offsets = grown(self._offsets, self._stored + count + 1)
+        self._offsets[self._stored + 1 : self._stored + count + 1] = offsets[1:] + (used - begin)
+        self._data = grown(self._data, used + end - begin)
+        self._data[used : used + end - begin] = data[begin:end]
+        self._stored += count
+
+    def take(self, rows: Any) -> Any:
+        return self.to_arrow(rows)
+
+    def to_arrow(self, rows: Any, present: Any = None) -> Any:
+        return self._taken(rows, present).cast(self.kind)
+
+    def _taken(self, rows: Any, present: Any = None) -> Any:
+        places = self._at[rows]
+        missing = places < 0 if present is None else (places < 0) | ~present
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
+        stored = pa.Array.from_buffers(pa.large_binary(), self._stored, buffers)
+        return stored.take(pa.array(places, mask=missing if missing.any() else None))
+
+    def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002 - Arrow shows them
+        return False
+
+    def equal(self, rows: Any, values: Any) -> Any:
+        return _equal(self._taken(rows), large_binary(values))
+
+    def keep(self, rows: Any) -> None:
+        kept = self._taken(rows)
+        self._at = np.full(len(rows), -1, np.int64)
+        self._empty()
+        if len(rows):
+            self._append(kept)
+            valid = kept.is_valid().to_numpy(zero_copy_only=False)
+            self._at[valid] = np.flatnonzero(valid)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._at.nbytes + self._offsets.nbytes + self._data.nbytes)
+
+
+class StructVector(Vector):
+    """Tuples: one vector for each field, any value of which may be null.
+
+    Args:
+        kind: Arrow's type.
+        fields: Of the fields.
+    """
+
+    def __init__(self, kind: pa.DataType, fields: Sequence[Vector]) -> None:
+        self.kind = kind
+        self.fields = tuple(fields)
+
+    def reserve(self, count: int) -> None:
+        for field in self.fields:
+            field.reserve(count)
+
+    def put(self, rows: Any, values: Any) -> None:
+        parts = values.flatten() if isinstance(values, pa.Array) else values
+        for field, part in zip(self.fields, parts):
+            field.put(rows, part)
+
+    def take(self, rows: Any) -> Any:
+        return tuple(field.take(rows) for field in self.fields)
+
+    def to_arrow(self, rows: Any, present: Any = None) -> Any:
+        parts = [field.to_arrow(rows, present) for field in self.fields]
+        mask = None if present is None or present.all() else pa.array(~present)
+        return pa.StructArray.from_arrays(parts, fields=list(self.kind), mask=mask)
+
+    def has_nulls(self, rows: Any) -> bool:
+        return any(field.has_nulls(rows) for field in self.fields)
+
+    def equal(self, rows: Any, values: Any) -> Any:
+        same = np.ones(len(rows), bool)
+        for field, part in zip(self.fields, values.flatten()):
+            same &= field.equal(rows, part)
+        return same
+
+    def keep(self, rows: Any) -> None:
+        for field in self.fields:
+            field.keep(rows)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(field.nbytes for field in self.fields)
+
+
+def vector_of(kind: pa.DataType) -> Vector:
+    """An empty vector for an Arrow type."""
+    if pa.types.is_struct(kind):
+        return StructVector(kind, [vector_of(field.type) for field in kind])
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return BytesVector(kind)
+    if pa.types.is_date(kind):
+        return FixedVector(kind, np.dtype("datetime64[D]"))
+    return FixedVector(kind, np.dtype(kind.to_pandas_dtype()))
+
+
+def _zero(kind: pa.DataType) -> Any:
+    return (
+        pa.scalar(0, pa.int64())
+        .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
+        .cast(kind)
+    )
+
+
+def _equal(one: Any, other: Any) -> Any:
+    same = pc.equal(one, other)
+    if same.null_count:
+        same = pc.or_(pc.fill_null(same, False), pc.and_(one.is_null(), other.is_null()))
+    return same.to_numpy(zero_copy_only=False)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of entries as payloads of sections, and back: what `entries` and `stored_entries` do.
+
+The bytes are the same, so a reader need not know whether columns or entries were written.  What is
+read is checked as `pyflinklike.log.stored_entries` checks it, a column at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.log.decoding import decoding
+from pyflinklike.log.entries import (
+    HAS_OPERATIONS,
+    HAS_STAMPS,
+    MAX_ENTRY,
+    divided_batch,
+    encode_batch,
+    schema_of,
+)
+from pyflinklike.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.log.stored_entries import has_stamps, read_batch
+from pyflinklike.state.column_changes import CLEAR, PUT, ColumnChanges
+from pyflinklike.state.table import TableSpec
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["decode_columns", "encode_columns"]
+
+
+def encode_columns(
+    changes: ColumnChanges,
+    key_type: TypeInformation,
+    limit: int = SEGMENT_BYTES,
+    largest: int = MAX_ENTRY,
+) -> list[bytes]:
+    """The payloads of one or more sections, which hold the changes in their order.
+
+    Args:
+        changes: Of one table.
+        key_type: Of the keys.
+        limit: How many bytes a payload may have; that of a single entry may have more.
+        largest: How many bytes a single entry may have.
+
+    Raises:
+        StateValueError: A single entry is larger than a segment can be.
+    """
+    flags = HAS_STAMPS if changes.spec.paired else 0
+    columns = [changes.keys, changes.values]
+    if changes.stamps is not None:
+        columns.append(pa.array(changes.stamps, pa.int64()))
+    if changes.operations is not None:
+        flags |= HAS_OPERATIONS
+        columns.append(pa.array(changes.operations, pa.int8()))
+    schema = schema_of(changes.spec, key_type, flags)
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    payloads = []
+    for part in divided_batch(batch, limit):
+        if part.nbytes > largest:
+            msg = (
+                f"state {changes.spec.name!r}: one entry may take {largest:,} bytes at most, got "
+                f"{part.nbytes:,}; divide it into several"
+            )
+            raise StateValueError(msg)
+        payloads.append(encode_batch(part))
+    return payloads
+
+
+def decode_columns(
+    section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
+) -> ColumnChanges:
+    """The changes in a section, as columns in the form the program now declares.
+
+    Args:
+        section: As read from a segment.
+        spec: The program's, of one entry per key; its declaration must have been checked.
+        key_type: Of the operator's keys.
+        stamp: For entries written before TTL was switched on, in ms.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of the declared types, or holds
+            what no program writes.
+    """
+    batch = read_batch(section, spec, key_type, where)
+    place = f"{section.place or where}, state {spec.name!r}"
+    with decoding(place, "must hold what a program writes"):
+        return _decoded(batch, section, spec, key_type, stamp)
+
+
+def _decoded(
+    batch: pa.RecordBatch,
+    section: Section,
+    spec: TableSpec,
+    key_type: TypeInformation,
+    stamp: int,
+) -> ColumnChanges:
+    columns = dict(zip(batch.schema.names, batch.columns))
+    keys = columns["key"]
+    _refuse_nulls(keys, None)
+    if pa.types.is_binary(key_type.arrow_type):
+        key_type.from_arrow(keys)  # keys that are encoded say nothing by themselves
+    operations = None
+    if "operation" in columns:
+        operations = _operations(columns["operation"])
+    values = columns["value"]
+    accepts_none = spec.nullable or (spec.value_type is not None and spec.value_type.accepts_none)
+    if not accepts_none:
+        _refuse_nulls(values, operations)
+    if spec.value_type == Types.CHAR():
+        spec.value_type.from_arrow(values)
+    stamps = None
+    if spec.paired:
+        stamps = _stamps(columns, operations, stamp) if has_stamps(section) else None
+        if stamps is None:
+            stamps = pa.array([stamp]).take(pa.nulls(len(keys), pa.int64()).fill_null(0)).to_numpy()
+    return ColumnChanges(spec, keys, values, stamps, operations)
+
+
+def _stamps(columns: dict[str, Any], operations: Any, stamp: int) -> Any:
+    column = columns["stamp"]
+    _refuse_nulls(column, operations)
+    return column.fill_null(stamp).to_numpy()
+
+
+def _operations(column: Any) -> Any:
+    """What was done with each row.
+
+    Raises:
+        ValueError: It is of an unknown kind.
+    """
+    _refuse_nulls(column, None)
+    ends = pc.min_max(column).as_py()
+    if len(column) and not PUT <= ends["min"] <= ends["max"] <= CLEAR:
+        msg = "operations of an unknown kind"
+        raise ValueError(msg)
+    return column.to_numpy()
+
+
+def _refuse_nulls(column: Any, operations: Any) -> None:
+    """Refuse nulls in what was put.
+
+    Raises:
+        ValueError: There are some.
+    """
+    if not column.null_count:
+        return
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    if operations is None or (nulls & (operations == PUT)).any():
+        msg = "a null where there must be a value"
+        raise ValueError(msg)

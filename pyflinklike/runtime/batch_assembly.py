@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the operator of a `KeyedBatchFunction` is put together: columns instead of tables, no stores.
+
+All that is not said here is the operator of any keyed function: loading, commits, compaction,
+cleanup, the nonce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.columns.table import BatchRows
+from pyflinklike.errors import UnknownStoreError
+from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.runtime.batch_calls import BatchCalls
+from pyflinklike.runtime.batch_context import ColumnarRuntimeContext
+from pyflinklike.runtime.batch_outputs import ColumnOutputs
+from pyflinklike.runtime.cleanup import StateCleanup
+from pyflinklike.runtime.contexts import CallContext, TaskInfo
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timers import KeyedTimerService
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.table import CurrentKey
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.pickle_switch import check_pickled
+
+__all__ = ["keyed_batch_operator"]
+
+
+def keyed_batch_operator(
+    function: Any,
+    state_backend: StateBackend,
+    key_type: TypeInformation,
+    task: TaskInfo,
+    owner: str,
+    *,
+    allow_pickle: bool = True,
+) -> KeyedProcessOperator:
+    """An operator whose function has its state in columns; it is not open yet.
+
+    Args:
+        function: The user's.
+        state_backend: Where working state is kept.
+        key_type: Writes keys.
+        task: Which task this is.
+        owner: Names this operator of this query, whose working state is its own.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationValueError: The backend has no columns, or keys would have to be unpickled.
+    """
+    if not allow_pickle:
+        check_pickled(f"operator {task.name!r}, keys", key_type)
+    clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), ColumnOutputs()
+    backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
+    event_timers, processing_timers = (TimerQueue(domain, backend) for domain in TimeDomain)
+    timers = KeyedTimerService(clock, event_timers, processing_timers, {})
+    assembled: dict[str, Assembled[Any]] = {}
+    cleanup = StateCleanup(assembled, clock)
+    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    stores, batch = _NoStores(), BatchRows()
+    runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
+    runtime.batch = batch
+    calls = BatchCalls(
+        function,
+        key_type,
+        current,
+        clock,
+        CallContext(clock, current, key_type, timers),
+        runtime.before_every_call,
+        metrics,
+        outputs,
+        backend,
+        batch,
+    )
+    return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+
+
+class _NoStores:
+    """The `Extension` of an operator that nothing extends."""
+
+    def __contains__(self, name: object) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def open(self, descriptor: Any) -> Any:
+        """Refused before it comes here."""
+        raise NotImplementedError(descriptor)
+
+    def get(self, name: str) -> Any:
+        """There is none.
+
+        Raises:
+            UnknownStoreError: Always.
+        """
+        msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
+        raise UnknownStoreError(msg)
+
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """Nothing."""
+        return {}
+
+    def begin_call(self) -> None:
+        """Nothing."""
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def drop_expired(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a `KeyedBatchFunction` is given: its states in `open`, and `ctx` with every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.clock import Clock
+from pyflinklike.columns.state import ColumnState
+from pyflinklike.columns.table import BatchRows
+from pyflinklike.columns.ttl import TtlColumns
+from pyflinklike.columns.values import value_column
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.runtime.contexts import OperatorRuntimeContext
+from pyflinklike.shown import shown
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.table import Shape, TableSpec
+
+__all__ = ["BatchContext", "ColumnarRuntimeContext"]
+
+
+class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenContext):
+    """An `OperatorRuntimeContext` whose states are columns; its backend has column tables."""
+
+    batch: BatchRows
+    """The keys of the batch; assigned before `open`."""
+
+    def get_column_state(self, state_descriptor: StateDescriptor[Any]) -> ColumnState:
+        """The state declared so, as columns; the same one for the same declaration."""
+        if not isinstance(state_descriptor, StateDescriptor):
+            msg = (
+                f"get_column_state takes a state descriptor, got {shown(state_descriptor)}; for "
+                "example ValueStateDescriptor(name, Types.LONG())"
+            )
+            raise DeclarationTypeError(msg)
+        if state_descriptor.shape is not Shape.SINGLE:
+            msg = (
+                f"state {state_descriptor.name!r}: a column state is a value, reducing or "
+                f"aggregating state, got a {state_descriptor.kind} state; keep one value per key, "
+                "or use a KeyedProcessFunction"
+            )
+            raise DeclarationTypeError(msg)
+        state: ColumnState = self._get(state_descriptor, StateDescriptor)
+        return state
+
+    def get_store(self, store_descriptor: Any) -> Any:
+        """Refused: stores are not columns."""
+        self._refuse("a store", store_descriptor)
+
+    def get_state(self, state_descriptor: Any) -> Any:
+        """Refused, as all states that are read and written key by key."""
+        self._refuse("get_state", state_descriptor)
+
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        """Refused."""
+        self._refuse("get_list_state", state_descriptor)
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        """Refused."""
+        self._refuse("get_map_state", state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        """Refused."""
+        self._refuse("get_reducing_state", state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        """Refused."""
+        self._refuse("get_aggregating_state", state_descriptor)
+
+    def _refuse(self, what: str, descriptor: Any) -> NoReturn:
+        msg = (
+            f"a KeyedBatchFunction has its state in columns, got {what} of {shown(descriptor)}; "
+            "use get_column_state, or a KeyedProcessFunction"
+        )
+        raise DeclarationTypeError(msg)
+
+    def _made(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
+        assert spec.value_type is not None
+        column = value_column(descriptor.name, spec.value_type)
+        backend: Any = self._backend
+        table = backend.column_table(spec)
+        config, ttl = descriptor.ttl_config, None
+        if config is not None:
+            ttl = TtlColumns(table, config, self._clock, self.batch)
+        state = ColumnState(descriptor.name, table, column, self.batch, ttl)
+        made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
+        self.assembled[spec.name] = made
+        self._on_table(spec)
+        return state
+
+
+class BatchContext(KeyedBatchFunction.Context):
+    """What `process_batch` is given; one object serves all calls.
+
+    Args:
+        clock: Of the operator.
+        emit: Takes the rows of a side output.
+    """
+
+    def __init__(self, clock: Clock, emit: Callable[[OutputTag, Any], None]) -> None:
+        self._clock = clock
+        self._emit = emit
+
+    def current_processing_time(self) -> int:
+        """The processing time in ms."""
+        return self._clock.processing_time
+
+    def current_watermark(self) -> int:
+        """The watermark in ms."""
+        return self._clock.watermark
+
+    def output(self, tag: OutputTag, columns: Any) -> None:
+        """Emit rows to a side output.
+
+        Raises:
+            OutputError: They are no columns, or the tag is none.
+        """
+        self._emit(tag, columns)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of one table that changed, as columns: what `TableChanges` is, without an object per entry.
+
+A table whose entries lie in columns gives them to the log so, and takes them back so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pyflinklike.state.table import TableSpec
+
+__all__ = ["CLEAR", "DELETE", "PUT", "Changes", "ColumnChanges"]
+
+PUT, DELETE, CLEAR = 0, 1, 2
+"""What was done with an entry; `CLEAR` with all entries of a key."""
+
+
+@attrs.frozen(eq=False)
+class ColumnChanges:
+    """Final states of the entries of a table with one entry per key; the columns run in parallel.
+
+    Args:
+        spec: Whose entries.
+        keys: An Arrow array of the key type.
+        values: An Arrow array of the value type, null where there is no entry any more.
+        stamps: A NumPy array of int64 in ms where entries are `paired`, else None.
+        operations: A NumPy array of int8, or None where all were put.
+    """
+
+    spec: TableSpec
+    keys: Any
+    values: Any
+    stamps: Any = None
+    operations: Any = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, mask: Any) -> ColumnChanges:
+        """Those for which a NumPy array of bools is true."""
+        (rows,) = mask.nonzero()
+        return attrs.evolve(
+            self,
+            keys=self.keys.take(rows),
+            values=self.values.take(rows),
+            stamps=None if self.stamps is None else self.stamps[rows],
+            operations=None if self.operations is None else self.operations[rows],
+        )
+
+
+Changes = Any
+"""`TableChanges`, or `ColumnChanges` of a table whose entries lie in columns."""

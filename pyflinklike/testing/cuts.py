@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two laws of a `KeyedBatchFunction`, for tests of yours: with Hypothesis, or with cuts you choose.
+
+A host cuts a stream into batches as it likes.  So what a function gives must not depend on the cuts
+(`check_cuts`), and where it replaces a `KeyedProcessFunction` it must go on where that one stopped,
+and the other way round (`check_alternating`).
+
+    @given(cuts=cuts_of(len(RECORDS)))
+    def test_cuts_do_not_matter(cuts):
+        check_cuts(RunningTotal, RECORDS, "user", cuts)
+
+What is compared is every row that is emitted, in order, and the state that is left, bit by bit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.columns.grouping import KeyReader, frozen_keys
+from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.batch_records import ColumnReader
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.state.column_changes import ColumnChanges
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.keys import AnyKeyTypeInfo
+
+__all__ = ["check_alternating", "check_cuts", "cuts_of"]
+
+_CUTS = 5
+_MS = 1_000
+
+
+def cuts_of(count: int) -> SearchStrategy[list[int]]:
+    """Places at which so many records are cut into batches, ascending."""
+    places = st.lists(st.integers(0, count), max_size=_CUTS)
+    return places.map(sorted)
+
+
+def check_cuts(
+    function: Callable[[], KeyedBatchFunction],
+    records: Any,
+    key_columns: str | Sequence[str],
+    cuts: Sequence[int],
+    *,
+    event_time: str | None = None,
+    key_type: TypeInformation | None = None,
+) -> None:
+    """See that a function gives the same for batches cut at these places as for one batch.
+
+    Args:
+        function: Makes it; each run has one of its own.
+        records: An Arrow table, or a mapping of columns; with an event time in its order.
+        key_columns: Name of the column that is the key, or names of several.
+        cuts: Ascending places between records.
+        event_time: Name of the column of event times: timestamps, or ints of ms.
+        key_type: Of the keys; by default any.
+
+    Raises:
+        AssertionError: The results differ; it says where first.
+    """
+    log = _Log.of(records, key_columns, event_time, key_type)
+    whole = log.run([function], [])
+    cut = log.run([function], cuts)
+    _compare(whole, cut, "in one batch", f"cut at {list(cuts)}")
+
+
+def check_alternating(
+    batch_function: Callable[[], KeyedBatchFunction],
+    process_function: Callable[[], KeyedProcessFunction],
+    records: Any,
+    key_columns: str | Sequence[str],
+    cuts: Sequence[int],
+    *,
+    event_time: str | None = None,
+    key_type: TypeInformation | None = None,
+    ms_between_batches: int = _MS,
+) -> None:
+    """See that a function of batches and one of elements are the same, alone and in turns.
+
+    Both run on one durable log: the one reads what the other has written.  The rows of the function
+    of batches are compared with the tuples, or `Row`s, of the other, by the place of a column.
+
+    Args:
+        batch_function: Makes the function of batches.
+        process_function: Makes the function of elements, which are `Row`s of the columns.
+        records: An Arrow table, or a mapping of columns; with an event time in its order.
+        key_columns: Name of the column that is the key, or names of several.
+        cuts: Ascending places between records.
+        event_time: Name of the column of event times: timestamps, or ints of ms.
+        key_type: Of the keys; by default any.
+        ms_between_batches: How far the processing time moves with each batch, for state with TTL.
+
+    Raises:
+        AssertionError: The results differ; it says where first.
+    """
+    log = _Log.of(records, key_columns, event_time, key_type, ms_between_batches)
+    expected = log.run([process_function], cuts)
+    _compare(expected, log.run([batch_function], cuts), "element by element", "in columns")
+    in_turns = log.run([process_function, batch_function], cuts)
+    _compare(expected, in_turns, "element by element", "in turns")
+    in_turns = log.run([batch_function, process_function], cuts)
+    _compare(expected, in_turns, "element by element", "in turns, columns first")
+
+
+@attrs.frozen
+class _Result:
+    rows: list[str]
+    state: dict[str, dict[str, str]]
+
+
+@attrs.frozen
+class _Log:
+    """Records, and how functions are run over them on one log of a key group."""
+
+    records: pa.RecordBatch
+    reader: ColumnReader
+    key_type: TypeInformation
+    ms_between: int
+
+    @classmethod
+    def of(
+        cls,
+        records: Any,
+        key_columns: str | Sequence[str],
+        event_time: str | None,
+        key_type: TypeInformation | None,
+        ms_between: int = 0,
+    ) -> _Log:
+        table = records if isinstance(records, pa.Table) else pa.table(dict(records))
+        batches = table.combine_chunks().to_batches()
+        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
+        kept = key_type or AnyKeyTypeInfo()
+        keys = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
+        return cls(
+            batches[0] if batches else empty, ColumnReader(keys, event_time), kept, ms_between
+        )
+
+    def run(self, functions: Sequence[Callable[[], Any]], cuts: Sequence[int]) -> _Result:
+        """Process the records in turns; the watermark follows the batches."""
+        operators = [self._operator(make()) for make in functions]
+        storage = InMemoryLogStorage()
+        rows: list[str] = []
+        watermark = MIN_WATERMARK
+        ends = [0, *cuts, self.records.num_rows]
+        batches = [(start, end) for start, end in pairwise(ends) if end > start]
+        for number, (start, end) in enumerate(batches):
+            operator = operators[number % len(operators)]
+            operator.clock.processing_time = number * self.ms_between
+            operator.clock.watermark = watermark
+            columns: Any = self.reader.read(self.records.slice(start, end - start))
+            rows += self._served(operator, storage, columns)
+            if columns.timestamps is not None:
+                watermark = max(watermark, int(columns.timestamps.max()))
+        state = self._state(operators[0], storage)
+        for operator in operators:
+            operator.close()
+        return _Result(rows, state)
+
+    def _operator(self, function: Any) -> KeyedProcessOperator:
+        task, owner = TaskInfo("law", max_parallelism=1), f"law-{uuid.uuid4()}"
+        made = keyed_process_operator(function, HashMapStateBackend(), self.key_type, task, owner)
+        made.open()
+        return made
+
+    def _served(
+        self, operator: KeyedProcessOperator, storage: InMemoryLogStorage, columns: Any
+    ) -> list[str]:
+        is_columnar = isinstance(operator.function, KeyedBatchFunction)
+        serve(operator, storage, 0, columns if is_columnar else self._records(columns))
+        operator.keep_warm()
+        main = operator.outputs.take().main
+        if not is_columnar:
+            return [repr(tuple(each)) for each in main]
+        return [repr(row) for batch in main for row in zip(*(c.to_pylist() for c in batch.columns))]
+
+    def _records(self, columns: Any) -> Records:
+        batch = columns.values.to_arrow()
+        names = self.reader.key_columns
+        keys = frozen_keys(self.key_type, [batch.column(name) for name in names])
+        values = [to_python(column, "UTC") for column in batch.columns]
+        elements = to_rows(tuple(batch.schema.names), values, batch.num_rows)
+        times = columns.timestamps
+        return Records(keys, elements, [None] * len(keys) if times is None else times.tolist())
+
+    def _state(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> Any:
+        """What the log has, as a worker finds it that has nothing yet."""
+        head = storage.read_head("law")
+        if head is None:
+            return {}
+        operator.group.leave()
+        operator.backend.take_warm(0)  # and let go of it
+        operator.load(storage, head, 0)
+        found: dict[str, dict[str, str]] = {}
+        for changes in operator.backend.contents():
+            if isinstance(changes, ColumnChanges):
+                keys = self.key_type.from_arrow(changes.keys)
+                assert changes.spec.value_type is not None
+                values: list[Any] = changes.spec.value_type.from_arrow(changes.values)
+                if changes.spec.paired:
+                    values = list(zip(changes.stamps.tolist(), values))
+            else:
+                keys, values = changes.keys, changes.entries
+            if keys:
+                found[changes.spec.name] = {repr(k): repr(v) for k, v in zip(keys, values)}
+        return found
+
+
+def _compare(expected: _Result, got: _Result, one: str, other: str) -> None:
+    for at, (row, instead) in enumerate(zip(expected.rows, got.rows)):
+        assert row == instead, f"row {at}: {one} {row}, {other} {instead}"
+    assert len(expected.rows) == len(got.rows), (
+        f"{one} {len(expected.rows)} rows, {other} {len(got.rows)}"
+    )
+    assert expected.state == got.state, f"state: {one} {expected.state}, {other} {got.state}"
