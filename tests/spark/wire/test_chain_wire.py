@@ -7,9 +7,10 @@ import datetime as dt
 from itertools import pairwise
 
 import pytest
-from chain_double import ChainOnSpark, Relay, Stage, instant, milliseconds
+from chain_double import ChainOnSpark, Stage
 from hypothesis import given
 from hypothesis import strategies as st
+from relay import Relay, instant, relays
 
 from pyflinklike import Row
 from pyflinklike.clock import MIN_WATERMARK
@@ -17,7 +18,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.former_watermark import WATERMARK_AT
 from pyflinklike.spark.savepoints import savepoint_of
 from pyflinklike.spark.wire.homes import home_ids, is_home
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(
@@ -32,18 +33,7 @@ def rows(records):
 
 def harnesses(operators):
     """The same functions in harnesses, one behind the other."""
-
-    def harness():
-        return KeyedProcessHarness(Relay(3), lambda row: row.key)
-
-    def link(output):
-        key, time, n, trace = output
-        return Row(key=key, ts=time, n=n, trace=trace), milliseconds(time)
-
-    chain = HarnessChain(harness())
-    for _ in range(operators - 1):
-        chain.then(harness(), link)
-    return chain
+    return relays([Relay(3) for _ in range(operators)])
 
 
 def driven(chain, records, watermark):
