@@ -42,17 +42,19 @@ class Stage:
         max_parallelism: The number of key groups.
         is_first: Whether no operator is before it.
         pandas: Whether Spark hands rows over as Spark 4.0 does.
+        time_mode: Of the operator: without event time it is NONE.
     """
 
     function: KeyedProcessFunction
     max_parallelism: int
     is_first: bool = True
     pandas: bool = False
-    time_mode = TimeMode.EVENT_TIME
+    time_mode: TimeMode = TimeMode.EVENT_TIME
 
     def plan(self) -> Plan:
         """What the workers are told."""
         before = None if self.is_first else BEFORE_WATERMARK
+        event_time = None if self.time_mode is TimeMode.NONE else "ts"
         string = Types.STRING()
         return Plan(
             self.function,
@@ -60,7 +62,7 @@ class Stage:
             string,
             TaskInfo("stage", max_parallelism=self.max_parallelism),
             self.time_mode,
-            RecordReader(("key",), "ts", string, "UTC", before_watermark=before),
+            RecordReader(("key",), event_time, string, "UTC", before_watermark=before),
             OutputLayout(SCHEMA, {}, "UTC", "stage", BEFORE_WATERMARK),
             f"chain-{uuid.uuid4()}",
         )
@@ -68,7 +70,7 @@ class Stage:
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
         packing = pack(("key",), group_ids(self.max_parallelism))
-        if not self.is_first:
+        if self.plan().keeps_former_watermark():
             packing = calling_homes(packing, 1)
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in packing(map(self._grouped, batches)):
