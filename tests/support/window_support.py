@@ -119,7 +119,7 @@ def contents(results: Any) -> list[Any]:
 
 def is_empty(driver: Any) -> bool:
     """Whether nothing is left: no entry of any state, and no timer."""
-    return driver._operator.backend.count() == 0
+    return bool(driver._operator.backend.count() == 0)
 
 
 class Sum(AggregateFunction):
