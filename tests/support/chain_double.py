@@ -9,7 +9,6 @@ after a restart.
 from __future__ import annotations
 
 import copy
-import datetime as dt
 import uuid
 import zlib
 from typing import Any
@@ -17,9 +16,9 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from checkpoint_double import Checkpoint, Times
-from pyspark.sql import types as st
+from relay import SCHEMA
 
-from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.setup.plan import Plan, TimeMode
@@ -31,63 +30,7 @@ from pyflinklike.spark.wire.packing import pack
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["ChainOnSpark", "Relay", "Stage", "instant", "milliseconds"]
-
-SCHEMA = st.StructType(
-    [
-        st.StructField("key", st.StringType()),
-        st.StructField("ts", st.TimestampType()),
-        st.StructField("n", st.LongType()),
-        st.StructField("trace", st.StringType()),
-    ]
-)
-_EPOCH = dt.datetime(1970, 1, 1)
-
-
-def instant(milliseconds: int | None) -> dt.datetime | None:
-    """A point in time as a function yields it."""
-    return None if milliseconds is None else _EPOCH + dt.timedelta(milliseconds=milliseconds)
-
-
-def milliseconds(instant: dt.datetime | None) -> int | None:
-    """The same in ms."""
-    return None if instant is None else (instant - _EPOCH) // dt.timedelta(milliseconds=1)
-
-
-class Relay(KeyedProcessFunction):
-    """Passes records on, and from timers sums of them, each with all that could be seen on the way.
-
-    What it does with one record does not depend on the order of those before.
-
-    Args:
-        keys: Records of how many keys it emits.
-    """
-
-    def __init__(self, keys: int) -> None:
-        self._keys = keys
-
-    def open(self, runtime_context: Any) -> None:
-        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.sum.update((self.sum.value() or 0) + value.n)
-        timers = ctx.timer_service()
-        if value.n % 3:
-            timers.register_event_time_timer(ctx.timestamp() + value.n % 7)
-        if value.n % 2:
-            yield self._traced(value.n, ctx.timestamp(), f"{value.trace}/element", ctx)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        total = self.sum.value() or 0
-        if timestamp % 4 == 1:
-            ctx.timer_service().register_event_time_timer(timestamp + 3)
-        if timestamp % 5 == 2:
-            self.sum.clear()
-        yield self._traced(total, timestamp, f"timer of {ctx.get_current_key()}", ctx)
-
-    def _traced(self, n: int, time: int, what: str, ctx: Any) -> tuple[Any, ...]:
-        watermark = ctx.timer_service().current_watermark()
-        return f"k{n % self._keys}", instant(time), n + 1, f"{what} {time} under {watermark}"
+__all__ = ["ChainOnSpark", "Stage"]
 
 
 @attrs.frozen
@@ -99,17 +42,19 @@ class Stage:
         max_parallelism: The number of key groups.
         is_first: Whether no operator is before it.
         pandas: Whether Spark hands rows over as Spark 4.0 does.
+        time_mode: Of the operator: without event time it is NONE.
     """
 
     function: KeyedProcessFunction
     max_parallelism: int
     is_first: bool = True
     pandas: bool = False
-    time_mode = TimeMode.EVENT_TIME
+    time_mode: TimeMode = TimeMode.EVENT_TIME
 
     def plan(self) -> Plan:
         """What the workers are told."""
         before = None if self.is_first else BEFORE_WATERMARK
+        event_time = None if self.time_mode is TimeMode.NONE else "ts"
         string = Types.STRING()
         return Plan(
             self.function,
@@ -117,7 +62,7 @@ class Stage:
             string,
             TaskInfo("stage", max_parallelism=self.max_parallelism),
             self.time_mode,
-            RecordReader(("key",), "ts", string, "UTC", before_watermark=before),
+            RecordReader(("key",), event_time, string, "UTC", before_watermark=before),
             OutputLayout(SCHEMA, {}, "UTC", "stage", BEFORE_WATERMARK),
             f"chain-{uuid.uuid4()}",
         )
@@ -125,7 +70,7 @@ class Stage:
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
         packing = pack(("key",), group_ids(self.max_parallelism))
-        if not self.is_first:
+        if self.plan().keeps_former_watermark():
             packing = calling_homes(packing, 1)
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in packing(map(self._grouped, batches)):

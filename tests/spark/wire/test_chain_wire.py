@@ -7,17 +7,19 @@ import datetime as dt
 from itertools import pairwise
 
 import pytest
-from chain_double import ChainOnSpark, Relay, Stage, instant, milliseconds
+from chain_double import ChainOnSpark, Stage
 from hypothesis import given
 from hypothesis import strategies as st
+from relay import Relay, instant, relays
 
-from pyflinklike import Row
+from pyflinklike import KeyedProcessFunction, Row
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.former_watermark import WATERMARK_AT
 from pyflinklike.spark.savepoints import savepoint_of
+from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.homes import home_ids, is_home
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(
@@ -32,18 +34,7 @@ def rows(records):
 
 def harnesses(operators):
     """The same functions in harnesses, one behind the other."""
-
-    def harness():
-        return KeyedProcessHarness(Relay(3), lambda row: row.key)
-
-    def link(output):
-        key, time, n, trace = output
-        return Row(key=key, ts=time, n=n, trace=trace), milliseconds(time)
-
-    chain = HarnessChain(harness())
-    for _ in range(operators - 1):
-        chain.then(harness(), link)
-    return chain
+    return relays([Relay(3) for _ in range(operators)])
 
 
 def driven(chain, records, watermark):
@@ -78,6 +69,28 @@ def test_a_chain_gives_what_its_operators_give_element_by_element(
             watermark = watermark if not step else max(watermark, 0) + step
             if is_attempted:
                 stream.attempt(rows(records), watermark)
+
+            given_out = stream.batch(rows(records), watermark)
+
+            assert plain(driven(chain, records, watermark)) == plain(given_out)
+
+
+class Unchanged(KeyedProcessFunction):
+    """Yields what it is given."""
+
+    def process_element(self, value, ctx):
+        yield tuple(value)
+
+
+@given(batches=BATCHES)
+def test_an_operator_without_event_time_passes_on_what_came_before_the_watermark(batches):
+    """It knows of no watermark, and the operator behind it sees what it would see without it."""
+    middle = Stage(Unchanged(), 3, is_first=False, time_mode=TimeMode.NONE)
+    stream = ChainOnSpark([Stage(Relay(3), 2), middle, Stage(Relay(3), 2, is_first=False)])
+    with harnesses(2) as chain:
+        watermark = MIN_WATERMARK
+        for records, step, _ in batches:
+            watermark = watermark if not step else max(watermark, 0) + step
 
             given_out = stream.batch(rows(records), watermark)
 
