@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
@@ -42,6 +43,7 @@ from pyflinklike.spark.setup.checks import (
     checked_backend,
     holds_accumulators,
 )
+from pyflinklike.spark.setup.columnar import in_columns
 from pyflinklike.spark.setup.event_time import event_time_mark, with_event_time
 from pyflinklike.spark.setup.outputs import DeclaredOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
@@ -110,7 +112,7 @@ class KeyedStream(Folds):
     # Folds pass its options on, so these are told from others here, and only here.
     def process(  # type: ignore[override]
         self,
-        function: KeyedProcessFunction,
+        function: KeyedProcessFunction | KeyedBatchFunction,
         output_type: Any,
         *,
         event_time: str | None = None,
@@ -128,7 +130,7 @@ class KeyedStream(Folds):
 
         Args:
             function: It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            output_type: Of what it yields, or returns as columns: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
                 timers work.  On a stream without a watermark one is declared on it
                 with no delay, as Flink's `for_monotonous_timestamps`.
@@ -189,7 +191,7 @@ class KeyedStream(Folds):
             allow_pickle=pickle_allowed(allow_pickle),
             keeps_open=not holds_accumulators(function),
         )
-        return self._planned(df, plan, from_savepoint)
+        return self._planned(df, in_columns(plan), from_savepoint)
 
     def _task(
         self, name: str, max_parallelism: int | None, job_parameters: Mapping[str, str] | None
@@ -242,7 +244,7 @@ class KeyedStream(Folds):
 
 
 def _time_mode(
-    function: KeyedProcessFunction, event_time: str | None, processing_time_timers: bool | None
+    function: object, event_time: str | None, processing_time_timers: bool | None
 ) -> TimeMode:
     if processing_time_timers is None:
         processing_time_timers = uses_processing_timers(function)

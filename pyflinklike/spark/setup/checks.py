@@ -10,6 +10,7 @@ from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int
@@ -74,18 +75,19 @@ def checked_backend(state_backend: Any) -> StateBackend:
 
 
 def check_function(function: Any) -> None:
-    """See that a function is a `KeyedProcessFunction`.
+    """See that a function is one that `process` takes.
 
     Raises:
         DeclarationTypeError: It is not.
     """
-    if not isinstance(function, KeyedProcessFunction):
-        remedy = instance_of(KeyedProcessFunction, function, "subclass it")
+    kinds = (KeyedProcessFunction, KeyedBatchFunction)
+    if not isinstance(function, kinds):
+        remedy = instance_of(kinds, function, "subclass it")
         msg = f"KeyedProcessFunction is required for KeyedStream, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 
-def check_pickle(function: KeyedProcessFunction) -> None:
+def check_pickle(function: KeyedProcessFunction | KeyedBatchFunction) -> None:
     """See that a function can reach the workers.
 
     Raises:
@@ -108,7 +110,7 @@ def check_pickle(function: KeyedProcessFunction) -> None:
         raise DeclarationError(msg) from error
 
 
-def holds_accumulators(function: KeyedProcessFunction) -> bool:
+def holds_accumulators(function: object) -> bool:
     """Whether a function holds accumulators of Spark, which belong to the task they came with."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())

@@ -7,6 +7,7 @@ from enum import Enum
 
 import attrs
 
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import TimeDomain
@@ -74,7 +75,7 @@ class Plan:
         allow_pickle: Whether state may be unpickled.
     """
 
-    function: KeyedProcessFunction
+    function: KeyedProcessFunction | KeyedBatchFunction
     state_backend: StateBackend
     key_type: TypeInformation
     task: TaskInfo
