@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
+from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from pyflinklike.api.co_process import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -38,6 +39,7 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
+from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -57,6 +59,8 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CustomStateBackend",
@@ -67,6 +71,7 @@ __all__ = [
     "HashMapStateBackend",
     "Instant",
     "KeyedBatchFunction",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
@@ -78,6 +83,7 @@ __all__ = [
     "MetricGroup",
     "OutputTag",
     "PredefinedOptions",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

@@ -95,10 +95,11 @@ def regrouped(
     for table in tables.values():
         for index, payload in table.sections(groups, segment_bytes):
             sections.setdefault(index, []).append(Section(table.declaration, payload))
-    if shared:
-        if max_parallelism > 1:
-            raise refuse_shared(shared[0].declaration, where)
-        sections.setdefault(0, []).extend(shared)
+    for section in shared:
+        if max_parallelism > 1 and not section.declaration.is_replicated:
+            raise refuse_shared(section.declaration, where)
+        for index in range(max_parallelism):
+            sections.setdefault(index, []).append(section)
     return {index: list(snapshots(mine, segment_bytes)) for index, mine in sections.items()}
 
 

@@ -74,6 +74,8 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
         for section in sections_of(log, where):
             declaration = section.declaration
             if declaration.per_group and owners.setdefault(declaration.name, where) != where:
+                if declaration.is_replicated:
+                    continue  # one key group's copy is as good as another's
                 raise refuse_shared(declaration, where)
             table_id = ids.setdefault(declaration.name, len(ids))
             merged.declarations.setdefault(table_id, declaration).check(declaration)

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.log.decoding import RESTORE_ADVICE, decoding
-from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Shape, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -131,6 +131,11 @@ class Declaration:
     def per_group(self) -> bool:
         """Whether the entries belong to the key group and not to a key."""
         return not self.key
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether the entries are the same in every key group."""
+        return self.kind == REPLICATED
 
     def check(self, declared: Declaration) -> None:
         """Refuse a program that declares the table otherwise.

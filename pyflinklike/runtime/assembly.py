@@ -7,7 +7,7 @@ extends it, then what calls the function.  Only here does the runtime know of st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
@@ -17,17 +17,18 @@ from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.runtime.callers import caller_of
+from pyflinklike.runtime.broadcast_states import BroadcastStates
+from pyflinklike.runtime.callers import caller_of, context_of, runtime_context_of
 from pyflinklike.runtime.cleanup import StateCleanup
-from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext, TaskInfo
+from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
-from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
@@ -46,6 +47,7 @@ def keyed_process_operator(
     *,
     refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
     side_outputs_read: Collection[str] | None = None,
+    broadcast_states: Sequence[MapStateDescriptor] = (),
     allow_pickle: bool = True,
 ) -> KeyedProcessOperator:
     """An operator whose function may have states, timers and stores; it is not open yet.
@@ -58,10 +60,13 @@ def keyed_process_operator(
         owner: Names this operator of this query, whose working state is its own.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
         side_outputs_read: Ids of the side outputs that the host reads; None for all.
+        broadcast_states: Those of its broadcast input, if it has one.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
-        DeclarationValueError: It may not, and keys or the backend's files would have to be.
+        DeclarationTypeError: A broadcast state is no map.
+        DeclarationValueError: One would expire; or nothing may be unpickled, and keys or the
+            backend's files would have to be.
     """
     if isinstance(function, KeyedBatchFunction):
         from pyflinklike.runtime.batch_assembly import keyed_batch_operator
@@ -73,11 +78,12 @@ def keyed_process_operator(
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     timers = _timers(clock, backend, refused_timers or {}, namespace_type)
-    context = CallContext(clock, current, key_type, timers)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    states = BroadcastStates(broadcast_states, backend, group.declare)
+    context = context_of(function, clock, current, key_type, timers, states)
     surroundings = StoreContext(
         backend=backend,
         clock=clock,
@@ -91,13 +97,11 @@ def keyed_process_operator(
     )
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
-    parts = (task, backend, clock, assembled, group.declare, stores)
-    runtime = OperatorRuntimeContext(*parts)
-    if namespace_type is not None:
-        runtime = NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
+    of_states = (task, backend, clock, assembled, group.declare, stores)
+    runtime = runtime_context_of(function, of_states, timers, namespace_type)
     before = runtime.before_every_call
-    caller = caller_of(function)
-    calls = caller(function, key_type, current, clock, context, before, metrics, outputs)
+    parts = (key_type, current, clock, context, before, metrics, outputs)
+    calls = caller_of(function, parts, states, runtime)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 

@@ -1,26 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which caller a user's function has, by its class."""
+"""Which caller a user's function has, and what it is given as `ctx`: by its class."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyflinklike.api.broadcast import BaseBroadcastProcessFunction, BroadcastProcessFunction
 from pyflinklike.api.co_process import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
-from pyflinklike.runtime.calls import FunctionCalls
-from pyflinklike.runtime.two_inputs import TwoInputCalls
-
-__all__ = ["caller_of"]
-
-_CALLERS: tuple[tuple[type, type[FunctionCalls]], ...] = (
-    (KeyedCoProcessFunction, TwoInputCalls),
-    (CoMapFunction, TwoInputCalls),
-    (CoFlatMapFunction, TwoInputCalls),
+from pyflinklike.api.context import TimerService
+from pyflinklike.clock import Clock
+from pyflinklike.runtime.broadcast import BroadcastCalls
+from pyflinklike.runtime.broadcast_states import (
+    BroadcastStates,
+    KeyedReadContext,
+    UnkeyedReadContext,
 )
+from pyflinklike.runtime.calls import FunctionCalls
+from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
+from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.timers import KeyedTimerService
+from pyflinklike.runtime.two_inputs import TwoInputCalls
+from pyflinklike.runtime.unkeyed_context import UnkeyedOperatorContext
+from pyflinklike.state.table import CurrentKey
+from pyflinklike.types import TypeInformation
+
+__all__ = ["caller_of", "context_of", "runtime_context_of"]
+
+Parts = tuple[
+    TypeInformation,
+    CurrentKey,
+    Clock,
+    Any,
+    Sequence[Callable[[], None]],
+    OperatorMetrics,
+    Outputs,
+]
+"""What every caller is made of, after the function."""
+
+_TWO_INPUTS = (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)
 
 
-def caller_of(function: Any) -> type[FunctionCalls]:
-    """The class of the caller of a function; that of one input where no other is named."""
-    for kind, caller in _CALLERS:
-        if isinstance(function, kind):
-            return caller
-    return FunctionCalls
+def context_of(
+    function: Any,
+    clock: Clock,
+    current: CurrentKey,
+    key_type: TypeInformation,
+    timers: TimerService,
+    states: BroadcastStates,
+) -> Any:
+    """What a function is given as `ctx` with an element or timer.
+
+    Args:
+        function: The user's.
+        clock: Of the operator.
+        current: Has the current key, frozen.
+        key_type: Thaws it.
+        timers: Of the current key.
+        states: The broadcast states.
+    """
+    if isinstance(function, BroadcastProcessFunction):
+        return UnkeyedReadContext(clock, states)
+    if isinstance(function, BaseBroadcastProcessFunction):
+        return KeyedReadContext(clock, current, key_type, timers, states)
+    return CallContext(clock, current, key_type, timers)
+
+
+def runtime_context_of(
+    function: Any,
+    parts: tuple[Any, ...],
+    timers: KeyedTimerService,
+    namespace_type: TypeInformation | None,
+) -> OperatorRuntimeContext:
+    """What a function is opened with.
+
+    Args:
+        function: The user's.
+        parts: What every such context is made of.
+        timers: Of both domains.
+        namespace_type: Of its namespaces, or None.
+    """
+    if isinstance(function, BroadcastProcessFunction):
+        return UnkeyedOperatorContext(*parts)
+    if namespace_type is not None:
+        return NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
+    return OperatorRuntimeContext(*parts)
+
+
+def caller_of(
+    function: Any, parts: Parts, states: BroadcastStates, runtime: OperatorRuntimeContext
+) -> FunctionCalls:
+    """The caller of a function.
+
+    Args:
+        function: The user's.
+        parts: What every caller is made of, after the function.
+        states: The broadcast states.
+        runtime: Has the states of keys.
+    """
+    if isinstance(function, BaseBroadcastProcessFunction):
+        has_keys = not isinstance(function, BroadcastProcessFunction)
+        return BroadcastCalls(
+            function, *parts, states=states, runtime_context=runtime, has_keys=has_keys
+        )
+    if isinstance(function, _TWO_INPUTS):
+        return TwoInputCalls(function, *parts)
+    return FunctionCalls(function, *parts)

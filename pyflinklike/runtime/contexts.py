@@ -100,6 +100,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._on_table = on_table
         self._stores = stores
         self._metrics = MetricGroup()
+        self._specs: list[TableSpec] = []
         self.assembled = assembled
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
@@ -175,6 +176,19 @@ class OperatorRuntimeContext(RuntimeContext):
             self.before_every_call.append(self._stores.begin_call)
         return store
 
+    def state_of(self, descriptor: StateDescriptor[S]) -> S:
+        """The state declared so, of any kind."""
+        return self._get(descriptor, StateDescriptor)
+
+    def keys_of(self, name: str) -> list[Any]:
+        """The keys of the current key group that have a state, in their frozen form.
+
+        Args:
+            name: Of a state that was obtained.
+        """
+        spec = next(each for each in self._specs if each.name == name)
+        return list(dict.fromkeys(key for key, _, _ in self._backend.table(spec).scan()))
+
     def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:
         if not isinstance(descriptor, wanted):
             remedy = instance_of(StateDescriptor, descriptor, "use its own getter")
@@ -198,6 +212,7 @@ class OperatorRuntimeContext(RuntimeContext):
         if made.ttl is not None and made.ttl.sweeps_every_record:
             self.before_every_call.append(made.ttl.sweep_some)
         self._on_table(spec)
+        self._specs.append(spec)
         return made.state
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from pyflinklike.errors import LocalStateError
+from pyflinklike.errors import DeclarationError, LocalStateError
 from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend
 from pyflinklike.log.chain import joined
 from pyflinklike.log.key_group_log import KeyGroupLog
@@ -79,9 +79,13 @@ class CurrentGroup:
             spec: Of a table that the backend has made.
 
         Raises:
+            DeclarationError: Broadcast state has its name.
             DeclarationValueError: It has to be unpickled, which is refused.
             IncompatibleStateError: What was restored was written under another declaration.
         """
+        if any(each.is_replicated and each.name == spec.name for each in self.specs):
+            msg = f"{spec.name!r} is already declared as broadcast state, got another state"
+            raise DeclarationError(f"{msg} of that name; rename one")
         if not self._allow_pickle:
             check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
         self.specs.append(spec)

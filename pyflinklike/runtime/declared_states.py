@@ -17,16 +17,16 @@ def declared_states(
     specs: Iterable[TableSpec],
     assembled: Mapping[str, Assembled],
 ) -> dict[str, dict[str, Any]]:
-    """Each state by name: kind, signatures of its types, TTL.
+    """Each state by name, broadcast ones included: kind, signatures of its types, TTL.
 
     Args:
         specs: Of all tables; those of stores and of the runtime are left out.
         assembled: The states, by name.
     """
     return {
-        spec.name: _state(spec, assembled[spec.name].ttl_config)
+        spec.name: _state(spec, assembled[spec.name].ttl_config if spec.name in assembled else None)
         for spec in specs
-        if spec.name in assembled
+        if spec.name in assembled or spec.is_replicated
     }
 
 

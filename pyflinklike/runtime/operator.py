@@ -19,6 +19,7 @@ What the function yields is gathered until the host takes it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from pyflinklike.api.metrics import Increment, MetricIncrements
@@ -26,6 +27,8 @@ from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, StateValueError
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.broadcast import BroadcastCalls
+from pyflinklike.runtime.broadcast_states import BroadcastStates
 from pyflinklike.runtime.caller import Caller
 from pyflinklike.runtime.cleanup import StateCleanup
 from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
@@ -77,6 +80,7 @@ class KeyedProcessOperator:
         self.backend = group.backend
         self.current = group.backend.current
         self._calls = calls
+        self._broadcast = calls if isinstance(calls, BroadcastCalls) else None
         self.function = calls.function
         self.key_type = calls.key_type
         self.outputs = calls.outputs
@@ -85,6 +89,24 @@ class KeyedProcessOperator:
         """Process records of the current group: `Caller.process`."""
         self.process_one = calls.process_one
         """Process one: `Caller.process_one`."""
+
+    def process_broadcast(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Process elements of the broadcast input, which every key group of a task is given.
+
+        Args:
+            elements: In order, with their event times in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        assert self._broadcast is not None, "a function that has a broadcast input"
+        self._broadcast.process_broadcast(self.group.state.index, elements)
+
+    @property
+    def broadcast_states(self) -> BroadcastStates:
+        """Those of the broadcast input."""
+        assert self._broadcast is not None, "a function that has a broadcast input"
+        return self._broadcast.states
 
     # The function
 
@@ -127,7 +149,13 @@ class KeyedProcessOperator:
             HostError: The working state could not be put aside.
         """
         self.group.leave()
+        self.end_task()
         self.backend.release()
+
+    def end_task(self) -> None:
+        """The next elements of a broadcast input are others than those of the other key groups."""
+        if self._broadcast is not None:
+            self._broadcast.rest()
 
     def resume(self, task: TaskInfo, owner: str) -> None:
         """Begin another task with the function that is open.

@@ -5,16 +5,23 @@ from pyflinklike.doors import pin
 from pyflinklike.spark.setup.requirements import pyspark_checked
 
 with pyspark_checked():
+    from pyflinklike.spark.connected_streams import ConnectedStreams, connect
     from pyflinklike.spark.debezium.frames import decode_debezium
+    from pyflinklike.spark.ending import end_input, with_ending_watermark
     from pyflinklike.spark.failures import error_of
+    from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
     from pyflinklike.spark.progress import metrics_of
     from pyflinklike.spark.savepoints import read_savepoint
     from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
 __all__ = [
+    "ConnectedStreams",
+    "KeyedConnectedStreams",
     "KeyedStream",
+    "connect",
     "decode_debezium",
+    "end_input",
     "error_of",
     "foreach_output",
     "get_side_output",
@@ -22,6 +29,7 @@ __all__ = [
     "main_output",
     "metrics_of",
     "read_savepoint",
+    "with_ending_watermark",
 ]
 
 pin(globals())

@@ -18,7 +18,8 @@ without a nested map:
 A table can have two more properties.  An *ordered* table is a `MAP` under user keys of
 bytes that also answers `range`; a backend need not keep an order before that is called.
 The entries of a table *per group* belong to the key group and not to a key: every key of
-the group sees them all, and like any others they can be used only while a key is current.
+the group sees them all, and like any others they can be used only while a key is current;
+unless they are *replicated*, the same in every key group: those can be used at any time.
 Those of a *namespaced* table belong to the pair of the current key and the current namespace,
 such as a window: to a backend that pair is the key, and whose key group it is in is decided by
 the key alone.
@@ -51,6 +52,7 @@ __all__ = [
     "MISSING",
     "NO_KEY",
     "NO_NAMESPACE",
+    "REPLICATED",
     "RESERVED_PREFIX",
     "CurrentKey",
     "Entry",
@@ -66,6 +68,9 @@ __all__ = [
 
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Names of the runtime's own tables begin so."""
+
+REPLICATED: Final = "broadcast"
+"""The kind of tables whose entries are the same in every key group."""
 
 Entry = Any
 """What a table stores under a user key: any immutable value."""
@@ -161,6 +166,12 @@ class _GroupKey:
         return GROUP_KEY
 
 
+class _AnyKey:
+    """One key for all keys of a group, also while none is current."""
+
+    key = GROUP_KEY
+
+
 @attrs.define
 class NamespacedKey:
     """The pair of the current key and the current namespace."""
@@ -217,8 +228,15 @@ class TableSpec:
     nullable: bool = False
     namespace_type: TypeInformation | None = None
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether its entries are the same in every key group, as broadcast state is."""
+        return self.kind == REPLICATED
+
     def key_of(self, current: CurrentKey) -> TableKey:
         """What tells a table of this spec which key to look under."""
+        if self.is_replicated:
+            return _AnyKey()
         if self.per_group:
             return _GroupKey(current)
         return current if self.namespace_type is None else NamespacedKey(current)

@@ -8,7 +8,7 @@ look into its state.  Which elements there are, and how the watermark moves, is 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyflinklike.api.output_tag import OutputTag
@@ -22,6 +22,7 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.table import GROUP_KEY, TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
 from pyflinklike.testing.batches import Batches
@@ -49,6 +50,7 @@ class OperatorHarness:
         max_parallelism: What the runtime context reports.
         key_type: Of the keys.
         job_parameters: For `get_job_parameter`.
+        broadcast_states: Those of the broadcast input, if there is one.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
@@ -67,6 +69,7 @@ class OperatorHarness:
         key_type: TypeInformation | None,
         job_parameters: Mapping[str, str] | None,
         *,
+        broadcast_states: Sequence[MapStateDescriptor[Any, Any]] = (),
         allow_pickle: bool,
     ) -> None:
         check_arguments(function, kinds, state_backend, restore, key_type, max_parallelism)
@@ -81,6 +84,7 @@ class OperatorHarness:
             key_type,
             TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
             f"harness-{uuid.uuid4()}",
+            broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),
         )
         self._operator.enter(restored_state(restore, key_type))

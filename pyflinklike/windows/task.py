@@ -93,8 +93,12 @@ class WindowTask:
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
-        # Flink's own event-time trigger has registered the very timer that ends the window.
-        self._has_end = self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+        # What the default trigger does by the way is done here without asking it: it registers the
+        # very timer that ends the window, and fires at no element, which would be late.
+        self._is_plain = (
+            self._is_event_time and self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+        )
+        self._register_end = self._timers.register_event_time_timer
         self._outputs: list[Any] = []
         self._key: Callable[[], Any] = lambda: None
 
@@ -137,12 +141,13 @@ class WindowTask:
         current.namespace = state_window
         self._kept.add(value, timestamp)
         current.namespace = namespace
+        if self._is_plain:
+            self._register_end(window.max_timestamp())
+            return
         result = self._trigger.on_element(value, timestamp, window, self._trigger_context)
         if result is not CONTINUE:
             self._act(result, window, state_window)
             current.namespace = namespace
-        elif self._has_end:
-            return
         self._register_cleanup(window)
 
     def _add_to_merged(
@@ -154,11 +159,10 @@ class WindowTask:
         watermark: int,
     ) -> bool:
         """Put an element into the window that its own becomes; whether that is late."""
-        actual = merging.add(window, self._merged)
+        actual, state_window = merging.add(window, self._merged)
         if self._is_event_time and self._cleanup_time(actual) <= watermark:
             merging.retire(actual)
             return True
-        state_window = merging.state_window(actual)
         self._add(value, timestamp, actual, self._to_namespace(actual), state_window)
         return False
 
@@ -237,6 +241,8 @@ class WindowTask:
 
     def _cleanup_time(self, window: Window) -> int:
         """When a window ends for good, in ms."""
+        if not self._lateness:
+            return window.max_timestamp()
         return min(window.max_timestamp() + self._lateness, MAX_WATERMARK)
 
     def _register_cleanup(self, window: Window) -> None:

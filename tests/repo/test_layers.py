@@ -72,7 +72,7 @@ ONLY_IN = {
 ONLY_FROM = {
     ("runtime", "stores"): ["runtime.assembly"],
     ("runtime", "backends.heap"): [],
-    ("spark", "backends.heap"): ["spark.keyed_stream"],
+    ("spark", "backends.heap"): ["spark.operators"],
     ("stores", "backends.heap"): ["stores.standalone"],
 }
 

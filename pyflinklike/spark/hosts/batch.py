@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import end_bounded, enter_bounded
+from pyflinklike.runtime.serving import RecordsAfterBroadcast, end_bounded, enter_bounded
 from pyflinklike.spark.hosts.cycle_collector import without_collection
 from pyflinklike.spark.hosts.task import opened_operator, task_of
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.wire.packing import refuse_null_keys
 
 __all__ = ["run_batch"]
 
@@ -71,9 +70,11 @@ class _BatchRunner:
             results += self._end_group()
             self._index = index
             enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
-        refuse_null_keys(records, self._plan.reader.key_columns)
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
-        self._operator.process(*self._plan.reader.read(elements, in_order=True))
+        read = self._plan.reader.read_sorted(elements)
+        if isinstance(read, RecordsAfterBroadcast):
+            self._operator.process_broadcast(read.broadcast)
+        self._operator.process(*read)
         return results + self._outputs()
 
     def _end_group(self) -> list[pa.RecordBatch]:

@@ -10,11 +10,11 @@ from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import Function
 from pyflinklike.shown import instance_of, shown, shown_message
 
 __all__ = [
@@ -74,20 +74,30 @@ def checked_backend(state_backend: Any) -> StateBackend:
     return state_backend
 
 
-def check_function(function: Any) -> None:
-    """See that a function is one that `process` takes.
+def check_function(
+    function: Any,
+    kind: type | tuple[type, ...] = KeyedProcessFunction,
+    stream: str = "KeyedStream",
+) -> None:
+    """See that a function is of the kind that a stream takes.
+
+    Args:
+        function: The user's.
+        kind: Its class must be a subclass of this one, or of one of these.
+        stream: The name of the stream's class.
 
     Raises:
         DeclarationTypeError: It is not.
     """
-    kinds = (KeyedProcessFunction, KeyedBatchFunction)
-    if not isinstance(function, kinds):
-        remedy = instance_of(kinds, function, "subclass it")
-        msg = f"KeyedProcessFunction is required for KeyedStream, got {shown(function)}; {remedy}"
+    if not isinstance(function, kind):
+        remedy = instance_of(kind, function, "subclass it")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = " or ".join(each.__name__ for each in kinds)
+        msg = f"{names} is required for {stream}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 
-def check_pickle(function: KeyedProcessFunction | KeyedBatchFunction) -> None:
+def check_pickle(function: Function) -> None:
     """See that a function can reach the workers.
 
     Raises:
@@ -110,7 +120,7 @@ def check_pickle(function: KeyedProcessFunction | KeyedBatchFunction) -> None:
         raise DeclarationError(msg) from error
 
 
-def holds_accumulators(function: object) -> bool:
+def holds_accumulators(function: Function) -> bool:
     """Whether a function holds accumulators of Spark, which belong to the task they came with."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pyarrow as pa
 
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.state.table import CurrentKey
 
 __all__ = ["in_columns"]
@@ -29,11 +32,13 @@ def in_columns(plan: Plan) -> Plan:
 
     kind = pa.int64()
     plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
-    reader, layout = plan.reader, plan.layout
+    assert isinstance(plan.reader, RecordReader)  # such a function has one input
     return attrs.evolve(
         plan,
-        reader=ColumnRecordReader(
-            reader.key_columns, reader.event_time, reader.key_type, reader.time_zone
-        ),
-        layout=ColumnLayout(layout.main, layout.sides, layout.time_zone, layout.operator),
+        reader=ColumnRecordReader(**_fields(plan.reader)),
+        layout=ColumnLayout(**_fields(plan.layout)),
     )
+
+
+def _fields(made: Any) -> dict[str, Any]:
+    return {field.name: getattr(made, field.name) for field in attrs.fields(type(made))}

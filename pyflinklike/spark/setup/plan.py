@@ -7,14 +7,13 @@ from enum import Enum
 
 import attrs
 
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Plan", "TimeMode"]
@@ -75,13 +74,23 @@ class Plan:
         allow_pickle: Whether state may be unpickled.
     """
 
-    function: KeyedProcessFunction | KeyedBatchFunction
+    function: Function
     state_backend: StateBackend
     key_type: TypeInformation
     task: TaskInfo
     time_mode: TimeMode
-    reader: RecordReader
+    reader: Reader
     layout: OutputLayout
     plan_id: str
     keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
+
+    def tells_phases(self) -> bool:
+        """Whether an operator behind this one must know which outputs came before the watermark."""
+        if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
+            return False
+        return self.reader.before_watermark is not None or self.time_mode is TimeMode.EVENT_TIME
+
+    def keeps_former_watermark(self) -> bool:
+        """Whether the operator has to know the watermark of the micro-batch before."""
+        return self.reader.before_watermark is not None and self.time_mode is not TimeMode.NONE

@@ -9,11 +9,18 @@ from pyspark.sql import SparkSession
 from pyflinklike.errors import HostError
 from pyflinklike.spark.setup.checks import MAX_KEY_GROUPS
 
-__all__ = ["default_max_parallelism", "partitions_of", "prepare_session", "time_zone_of"]
+__all__ = [
+    "check_watermark_policy",
+    "default_max_parallelism",
+    "partitions_of",
+    "prepare_session",
+    "time_zone_of",
+]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULT = "HDFSBackedStateStoreProvider"
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _MIN_KEY_GROUPS = 16
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -48,6 +55,22 @@ def prepare_session(spark: SparkSession) -> None:
         msg = (
             f"keyed state on a stream needs {needed}, and this session does not let us set that; "
             f"start its cluster, or the server of Spark Connect, with {flags}"
+        )
+        raise HostError(msg)
+
+
+def check_watermark_policy(spark: SparkSession) -> None:
+    """See that the watermark of a query is the smallest one of its inputs'.
+
+    Raises:
+        HostError: The session takes the greatest one.
+    """
+    policy = _shown(spark, _POLICY) or "min"
+    if policy.lower() != "min":
+        msg = (
+            f"two inputs with event time need {_POLICY} to be min, got {policy!r}, with which "
+            "timers would fire before the slower input has come to their time; call "
+            f'spark.conf.set("{_POLICY}", "min")'
         )
         raise HostError(msg)
 

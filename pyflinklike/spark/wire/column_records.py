@@ -36,7 +36,8 @@ class ColumnRecordReader(RecordReader):
             in_order: Whether they are in their final order.
         """
         keys = KeyReader(self.key_columns, self.key_type, self._frozen)
-        read: ColumnRecords = ColumnReader(keys, self.event_time).read(records, in_order=in_order)
+        reader = ColumnReader(keys, self.event_time)
+        read: ColumnRecords = reader.read(records, in_order=in_order or self.arrival_order)
         return read
 
     def _frozen(self, columns: Sequence[Any]) -> list[Any]:

@@ -27,13 +27,18 @@ from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 
 __all__ = [
     "PACKED_TYPE",
+    "Packing",
     "pack",
+    "packed_rows",
     "payload_to_batch",
     "refuse_null_keys",
     "to_payload",
 ]
 
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+
+Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Packs what one task reads, for `mapInArrow`."""
 
 _PACKED = pa.schema(
     [
@@ -67,9 +72,7 @@ def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
 
 
-def pack(
-    key_columns: tuple[str, ...], group_ids: Sequence[int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     """The function that packs what one task reads, for `mapInArrow`.
 
     Args:
@@ -89,16 +92,20 @@ def pack(
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
         if called or partition == 0:
-            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
+            groups = (at for at, number in enumerate(group_ids) if number in called)
+            yield packed_rows([(ROLL_CALL, roll_payload(groups))])
 
     return packed
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches joined into larger ones, for fewer and larger payloads."""
+    """Arrow batches of one schema joined into larger ones, for fewer and larger payloads."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
         if batch.num_rows:
             waiting.append(batch)
             size += batch.nbytes
@@ -109,11 +116,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
-    values = (ROLL_CALL, -1, roll_payload(groups))
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
-    )
+def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
+    """Rows for grouping keys that are not key groups, each with its payload."""
+    rows = [
+        {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_PACKED)
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:

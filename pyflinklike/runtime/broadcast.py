@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a function with a broadcast input.
+
+Its elements have no key: they are given to `process_broadcast`, apart from the records.  Flink
+calls the function for one once in each parallel instance; here, once in each task, by the first of its
+key groups (`journal` says how the others follow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from pyflinklike.errors import OutputError
+from pyflinklike.runtime.broadcast_states import BroadcastSideContext, BroadcastStates
+from pyflinklike.runtime.calls import FunctionCalls
+from pyflinklike.runtime.contexts import OperatorRuntimeContext
+from pyflinklike.runtime.journal import Processed
+from pyflinklike.shown import shown
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.table import GROUP_KEY, NO_KEY
+
+__all__ = ["BroadcastCalls"]
+
+
+@attrs.frozen
+class BroadcastCalls(FunctionCalls):
+    """Calls a `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`.
+
+    Args:
+        states: The broadcast states.
+        runtime_context: Has the states of keys.
+        has_keys: Whether records have keys.
+    """
+
+    states: BroadcastStates
+    _runtime_context: OperatorRuntimeContext
+    _has_keys: bool
+    _side: BroadcastSideContext = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        apply = self._apply if self._has_keys else None
+        # Frozen, and made once: the context calls back.
+        object.__setattr__(self, "_side", BroadcastSideContext(self._clock, self.states, apply))
+
+    def process_broadcast(self, index: int, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Process elements of the broadcast input in the current key group, in order.
+
+        Args:
+            index: Of the key group.
+            elements: With their event times in ms.  Each key group of a task is given the same.
+
+        Raises:
+            UserFunctionError: The function raised; what it wrote before stays in
+                the working state, which the host must then not commit.
+        """
+        journal = self.states.journal
+        for value, timestamp in elements:
+            known = journal.next_of(index)
+            if known is not None and not known.is_local:
+                for change in known.changes:
+                    change()
+                continue
+            if known is None:
+                journal.begin(value, timestamp)
+                known = Processed(value, timestamp)
+            self._process_here(known)
+
+    def rest(self) -> None:
+        """The task is over: the next one's elements are others."""
+        self.states.journal.forget()
+
+    def _process_here(self, element: Processed) -> None:
+        clock = self._clock
+        clock.timestamp = element.timestamp
+        try:
+            results = self.function.process_broadcast_element(element.value, self._side)
+            if results is not None:
+                self.outputs.emit(results, GROUP_KEY)
+        except Exception as error:
+            self._explain(error, "process_broadcast_element", element.value)
+            raise
+        finally:
+            self._current.key, clock.timestamp = NO_KEY, None
+
+    def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
+        # A function without keys has no timers.
+        return super()._timer_call() if self._has_keys else lambda *_: None
+
+    def _apply(self, descriptor: StateDescriptor[Any], function: Callable[[Any, Any], Any]) -> None:
+        """Call a function for every key of the current key group that has a state."""
+        self.states.journal.keep_local()
+        state = self._runtime_context.state_of(descriptor)
+        current, thaw = self._current, self.key_type.thaw_key
+        for key in self._runtime_context.keys_of(descriptor.name):
+            current.key = key
+            given = function(thaw(key), state)
+            if given is not None:
+                msg = (
+                    "the function of apply_to_keyed_state gives nothing, got "
+                    f"{shown(given)} for key {shown(thaw(key))}; collect what is to be put out "
+                    "in a list, and yield it afterwards"
+                )
+                raise OutputError(msg)
+        current.key = NO_KEY

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keyed records that an operator processes, as a DataFrame of one input or of two.
+
+`operators` makes a query of any of these; what differs between them is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.setup.chains import phased
+from pyflinklike.spark.setup.event_time import with_event_time
+from pyflinklike.spark.wire.connected_records import ConnectedReader
+from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.names import ARRIVAL, INPUT, INPUTS, KEY_GROUP, quoted
+from pyflinklike.spark.wire.reader import Reader
+from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.types import TypeInformation
+
+__all__ = ["Input", "OneInput", "TwoInputs"]
+
+_TIME = "__time"
+"""The event time of a record of several inputs in ms, while a batch is sorted."""
+
+
+class Input(Protocol):
+    """What an operator processes."""
+
+    @property
+    def df(self) -> DataFrame:
+        """The DataFrame, with its watermark; of two inputs, the first one's."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its key columns."""
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of its event-time column."""
+
+    @property
+    def reader(self) -> Reader:
+        """Reads the records."""
+
+    def keyed(self, max_parallelism: int) -> DataFrame:
+        """The records of a stream, with the key group of each in a first column."""
+
+    def arrived(self, max_parallelism: int) -> DataFrame:
+        """Those of a batch, with the place of each among those of its task in a last column."""
+
+    def order(self) -> list[Column]:
+        """By what the records of a batch are sorted, within their key group."""
+
+    def sorting_columns(self) -> tuple[str, ...]:
+        """Columns of a batch that only its order needs."""
+
+
+@attrs.frozen
+class OneInput:
+    """The records of one keyed DataFrame.
+
+    Args:
+        df: With its watermark.
+        columns: Names of its key columns.
+        event_time: Name of its event-time column, or None.
+        key_type: Of the keys.
+        time_zone: Of the Spark session.
+        before_watermark: Name of the column that says which records come before the watermark of
+            their micro-batch, or None.
+        arrival_order: Whether an event time leaves the records as they arrived.
+    """
+
+    df: DataFrame
+    columns: tuple[str, ...]
+    event_time: str | None
+    key_type: TypeInformation
+    time_zone: str
+    before_watermark: str | None = None
+    arrival_order: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        df: DataFrame,
+        columns: tuple[str, ...],
+        event_time: str | None,
+        key_type: TypeInformation,
+        time_zone: str,
+        *,
+        before_watermark: str | None = None,
+        arrival_order: bool = False,
+    ) -> OneInput:
+        """The input, with a watermark where a stream with an event time has none.
+
+        Behind another operator it has a column that says which records come before the watermark.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: The event time cannot be one, or that
+                column is missing.
+        """
+        df, before = phased(df, before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
+        if event_time is not None:
+            df = with_event_time(df, event_time, before)
+        return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
+
+    def key_fields(self) -> list[st.StructField]:
+        """The key columns with their types."""
+        return [self.df.schema[column] for column in self.columns]
+
+    @property
+    def reader(self) -> RecordReader:
+        """Reads the records."""
+        return RecordReader(
+            self.columns,
+            self.event_time,
+            self.key_type,
+            self.time_zone,
+            arrival_order=self.arrival_order,
+            before_watermark=self.before_watermark,
+        )
+
+    def keyed(self, max_parallelism: int) -> DataFrame:
+        """The records, with the key group of each in a first column."""
+        return self.df.select(key_group(self.columns, max_parallelism).alias(KEY_GROUP), "*")
+
+    def arrived(self, max_parallelism: int) -> DataFrame:
+        """The same with the place of each record in a last column."""
+        return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
+
+    def order(self) -> list[Column]:
+        """By event time, and by arrival if it is equal."""
+        arrival = F.col(ARRIVAL)
+        # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
+        is_sorted = self.event_time is not None and not self.arrival_order
+        return [self.time(), arrival] if is_sorted else [arrival]
+
+    def time(self) -> Column:
+        """The event time of a record in ms; there must be one."""
+        assert self.event_time is not None
+        return F.unix_millis(quoted(self.event_time))
+
+    def sorting_columns(self) -> tuple[str, ...]:
+        """Columns of a batch that only its order needs."""
+        return (ARRIVAL,)
+
+
+@attrs.frozen
+class TwoInputs:
+    """The records of two keyed DataFrames as one: `wire.connected_records` says how.
+
+    Each input has its own watermark, below the union: the query's is the smaller one.
+
+    Args:
+        first: The first input.
+        second: The second input, with keys of the same type.
+    """
+
+    first: OneInput
+    second: OneInput
+
+    @property
+    def df(self) -> DataFrame:
+        """The first input."""
+        return self.first.df
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the key columns of the first input."""
+        return self.first.columns
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of the event-time column of the first input."""
+        return self.first.event_time
+
+    @property
+    def reader(self) -> ConnectedReader:
+        """Reads the records of both."""
+        return ConnectedReader((self.first.reader, self.second.reader))
+
+    def keyed(self, max_parallelism: int) -> DataFrame:
+        """The records of both, with the key group of each in a first column."""
+        return self._union(max_parallelism, [], [])
+
+    def arrived(self, max_parallelism: int) -> DataFrame:
+        """The same with what a batch is sorted by."""
+        arrival = F.monotonically_increasing_id().alias(ARRIVAL)
+        extra = [[each.time().alias(_TIME)] if each.event_time else [] for each in self._inputs()]
+        return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
+
+    def order(self) -> list[Column]:
+        """By event time where there is one, then the first input's first, then by arrival."""
+        names = [_TIME] if self.event_time else []
+        return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
+
+    def sorting_columns(self) -> tuple[str, ...]:
+        """Columns of a batch that only its order needs."""
+        return (_TIME, ARRIVAL)
+
+    def _inputs(self) -> tuple[OneInput, OneInput]:
+        return self.first, self.second
+
+    def _union(self, max_parallelism: int, *extra: list[Column]) -> DataFrame:
+        first, second = (
+            self._tagged(number, max_parallelism, extra[number]) for number in range(2)
+        )
+        return first.unionByName(second)
+
+    def _tagged(self, number: int, max_parallelism: int, extra: list[Any]) -> DataFrame:
+        mine, other = self._inputs()[number], self._inputs()[1 - number]
+        record = F.struct(*(quoted(name) for name in mine.df.columns))
+        return mine.df.select(
+            key_group(mine.columns, max_parallelism).alias(KEY_GROUP),
+            F.lit(number + 1).cast("byte").alias(INPUT),
+            record.alias(INPUTS[number]),
+            F.lit(None).cast(other.df.schema).alias(INPUTS[1 - number]),
+            *extra,
+        )

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two keyed DataFrames that one function processes: `connected_streams` has the entry.
+
+One operator processes the records of both, with one state and one set of timers; its watermark is
+the smaller one of both inputs'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from pyflinklike.api.co_process import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.functions import Function
+from pyflinklike.spark.inputs import OneInput, TwoInputs
+from pyflinklike.spark.operators import applied
+from pyflinklike.spark.setup.checks import check_function
+from pyflinklike.spark.setup.settings import check_watermark_policy
+from pyflinklike.spark.setup.two_inputs import (
+    check_both_stream,
+    check_keys_alike,
+    event_times_of,
+)
+
+if TYPE_CHECKING:
+    from pyflinklike.spark.setup.options import OperatorOptions
+    from pyflinklike.type_vars import Unpack
+
+__all__ = ["InputOf", "KeyedConnectedStreams"]
+
+EventTimes = str | tuple[str, str]
+InputOf = Callable[[str | None], OneInput]
+"""A keyed DataFrame, given the name of its event-time column."""
+
+
+class KeyedConnectedStreams:
+    """Two keyed DataFrames that one function shall process.
+
+    Made by `connect(a, b).key_by(...)` and by `key_by(a, ...).connect(key_by(b, ...))`.
+    """
+
+    def __init__(self, first: InputOf, second: InputOf) -> None:
+        inputs = first(None), second(None)
+        check_both_stream(*(each.df for each in inputs))
+        check_keys_alike(*(each.key_fields() for each in inputs))
+        self._first, self._second = first, second
+
+    def process(
+        self,
+        function: KeyedCoProcessFunction,
+        output_type: Any,
+        *,
+        event_time: EventTimes | None = None,
+        state_backend: StateBackend | None = None,
+        max_parallelism: int | None = None,
+        uid: str | None = None,
+        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
+        job_parameters: Mapping[str, str] | None = None,
+        processing_time_timers: bool | None = None,
+        from_savepoint: bytes | None = None,
+        output_event_time: str | None = None,
+        output_before_watermark: str | None = None,
+        allow_pickle: bool = True,
+    ) -> DataFrame:
+        """Apply a function to every record of both inputs, with state and timers per key.
+
+        There is no order between the inputs, as in Flink.  Within a micro-batch the records of both
+        are processed by event time; without one those of the first input come first.
+
+        Args:
+            function: It is pickled to the workers and opened there.
+            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            event_time: The timestamp column of both inputs, or a pair of names: `ctx.timestamp()`
+                and event timers need it.  On a stream without a watermark one is declared on it.
+                The watermark of the function is the smaller one of both inputs': an input
+                without records holds the timers back, as in Flink.
+            state_backend: As of `KeyedStream.process`, like all that follow.
+            max_parallelism: Number of key groups.
+            uid: Names the operator.
+            side_outputs: The tags whose outputs are wanted.
+            job_parameters: For `RuntimeContext.get_job_parameter`.
+            processing_time_timers: Whether the function registers processing-time timers.
+            from_savepoint: The state that a stream with a new checkpoint begins with.
+            output_event_time: The column of the result that holds its event time; by default a
+                timestamp column with the name of the first input's.
+            output_before_watermark: A column to add to the result that says which outputs came
+                before the watermark.
+            allow_pickle: Whether state may be unpickled.
+
+        Returns:
+            The main output; with `side_outputs`, all outputs.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule it out, or the savepoint holds timers that
+                the query could not fire.
+            CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
+        """
+        check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
+        return self._applied(
+            function,
+            output_type,
+            event_time,
+            state_backend=state_backend,
+            max_parallelism=max_parallelism,
+            uid=uid,
+            side_outputs=side_outputs,
+            job_parameters=job_parameters,
+            processing_time_timers=processing_time_timers,
+            from_savepoint=from_savepoint,
+            output_event_time=output_event_time,
+            output_before_watermark=output_before_watermark,
+            allow_pickle=allow_pickle,
+        )
+
+    def map(
+        self, function: CoMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+    ) -> DataFrame:
+        """At most one output for each record of both inputs; None is no output.
+
+        Args:
+            function: It is pickled to the workers and opened there.
+            output_type: Of the outputs, as of `process`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
+        return self._mapped(function, output_type, **options)
+
+    def flat_map(
+        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+    ) -> DataFrame:
+        """Any number of outputs for each record of both inputs.
+
+        Args:
+            function: It is pickled to the workers and opened there.
+            output_type: Of the outputs, as of `process`.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
+        return self._mapped(function, output_type, **options)
+
+    def _mapped(
+        self,
+        function: Function,
+        output_type: Any,
+        *,
+        event_time: EventTimes | None = None,
+        state_backend: StateBackend | None = None,
+        max_parallelism: int | None = None,
+        uid: str | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        from_savepoint: bytes | None = None,
+        allow_pickle: bool = True,
+    ) -> DataFrame:
+        return self._applied(
+            function,
+            output_type,
+            event_time,
+            state_backend=state_backend,
+            max_parallelism=max_parallelism,
+            uid=uid,
+            side_outputs=(),
+            job_parameters=job_parameters,
+            processing_time_timers=False,
+            from_savepoint=from_savepoint,
+            output_event_time=None,
+            allow_pickle=allow_pickle,
+        )
+
+    def _applied(
+        self,
+        function: Function,
+        output_type: Any,
+        event_time: EventTimes | None,
+        **options: Any,
+    ) -> DataFrame:
+        times = event_times_of(event_time)
+        source = TwoInputs(self._first(times[0]), self._second(times[1]))
+        if event_time is not None and source.df.isStreaming:
+            check_watermark_policy(source.df.sparkSession)
+        return applied(function, source, output_type, **options)

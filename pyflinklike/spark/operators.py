@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a function over keyed records becomes a query, whatever the records are (`inputs`).
+
+Everything that can be checked before the query starts is checked, the time mode is chosen, and
+the plan is written:
+
+    streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
+               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.hosts.choice`)
+               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoints`)
+    batch      select key group -> repartition, sort -> run
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.functions import Function
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
+from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.inputs import Input
+from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.chains import keep_phases
+from pyflinklike.spark.setup.checks import (
+    check_max_parallelism,
+    check_pickle,
+    check_savepoint,
+    checked_backend,
+    holds_accumulators,
+)
+from pyflinklike.spark.setup.columnar import in_columns
+from pyflinklike.spark.setup.event_time import event_time_mark
+from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
+from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.requirements import packages_checked
+from pyflinklike.spark.setup.settings import default_max_parallelism, partitions_of
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.setup.timer_use import uses_processing_timers
+from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.names import BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.types.pickle_switch import pickle_allowed
+
+__all__ = ["applied"]
+
+
+def applied(
+    function: Function,
+    source: Input,
+    output_type: Any,
+    *,
+    state_backend: StateBackend | None,
+    max_parallelism: int | None,
+    uid: str | None,
+    side_outputs: SideOutputs,
+    job_parameters: Mapping[str, str] | None,
+    processing_time_timers: bool | None,
+    from_savepoint: bytes | None,
+    output_event_time: str | None,
+    output_before_watermark: str | None = None,
+    allow_pickle: bool,
+) -> DataFrame:
+    """The outputs of a function; its caller has seen that the function fits the records.
+
+    Args:
+        function: Of the user.
+        source: The records.
+        output_type: This and all else: as `KeyedStream.process` explains it.
+        state_backend: None for the default.
+        max_parallelism: None for the default.
+        uid: None for the name of the function's class.
+        side_outputs: Those that are wanted.
+        job_parameters: None for none.
+        processing_time_timers: None to read it from the function's code.
+        from_savepoint: None for no state.
+        output_event_time: None for a column named as the event time.
+        output_before_watermark: None for no column that says what came before the watermark.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        HostError: The settings of the session rule out keyed state, or the savepoint holds
+            timers that the query could not fire.
+        CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
+    """
+    name = uid or type(function).__name__
+    time_mode = _time_mode(function, source.event_time, processing_time_timers)
+    outputs = DeclaredOutputs.of(source.df, source.columns, output_type, side_outputs)
+    passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
+    mark = event_time_mark(
+        source.df, source.event_time, output_event_time, outputs.described(), passes=passes
+    )
+    reader = source.reader
+    layout = outputs.layout(mark, reader.time_zone, name, output_before_watermark)
+    check_pickle(function)
+    backend = HashMapStateBackend() if state_backend is None else state_backend
+    plan = Plan(
+        function=function,
+        state_backend=checked_backend(backend),
+        key_type=reader.key_type,
+        task=_task(source, name, max_parallelism, job_parameters),
+        time_mode=time_mode,
+        reader=reader,
+        layout=layout,
+        plan_id=f"{name}-{uuid.uuid4()}",
+        allow_pickle=pickle_allowed(allow_pickle),
+        keeps_open=not holds_accumulators(function),
+    )
+    return _planned(source, in_columns(plan), from_savepoint)
+
+
+def _task(
+    source: Input,
+    name: str,
+    max_parallelism: int | None,
+    job_parameters: Mapping[str, str] | None,
+) -> TaskInfo:
+    spark, schema = source.df.sparkSession, source.df.schema
+    if max_parallelism is None:
+        max_parallelism = default_max_parallelism(spark)
+    check_max_parallelism(max_parallelism)
+    return TaskInfo(
+        name,
+        parallelism=partitions_of(spark),
+        max_parallelism=max_parallelism,
+        job_parameters=dict(job_parameters or {}),
+        key_columns=tuple((each, schema[each].dataType.simpleString()) for each in source.columns),
+    )
+
+
+def _planned(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
+    is_streaming = source.df.isStreaming
+    if savepoint is not None:
+        check_savepoint(savepoint, is_streaming=is_streaming)
+    put_wheels_on_path(source.df.sparkSession)
+    with packages_checked():
+        return _stream(source, plan, savepoint) if is_streaming else _batch(source, plan)
+
+
+def _stream(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
+    serve_key_groups = streaming_host()
+    initial = [] if savepoint is None else initial_rows(source.df, plan, savepoint)
+    results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
+    payloads = observed(results, plan.task.name)
+    result = _unpacked(payloads, plan.layout)
+    if plan.tells_phases():
+        layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
+        keep_phases(result, _unpacked(payloads, layout))
+    return result
+
+
+def _unpacked(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
+    unpacking = with_imports_frozen(telling_each(layout.unpacker()))
+    result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
+    return result
+
+
+def _batch(source: Input, plan: Plan) -> DataFrame:
+    arrived = with_batch_time(source.arrived(plan.task.max_parallelism))
+    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP, *source.order())
+    running = with_imports_frozen(run_batch(plan))
+    records = grouped.drop(*source.sorting_columns())
+    return records.mapInArrow(running, plan.layout.result_type())
+
+
+def _time_mode(
+    function: Function, event_time: str | None, processing_time_timers: bool | None
+) -> TimeMode:
+    if processing_time_timers is None:
+        processing_time_timers = uses_processing_timers(function)
+    if processing_time_timers:
+        return TimeMode.PROCESSING_TIME
+    return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME

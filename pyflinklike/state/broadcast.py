@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broadcast state: a map that belongs to no key, and is the same for all.
+
+Names are those of `pyflink.datastream`.  As in Flink it lives as long as the job and does not expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic
+
+import attrs
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import instance_of, shown
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.map import MapState
+from pyflinklike.state.table import REPLICATED, Table, TableSpec
+from pyflinklike.type_vars import K, V
+
+__all__ = ["BroadcastState", "ReadOnlyBroadcastState", "broadcast_spec", "map_over"]
+
+
+class ReadOnlyBroadcastState(Generic[K, V]):
+    """A map that is the same for every key, as `pyflink.datastream.ReadOnlyBroadcastState`.
+
+    What is read is a copy: to change it changes nothing.
+
+    Args:
+        entries: Where they are kept.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: MapState[K, V]) -> None:
+        self._entries = entries
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._entries.name!r})"
+
+    def get(self, key: K) -> V | None:
+        """The value under a key, or None."""
+        return self._entries.get(key)
+
+    def contains(self, key: K) -> bool:
+        """Whether there is an entry under a key, even if its value is None."""
+        return self._entries.contains(key)
+
+    def items(self) -> Iterable[tuple[K, V]]:
+        """The entries there are when this is iterated, in no specified order."""
+        return self._entries.items()
+
+    def keys(self) -> Iterable[K]:
+        """The keys."""
+        return self._entries.keys()
+
+    def values(self) -> Iterable[V]:
+        """The values."""
+        return self._entries.values()
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return self._entries.is_empty()
+
+    __getitem__ = get
+    __contains__ = contains
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """One that `process_broadcast_element` may change, as `pyflink.datastream.BroadcastState`."""
+
+    __slots__ = ()
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value under a key; None is a value where the type takes it.
+
+        Raises:
+            StateValueError: The key is None, or either does not fit its type.
+        """
+        self._entries.put(key, value)
+
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store every item of a mapping, all or (where one is refused) none.
+
+        Raises:
+            StateValueError: A key is None, or a key or value does not fit its type.
+        """
+        self._entries.put_all(dict_value)
+
+    def remove(self, key: K) -> None:
+        """Remove a key; nothing happens where it is missing."""
+        self._entries.remove(key)
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        self._entries.clear()
+
+    __setitem__ = put
+    __delitem__ = remove
+
+
+def broadcast_spec(descriptor: MapStateDescriptor[K, V]) -> TableSpec:
+    """What the backend and the log need to know of a broadcast state.
+
+    Raises:
+        DeclarationTypeError: It is no `MapStateDescriptor`.
+        DeclarationValueError: Its entries would expire.
+    """
+    if not isinstance(descriptor, MapStateDescriptor):
+        remedy = instance_of(MapStateDescriptor, descriptor, "a broadcast state is a map")
+        msg = f"broadcast state takes a MapStateDescriptor, got {shown(descriptor)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    if descriptor.ttl_config is not None:
+        msg = (
+            f"broadcast state does not expire, as in Flink, got {descriptor!r}; leave "
+            "enable_time_to_live out, and remove entries by elements of the broadcast input"
+        )
+        raise DeclarationValueError(msg)
+    return attrs.evolve(descriptor.spec(), kind=REPLICATED, per_group=True)
+
+
+def map_over(descriptor: MapStateDescriptor[K, V], table: Table) -> MapState[K, V]:
+    """The entries of a broadcast state, in a table made for its spec."""
+    return descriptor.state(table)

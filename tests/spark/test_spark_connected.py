@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of two inputs on real streams and batches: `connect`."""
+
+from __future__ import annotations
+
+import pytest
+import two_input_support
+from spark_savepoints import rocksdb
+from spark_support import (
+    Feed,
+    at,
+    bounded,
+    drain,
+    passes_watermarks,
+    pickle_by_value,
+    reads_state,
+    rows_of,
+)
+from two_input_support import Enrich, EnrichModel
+
+from pyflinklike import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction, Row
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    UserFunctionError,
+)
+from pyflinklike.spark import connect, error_of, key_by, read_savepoint
+from pyflinklike.testing import KeyedTwoInputHarness
+
+pickle_by_value(__name__)
+pickle_by_value(two_input_support.__name__)
+
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+EVENTS = "user string, number long, at timestamp"
+NAMES = "name string, who string, seen timestamp"
+OUTPUT = "user string, number long, name string"
+
+
+class Joined(Enrich):
+    """`Enrich` over the columns of two DataFrames."""
+
+    def process_element1(self, value, ctx):
+        yield from super().process_element1((value.user, value.number), ctx)
+
+    def process_element2(self, value, ctx):
+        yield from super().process_element2((value.who, value.name), ctx)
+
+
+class Feeds:
+    """Two directories, of which a micro-batch reads a file each."""
+
+    def __init__(self, spark, directory):
+        self.events = Feed(spark, directory / "events", EVENTS)
+        self.names = Feed(spark, directory / "names", NAMES)
+
+    def add(self, events, names):
+        """Add the records of a micro-batch, with times in ms."""
+        self.events.add([(user, number, at(ms)) for user, number, ms in events])
+        self.names.add([(name, who, at(ms)) for name, who, ms in names])
+
+    def joined(self, **options):
+        """The join of both streams."""
+        connected = connect(self.events.stream(), self.names.stream()).key_by("user", "who")
+        return connected.process(Joined(), OUTPUT, event_time=("at", "seen"), **options)
+
+
+# Of "a" the name comes later, of "b" before, of "c" too late and of "d" never.
+BATCHES = [
+    ([("a", 1, 1_000), ("c", 2, 1_000)], [("Bob", "b", 900)]),
+    ([("b", 3, 2_000), ("d", 4, 2_001)], [("Ann", "a", 1_001)]),
+    ([("a", 5, 3_000)], [("Cid", "c", 3_000)]),
+    ([("z", 6, 9_000)], [("Zoe", "z", 8_000)]),
+    ([("z", 7, 9_001)], [("Zoe", "z", 8_001)]),
+]
+EXPECTED = [
+    ("a", 1, "Ann"),
+    ("a", 5, "Ann"),
+    ("b", 3, "Bob"),
+    ("c", 2, "Cid"),
+    ("d", 4, None),
+    ("z", 6, "Zoe"),
+    ("z", 7, "Zoe"),
+]
+
+
+@pytest.mark.telling
+@passes_watermarks
+def test_two_streams_share_state_and_timers_over_restarts(spark, tmp_path):
+    """A timer waits for the slower input: "c" gets its name although the first input is past its time."""
+    feeds, runs = Feeds(spark, tmp_path), []
+    for batches in (BATCHES[:1], BATCHES[1:2], BATCHES[2:]):
+        for events, names in batches:
+            feeds.add(events, names)
+        runs.append(rows_of(drain(feeds.joined(), tmp_path / "checkpoint")))
+
+    assert EXPECTED == rows_of(row for run in runs for row in run)
+    assert [("a", 1, "Ann"), ("b", 3, "Bob")] == runs[1]
+
+
+def test_a_silent_input_holds_the_watermark(spark, tmp_path):
+    """As in Flink; its state stays what it is, and nothing fires."""
+    feeds = Feeds(spark, tmp_path)
+    feeds.add([("a", 1, 1_000)], [])
+    feeds.add([("a", 2, 9_000)], [])
+
+    assert [] == rows_of(drain(feeds.joined(), tmp_path / "checkpoint"))
+
+
+@reads_state
+def test_a_stream_goes_on_from_a_savepoint_over_another_backend(spark, tmp_path):
+    """With another max_parallelism, from half of the batches; a harness goes on from it, too."""
+    feeds = Feeds(spark, tmp_path / "before")
+    for events, names in BATCHES[:2]:
+        feeds.add(events, names)
+    first = drain(feeds.joined(max_parallelism=4), tmp_path / "old")
+    savepoint = read_savepoint(spark, tmp_path / "old")
+    later = Feeds(spark, tmp_path / "later")
+    for events, names in BATCHES[2:]:
+        later.add(events, names)
+    backend = rocksdb(tmp_path / "local")
+    options = {"max_parallelism": 6, "state_backend": backend, "from_savepoint": savepoint}
+    second = drain(later.joined(**options), tmp_path / "new")
+
+    assert EXPECTED == sorted(rows_of(first) + rows_of(second), key=repr)
+    with KeyedTwoInputHarness(Joined(), lambda row: row.who, restore=savepoint) as h:
+        assert [("c", 2, "Cid")] == h.process_element2(Row(who="c", name="Cid", seen=None))
+
+
+def test_a_batch_has_both_inputs_by_event_time(spark):
+    """And the watermark at the end, as Flink's batch mode."""
+    events = [row for each, _ in BATCHES for row in each]
+    names = [row for _, each in BATCHES for row in each]
+    first = bounded(spark, [(user, n, at(ms)) for user, n, ms in events], EVENTS)
+    second = bounded(spark, [(name, who, at(ms)) for name, who, ms in names], NAMES)
+    result = (
+        key_by(first, "user")
+        .connect(key_by(second, "who"))
+        .process(Joined(), OUTPUT, event_time=("at", "seen"))
+    )
+
+    model, expected = EnrichModel(), []
+    steps = [(ms, 1, user, n) for user, n, ms in events]
+    steps += [(ms, 2, who, name) for name, who, ms in names]
+    for ms, number, key, value in sorted(steps, key=lambda step: step[:2]):
+        expected += model.element(number, key, value, ms)
+    for number in (1, 2):
+        expected += model.watermark(number, 1 << 62)
+    assert sorted(expected, key=repr) == rows_of(result.collect())
+
+
+class Lengths(CoMapFunction):
+    """Which input, and how long its text is; None for the empty one."""
+
+    def map1(self, value):
+        return ("first", len(value.text)) if value.text else None
+
+    def map2(self, value):
+        return "second", len(value.name)
+
+
+class Letters(CoFlatMapFunction):
+    """The letters of both inputs."""
+
+    def flat_map1(self, value):
+        return [("first", letter) for letter in value.text]
+
+    def flat_map2(self, value):
+        yield "second", value.name
+
+
+def test_maps_of_two_inputs_give_dataframes(spark):
+    """Of inputs with different columns, keyed by one name."""
+    first = bounded(spark, [("a", "xy"), ("b", "")], "key string, text string")
+    second = bounded(spark, [("a", 1, "Ann")], "key string, n int, name string")
+    keyed = connect(first, second).key_by("key")
+
+    assert [("first", 2), ("second", 3)] == rows_of(
+        keyed.map(Lengths(), "which string, length int").collect()
+    )
+    assert [("first", "x"), ("first", "y"), ("second", "Ann")] == rows_of(
+        keyed.flat_map(Letters(), "which string, letter string").collect()
+    )
+
+
+# What is refused, and how errors are told
+
+
+class Fail(KeyedCoProcessFunction):
+    """Divides by the element of the second input."""
+
+    def process_element1(self, value, ctx):
+        yield value.n
+
+    def process_element2(self, value, ctx):
+        yield 1 // value.m
+
+
+def test_an_error_names_the_method_of_its_input(spark):
+    """With its line, in what Spark raises."""
+    first = bounded(spark, [("a", 1)], "key string, n int")
+    second = bounded(spark, [("a", 0)], "key string, m int")
+    result = connect(first, second).key_by("key").process(Fail(), "n int")
+    with pytest.raises(Exception, match=r"Fail\.process_element2 failed for key 'a'") as raised:
+        result.collect()
+
+    told = error_of(raised.value)
+    assert isinstance(told, UserFunctionError)
+    assert "in process_element2)" in str(told)
+
+
+@pytest.fixture
+def inputs(spark, tmp_path):
+    """Two streams and a batch, with the columns of `EVENTS`."""
+    feed = Feed(spark, tmp_path / "events", EVENTS)
+    return feed.stream(), feed.stream(), bounded(spark, [("a", 1, at(0))], EVENTS)
+
+
+def test_a_stream_and_a_batch_are_not_connected(inputs):
+    """Spark has no union of them."""
+    with pytest.raises(DeclarationValueError, match="got a stream and a batch; read the batch as"):
+        connect(inputs[0], inputs[2])
+    with pytest.raises(DeclarationValueError, match="got a batch and a stream"):
+        key_by(inputs[2], "user").connect(key_by(inputs[0], "user"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (("user", "number"), r"got \(user string\) and \(number bigint\); cast"),
+        ((["user", "number"], ["user"]), r"got \(user string, number bigint\) and \(user string\)"),
+        ((["user", "number"], ["number", "user"]), r"and \(number bigint, user string\)"),
+    ],
+)
+def test_keys_of_other_types_are_refused(inputs, columns, told):
+    """A long and an int of one value would be two keys."""
+    with pytest.raises(DeclarationTypeError, match=told):
+        connect(*inputs[:2]).key_by(*columns)
+
+
+def test_a_greatest_watermark_is_refused(spark, inputs):
+    """Timers would fire before the slower input has come to their time."""
+    keyed = connect(*inputs[:2]).key_by("user")
+    spark.conf.set(POLICY, "max")
+    try:
+        with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
+            keyed.process(Joined(), OUTPUT, event_time="at")
+    finally:
+        spark.conf.unset(POLICY)
+
+
+@pytest.mark.parametrize("event_time", ["at", ("at", "at"), ["at", "at"]])
+def test_an_event_time_may_be_of_both_inputs_or_a_pair(inputs, event_time):
+    """Both inputs get a watermark, below what connects them."""
+    result = connect(*inputs[:2]).key_by("user").process(Joined(), OUTPUT, event_time=event_time)
+
+    assert result.isStreaming
+
+
+@pytest.mark.parametrize("event_time", [("at",), ("at", None), 1, ("at", "at", "at")])
+def test_an_event_time_of_one_input_only_is_refused(inputs, event_time):
+    """The other would be left out of the smaller watermark."""
+    with pytest.raises(DeclarationTypeError, match=r"a pair of names, got .*both inputs need one"):
+        connect(*inputs[:2]).key_by("user").process(Joined(), OUTPUT, event_time=event_time)
+
+
+def test_arguments_of_another_kind_are_refused(inputs):
+    """By the name of what is wanted."""
+    keyed = connect(*inputs[:2]).key_by("user")
+    with pytest.raises(DeclarationTypeError, match=r"KeyedCoProcessFunction is required for .*got"):
+        keyed.process(Lengths(), OUTPUT)
+    with pytest.raises(DeclarationTypeError, match="CoMapFunction is required"):
+        keyed.map(Joined(), OUTPUT)
+    with pytest.raises(DeclarationTypeError, match="CoFlatMapFunction is required"):
+        keyed.flat_map(Lengths(), OUTPUT)
+    with pytest.raises(DeclarationTypeError, match="connect takes two Spark DataFrames, got 'b'"):
+        connect(inputs[0], "b")
+    with pytest.raises(
+        DeclarationTypeError, match="connect takes a keyed DataFrame, got DataFrame"
+    ):
+        key_by(inputs[0], "user").connect(inputs[1])
