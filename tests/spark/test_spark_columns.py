@@ -8,6 +8,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
+from host_models import model_stream
 from spark_support import Feed, at, bounded, drain, pickle_by_value, reads_state, rows_of
 
 from pyflinklike import (
@@ -23,7 +24,7 @@ from pyflinklike.errors import DeclarationValueError, OutputError
 from pyflinklike.spark import get_side_output, key_by, main_output, read_savepoint
 from pyflinklike.spark.wire.column_records import ColumnLayout
 from pyflinklike.spark.wire.schema import output_schema
-from pyflinklike.testing import KeyedBatchHarness
+from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 
 pickle_by_value(__name__)
 
@@ -88,26 +89,25 @@ def in_turns(spark, directory, functions):
     for function, batches in functions:
         feed.add(*(next(waiting) for _ in range(batches)))
         result = key_by(feed.stream(), "user").process(
-            function(), OUTPUT, event_time="ts", uid="totals", max_parallelism=4
+            function(), OUTPUT, event_time="ts", uid="totals", max_parallelism=2
         )
         rows += rows_of(drain(result, directory / "checkpoint"))
-    return sorted(rows, key=repr)
+    return feed, sorted(rows, key=repr)
 
 
 @pytest.mark.telling
 def test_both_kinds_of_functions_go_on_from_each_others_checkpoint(spark, tmp_path):
     """Rebuilt from the log and warm, with a TTL by event time that expires between batches."""
-    alone = in_turns(spark, tmp_path / "alone", [(ByElement, 4)])
-    turns = in_turns(spark, tmp_path / "turns", [(InColumns, 1), (ByElement, 1), (InColumns, 2)])
+    feed, rows = in_turns(spark, tmp_path, [(InColumns, 1), (ByElement, 1), (InColumns, 2)])
 
-    assert sum(map(len, BATCHES)) == len(alone)
-    assert alone == turns
+    with KeyedProcessHarness(ByElement(), lambda row: row.user) as harness:
+        assert rows_of(model_stream(harness, feed.elements(), "ts").output) == rows
 
 
 @reads_state
 def test_a_savepoint_of_columns_restores_in_a_harness(spark, tmp_path):
     """With the sums that the stream had."""
-    rows = in_turns(spark, tmp_path, [(InColumns, 1)])
+    _, rows = in_turns(spark, tmp_path, [(InColumns, 1)])
     savepoint = read_savepoint(spark, tmp_path / "checkpoint")
 
     with KeyedBatchHarness(InColumns(), "user", "ts", restore=savepoint) as harness:
@@ -132,12 +132,12 @@ class Large(KeyedBatchFunction):
         return {"key": batch["key"], "rank": batch.groups.rank(), "ts": batch["ts"], "local": local}
 
 
-@pytest.mark.parametrize("kind", ["timestamp", "double", "date", "decimal(9,2)", "int"])
+@pytest.mark.parametrize("kind", ["timestamp", "double", "int"])
 def test_a_batch_gives_what_a_loop_would(spark, kind):
     """In the order of event time, whatever the key is, with columns aside."""
     rows = [(number % 3, at(1000 - number), float(number % 4)) for number in range(40)]
     frame = bounded(spark, rows, "number int, ts timestamp, amount double").selectExpr(
-        f"cast({'number' if kind != 'date' else 'timestamp_seconds(86400 * number)'} as {kind}) key",
+        f"cast(number as {kind}) key",
         "number",
         "ts",
         "amount",
