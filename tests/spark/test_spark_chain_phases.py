@@ -109,6 +109,9 @@ def test_the_phase_is_in_every_output_and_is_found_there(spark, tmp_path):
         assert expected == get_side_output(result, ASIDE).columns
     kept = main_output(results[0]).where("early").select("key", "ts", "n", "trace", "early")
     assert SCHEMA.names == _process(kept, Relay(3), "two").columns
+    copied = key_by(kept, "key").process(Relay(3), kept.schema, event_time="ts", uid="two")
+    assert ["key", "ts", "n", "trace", "early"] == copied.columns
+    assert not copied.schema["early"].metadata
     assert {False} == {row.early for row in main_output(results[1]).collect()}
 
 

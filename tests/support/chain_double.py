@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import uuid
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -20,6 +21,8 @@ from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.log.regrouping import regrouped
+from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
@@ -28,6 +31,7 @@ from pyflinklike.spark.wire.names import BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.packing import pack
 from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.wire.schema import arrow_schema
 
 __all__ = ["ChainOnSpark", "Stage"]
@@ -78,9 +82,24 @@ class Stage:
                 rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
         return rows
 
+    def initial(self, savepoint: bytes, time: int) -> dict[int, list[dict[str, Any]]]:
+        """What a stream that begins with a savepoint is given of it, by grouping key."""
+        snapshot = read_segment(savepoint, "savepoint")
+        count = self.max_parallelism
+        groups = regrouped(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
+        ids = group_ids(count)
+        payloads = {ids[group]: [each.to_bytes() for each in groups[group]] for group in groups}
+        payloads[ROLL_CALL] = [roll_payload(groups)]
+        return {
+            key: [{"payload": payload, BATCH_TIME: time} for payload in mine]
+            for key, mine in payloads.items()
+        }
+
+    def _groups_of(self, keys: Iterable[str]) -> list[int]:
+        return [zlib.crc32(key.encode()) % self.max_parallelism for key in keys]
+
     def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        keys = batch.column("key").to_pylist()
-        groups = [zlib.crc32(key.encode()) % self.max_parallelism for key in keys]
+        groups = self._groups_of(batch.column("key").to_pylist())
         return batch.add_column(0, KEY_GROUP, pa.array(groups, pa.int32()))
 
 
@@ -89,10 +108,12 @@ class ChainOnSpark:
 
     Args:
         stages: The operators.
+        savepoints: What each begins with; nothing by default.
     """
 
-    def __init__(self, stages: list[Stage]) -> None:
+    def __init__(self, stages: list[Stage], savepoints: list[bytes] | None = None) -> None:
         self.stages = stages
+        self._savepoints = savepoints
         self.checkpoints = [Checkpoint() for _ in stages]
         self._time = 0
 
@@ -104,11 +125,14 @@ class ChainOnSpark:
             watermark: Spark's, in ms; 0 before the first event.
         """
         self._time += 1
+        savepoints = [] if self._savepoints is None else self._savepoints
+        self._savepoints = None
         batches = [_batch(records)] if records else []
-        for stage, checkpoint in zip(self.stages, self.checkpoints):
+        for number, (stage, checkpoint) in enumerate(zip(self.stages, self.checkpoints)):
             data = stage.packed(batches, self._time) if batches or not stage.is_first else {}
+            initial = stage.initial(savepoints[number], self._time) if savepoints else {}
             times = Times(self._time, 0 if watermark == MIN_WATERMARK else watermark)
-            rows = checkpoint.transaction(stage, data, {}, times)
+            rows = checkpoint.transaction(stage, data, initial, times)
             batches = _unpacked(stage, [row for row in rows if row["payload"]])
         return [tuple(row.values())[:-1] for batch in batches for row in batch.to_pylist()]
 

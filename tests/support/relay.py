@@ -70,21 +70,24 @@ class Relay(KeyedProcessFunction):
         return f"k{n % self._keys}", instant(time), n + 1, f"{what} {time} under {watermark}"
 
 
-def relays(functions: list[KeyedProcessFunction], **options: Any) -> HarnessChain:
+def relays(
+    functions: list[KeyedProcessFunction], restored: list[bytes] | None = None, **options: Any
+) -> HarnessChain:
     """Such functions in harnesses, one behind the other.
 
     Args:
         functions: The first one first.
+        restored: A snapshot for each of them.
         options: Of the links.
     """
-
-    def harness(function: KeyedProcessFunction) -> KeyedProcessHarness:
-        return KeyedProcessHarness(function, lambda row: row.key)
-
-    first, *others = functions
-    chain = HarnessChain(harness(first))
-    for function in others:
-        chain.then(harness(function), element, **options)
+    snapshots = restored or [None] * len(functions)  # type: ignore[list-item]
+    first, *others = [
+        KeyedProcessHarness(function, lambda row: row.key, restore=snapshot)
+        for function, snapshot in zip(functions, snapshots)
+    ]
+    chain = HarnessChain(first)
+    for harness in others:
+        chain.then(harness, element, **options)
     return chain
 
 
