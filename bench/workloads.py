@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
 
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    KeyedBatchFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -44,6 +46,7 @@ class Workload:
         function: Our side's.
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
+        columnar: The same function in columns, where there is one.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Workload:
     function: type[KeyedProcessFunction]
     event_time: bool = False
     total: str = "long"
+    columnar: type[KeyedBatchFunction] | None = None
 
     @property
     def output(self) -> str:
@@ -182,12 +186,29 @@ _PLAIN = ("user", "amount")
 WORKLOADS = {
     each.name: each
     for each in (
-        Workload("W1", "ValueState, running count", _MANY, _PLAIN, RunningCount),
-        Workload("W2", "W1 with TTL, OnReadAndWrite", _MANY, _PLAIN, ExpiringCount),
+        Workload(
+            "W1", "ValueState, running count", _MANY, _PLAIN, RunningCount, columnar=CountInColumns
+        ),
+        Workload(
+            "W2",
+            "W1 with TTL, OnReadAndWrite",
+            _MANY,
+            _PLAIN,
+            ExpiringCount,
+            columnar=ExpiringCountInColumns,
+        ),
         Workload("W3", "MapState, 20 map keys a key", _FEW, ("user", "item"), CountPerItem),
         Workload("W4", "ListState, read every 10th", _MANY, _PLAIN, ListSum),
-        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum),
-        Workload("W6", "AggregatingState, average", _MANY, _PLAIN, AverageSoFar, total="double"),
+        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum, columnar=SumInColumns),
+        Workload(
+            "W6",
+            "AggregatingState, average",
+            _MANY,
+            _PLAIN,
+            AverageSoFar,
+            total="double",
+            columnar=AverageInColumns,
+        ),
         Workload(
             "W7",
             "an event-time timer a record",
@@ -202,6 +223,7 @@ WORKLOADS = {
             Shape(10_000, 9, 1_000_000, sparse=True),
             _PLAIN,
             RunningCount,
+            columnar=CountInColumns,
         ),
     )
 }
