@@ -40,11 +40,12 @@ from pyflinklike.spark.setup.event_time import event_time_mark
 from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.requirements import packages_checked
-from pyflinklike.spark.setup.settings import default_max_parallelism, partitions_of
+from pyflinklike.spark.setup.settings import partitions_of
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["applied"]
@@ -64,6 +65,7 @@ def applied(
     from_savepoint: bytes | None,
     output_event_time: str | None,
     allow_pickle: bool,
+    broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
     """The outputs of a function; its caller has seen that the function fits the records.
 
@@ -80,6 +82,7 @@ def applied(
         from_savepoint: None for no state.
         output_event_time: None for a column named as the event time.
         allow_pickle: Whether state may be unpickled.
+        broadcast_states: Those of the broadcast input, if there is one.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -109,6 +112,7 @@ def applied(
         plan_id=f"{name}-{uuid.uuid4()}",
         allow_pickle=pickle_allowed(allow_pickle),
         keeps_open=not holds_accumulators(function),
+        broadcast_states=broadcast_states,
     )
     return _planned(source, plan, from_savepoint)
 
@@ -121,7 +125,7 @@ def _task(
 ) -> TaskInfo:
     spark, schema = source.df.sparkSession, source.df.schema
     if max_parallelism is None:
-        max_parallelism = default_max_parallelism(spark)
+        max_parallelism = source.default_max_parallelism()
     check_max_parallelism(max_parallelism)
     return TaskInfo(
         name,

@@ -276,6 +276,6 @@ def test_arguments_of_another_kind_are_refused(inputs):
     with pytest.raises(DeclarationTypeError, match="connect takes two Spark DataFrames, got 'b'"):
         connect(inputs[0], "b")
     with pytest.raises(
-        DeclarationTypeError, match="connect takes a keyed DataFrame, got DataFrame"
+        DeclarationTypeError, match="connect takes a keyed or a broadcast DataFrame, got DataFrame"
     ):
         key_by(inputs[0], "user").connect(inputs[1])
