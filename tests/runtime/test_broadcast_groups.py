@@ -124,8 +124,8 @@ class LateBinding(Alert):
     """Applies a function that sees a variable which changes afterwards."""
 
     def process_broadcast_element(self, value, ctx):
-        for number in value:
-            ctx.apply_to_keyed_state(TOTAL, lambda _, total: total.update(number))
+        number = value
+        ctx.apply_to_keyed_state(TOTAL, lambda _, total: total.update(number))
         number = -1
 
 
@@ -136,7 +136,7 @@ def test_a_function_is_applied_when_it_is_given(groups):
     for at, state in enumerate(groups.states):
         groups.operator.enter(state)
         groups.operator.process([f"key{at}"], [("key", 5)], [None])
-    groups.give((1, 2))
+    groups.give(2)
     groups.operator.outputs.take()
     for at, state in enumerate(groups.states):
         groups.operator.enter(state)
