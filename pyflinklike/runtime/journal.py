@@ -78,6 +78,7 @@ class Journal:
         """The task is over."""
         self._elements.clear()
         self._taken.clear()
+        self._written = None
 
 
 @attrs.frozen

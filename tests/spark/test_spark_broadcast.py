@@ -63,9 +63,7 @@ def applied_of(*runs):
 
 @pytest.mark.telling
 def test_every_key_group_sees_every_rule_over_restarts(spark, tmp_path):
-    """Also a rule of a micro-batch without records, and keys that come later; a rule of the same
-    micro-batch comes before its records, and each is processed once in each partition.
-    """
+    """Before its micro-batch's records, also where there are none, once in each partition."""
     feeds = Feeds(spark, tmp_path)
     users = [f"u{n}" for n in range(12)]
     feeds.add([(user, 5, 1_000) for user in users[:6]], [("low", 3)])
