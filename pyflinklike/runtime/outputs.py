@@ -3,6 +3,9 @@
 
 `yield value` is a main output, `yield tag, value` a side output.  A function may
 as well return an iterable of outputs, or None for none.
+
+What is yielded before the watermark passes on is kept apart from what is yielded after it, for
+an operator that follows has to see the watermark in between.
 """
 
 from __future__ import annotations
@@ -34,12 +37,30 @@ class Outputs:
     main: list[Any] = attrs.field(factory=list)
     keys: list[Any] = attrs.field(factory=list)
     side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
+    _before: Outputs | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     def take(self) -> Outputs:
         """What was gathered so far; there is nothing here afterwards."""
-        taken = Outputs(self.main, self.keys, self.side)
+        before, after = self.take_apart()
+        if not before:
+            return after
+        for tag_id, (keys, values) in after.side.items():
+            former_keys, former_values = before.side.setdefault(tag_id, ([], []))
+            former_keys += keys
+            former_values += values
+        return Outputs(before.main + after.main, before.keys + after.keys, before.side)
+
+    def watermark_passes(self) -> None:
+        """What was gathered so far came before the watermark, what will be comes after it."""
+        if self.main or self.side:
+            self._before = self.take()
+
+    def take_apart(self) -> tuple[Outputs, Outputs]:
+        """What was gathered before the watermark passed and after it; nothing is left here."""
+        before, after = self._before or Outputs(), Outputs(self.main, self.keys, self.side)
+        self._before = None
         self.main, self.keys, self.side = [], [], {}
-        return taken
+        return before, after
 
     def move_to(self, main: list[Any], side: dict[str, list[Any]]) -> list[Any]:
         """Add what was gathered to lists that the host keeps; which main outputs it was.

@@ -5,6 +5,11 @@ On a stream it is served micro-batch by micro-batch: load, fire what is due, pro
 fire what they made due, sweep, commit (`serve`).  A bounded input has one life and no log: the
 group starts empty (`enter_bounded`), and at its end every event timer fires (`end_bounded`).
 
+Behind another operator a micro-batch has records of two phases.  What that operator emitted while
+the watermark moved comes before the watermark (`EarlyRecords`), as in Flink, where a watermark
+passes on only when the timers that it made due have fired.  What it emitted for its own records
+comes after it.
+
 The host sets the operator's clock before, and afterwards takes the outputs.  Once nothing of the
 batch can fail any more it lets the backend keep the working state: `operator.keep_warm`.
 """
@@ -24,10 +29,13 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = [
+    "NONE_EARLY",
     "NO_RECORDS",
+    "EarlyRecords",
     "Records",
     "RecordsAfterBroadcast",
     "Served",
+    "UnsortedRecords",
     "Waking",
     "begin",
     "call",
@@ -61,6 +69,22 @@ class Records(NamedTuple):
         metrics.add_records(self.keys, self.timestamps, watermark)
 
 
+class UnsortedRecords(Records):
+    """Records whose event times are in no order."""
+
+    __slots__ = ()
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records.
+
+        Args:
+            metrics: Of the operator.
+            watermark: Now, in ms.
+        """
+        times = sorted(time for time in self.timestamps if time is not None)
+        metrics.add_records(self.keys, times, watermark)
+
+
 class RecordsAfterBroadcast(Records):
     """Records, and elements of a broadcast input that come before them.
 
@@ -82,6 +106,22 @@ class RecordsAfterBroadcast(Records):
 
 
 NO_RECORDS = Records((), (), ())
+
+
+class EarlyRecords(NamedTuple):
+    """The records of one key group that come before the watermark of their micro-batch.
+
+    Args:
+        records: In the order to process them.
+        watermark: That of the micro-batch before, in ms, under which they are processed.
+    """
+
+    records: Records
+    watermark: int
+
+
+NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
+"""Of an operator behind no other, and of a call without records."""
 
 
 def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
@@ -123,6 +163,7 @@ def serve(
     state: WorkingState | int,
     records: Records = NO_RECORDS,
     *,
+    early: EarlyRecords = NONE_EARLY,
     waking: Waking = NEVER,
     served_at: int | None = None,
 ) -> Served:
@@ -134,6 +175,7 @@ def serve(
         state: Working state that the caller has kept, or the index of the key group for what
             the backend has kept.
         records: Of the micro-batch.
+        early: Records of the micro-batch that come before its watermark.
         waking: How the host calls the key group without records.
         served_at: Time of the micro-batch in ms, if the host wants that noted.
 
@@ -144,7 +186,7 @@ def serve(
     index = state if isinstance(state, int) else state.index
     head = storage.read_head(operator.where(index))
     operator.load(storage, head, state)
-    call(operator, records)
+    call(operator, records, early)
     return commit(operator, storage, head, waking=waking, served_at=served_at)
 
 
@@ -188,21 +230,34 @@ def begin(
     return commit(operator, storage, head, waking=waking, served_at=served_at)
 
 
-def call(operator: KeyedProcessOperator, records: Records) -> None:
+def call(
+    operator: KeyedProcessOperator, records: Records, early: EarlyRecords = NONE_EARLY
+) -> None:
     """Fire what is due, process the records, and fire what they made due.
 
     So the times of a micro-batch arrive before its records, and again after them if it has any.
+    Early records are processed before both, under the watermark before.
 
     Raises:
         UserFunctionError: The function raised.
     """
+    if early.records.keys:
+        clock = operator.clock
+        watermark, clock.watermark = clock.watermark, early.watermark
+        _process(operator, early.records)
+        clock.watermark = watermark
     operator.fire_due_timers()
+    operator.outputs.watermark_passes()
     if isinstance(records, RecordsAfterBroadcast):
         operator.process_broadcast(records.broadcast)
     if records.keys:
-        records.count_into(operator.metrics, operator.clock.watermark)
-        operator.process(*records)
+        _process(operator, records)
         operator.fire_due_timers()
+
+
+def _process(operator: KeyedProcessOperator, records: Records) -> None:
+    records.count_into(operator.metrics, operator.clock.watermark)
+    operator.process(*records)
 
 
 def commit(

@@ -12,6 +12,7 @@ with pyspark_checked():
     )
     from pyflinklike.spark.connected_streams import ConnectedStreams, connect
     from pyflinklike.spark.debezium.frames import decode_debezium
+    from pyflinklike.spark.ending import end_input, with_ending_watermark
     from pyflinklike.spark.failures import error_of
     from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
@@ -28,6 +29,7 @@ __all__ = [
     "broadcast",
     "connect",
     "decode_debezium",
+    "end_input",
     "error_of",
     "foreach_output",
     "get_side_output",
@@ -35,6 +37,7 @@ __all__ = [
     "main_output",
     "metrics_of",
     "read_savepoint",
+    "with_ending_watermark",
 ]
 
 pin(globals())

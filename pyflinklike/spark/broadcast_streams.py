@@ -75,7 +75,7 @@ class BroadcastStream:
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
         """Of the broadcast states."""
-        self.input = unkeyed(df, event_time)
+        self.input = unkeyed(df, event_time, arrival_order=True)
         """The records."""
 
 
@@ -159,17 +159,19 @@ class BroadcastConnectedStream:
         )
 
 
-def unkeyed(df: DataFrame, event_time: str | None) -> OneInput:
+def unkeyed(df: DataFrame, event_time: str | None, *, arrival_order: bool = False) -> OneInput:
     """The records of a DataFrame that have no keys.
 
     Args:
         df: Streaming or batch.
         event_time: Name of its event-time column, or None.
+        arrival_order: Whether an event time leaves the records as they arrived.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The event time cannot be one.
     """
-    return OneInput.of(df, (), event_time, Types.LONG(), time_zone_of(df.sparkSession))
+    zone = time_zone_of(df.sparkSession)
+    return OneInput.of(df, (), event_time, Types.LONG(), zone, arrival_order=arrival_order)
 
 
 def _check_kind(function: Any, *, has_keys: bool) -> None:

@@ -14,6 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.setup.chains import phased
 from pyflinklike.spark.setup.event_time import with_event_time
 from pyflinklike.spark.setup.settings import default_max_parallelism
 from pyflinklike.spark.wire.connected_records import ConnectedReader
@@ -74,6 +76,9 @@ class OneInput:
         event_time: Name of its event-time column, or None.
         key_type: Of the keys.
         time_zone: Of the Spark session.
+        before_watermark: Name of the column that says which records come before the watermark of
+            their micro-batch, or None.
+        arrival_order: Whether an event time leaves the records as they arrived.
     """
 
     df: DataFrame
@@ -81,6 +86,8 @@ class OneInput:
     event_time: str | None
     key_type: TypeInformation
     time_zone: str
+    before_watermark: str | None = None
+    arrival_order: bool = False
 
     @classmethod
     def of(
@@ -90,14 +97,22 @@ class OneInput:
         event_time: str | None,
         key_type: TypeInformation,
         time_zone: str,
+        *,
+        before_watermark: str | None = None,
+        arrival_order: bool = False,
     ) -> OneInput:
         """The input, with a watermark where a stream with an event time has none.
 
+        Behind another operator it has a column that says which records come before the watermark.
+
         Raises:
-            DeclarationTypeError, DeclarationValueError: The event time cannot be one.
+            DeclarationTypeError, DeclarationValueError: The event time cannot be one, or that
+                column is missing.
         """
-        timed = df if event_time is None else with_event_time(df, event_time)
-        return cls(timed, columns, event_time, key_type, time_zone)
+        df, before = phased(df, before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
+        if event_time is not None:
+            df = with_event_time(df, event_time, before)
+        return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
 
     def default_max_parallelism(self) -> int:
         """As many as the session's partitions want."""
@@ -110,7 +125,14 @@ class OneInput:
     @property
     def reader(self) -> RecordReader:
         """Reads the records."""
-        return RecordReader(self.columns, self.event_time, self.key_type, self.time_zone)
+        return RecordReader(
+            self.columns,
+            self.event_time,
+            self.key_type,
+            self.time_zone,
+            arrival_order=self.arrival_order,
+            before_watermark=self.before_watermark,
+        )
 
     def keyed(self, max_parallelism: int) -> DataFrame:
         """The records, with the key group of each in a first column."""
@@ -124,7 +146,8 @@ class OneInput:
         """By event time, and by arrival if it is equal."""
         arrival = F.col(ARRIVAL)
         # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
-        return [arrival] if self.event_time is None else [self.time(), arrival]
+        is_sorted = self.event_time is not None and not self.arrival_order
+        return [self.time(), arrival] if is_sorted else [arrival]
 
     def time(self) -> Column:
         """The event time of a record in ms; there must be one."""

@@ -63,6 +63,7 @@ class KeyedConnectedStreams:
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
         output_event_time: str | None = None,
+        output_before_watermark: str | None = None,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record of both inputs, with state and timers per key.
@@ -86,6 +87,8 @@ class KeyedConnectedStreams:
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
+            output_before_watermark: A column to add to the result that says which outputs came
+                before the watermark.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -110,6 +113,7 @@ class KeyedConnectedStreams:
             processing_time_timers=processing_time_timers,
             from_savepoint=from_savepoint,
             output_event_time=output_event_time,
+            output_before_watermark=output_before_watermark,
             allow_pickle=allow_pickle,
         )
 

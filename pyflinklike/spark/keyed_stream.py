@@ -77,6 +77,9 @@ class KeyedStream(Folds):
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
         output_event_time: str | None = None,
+        before_watermark: str | None = None,
+        output_before_watermark: str | None = None,
+        arrival_order: bool = False,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
@@ -85,8 +88,8 @@ class KeyedStream(Folds):
             function: It is pickled to the workers and opened there.
             output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
-                timers work.  On a stream without a watermark one is declared on it
-                with no delay, as Flink's `for_monotonous_timestamps`.
+                timers work.  On a stream without a watermark one is declared on it as Flink's
+                `for_monotonous_timestamps` has it: the latest time seen less 1 ms.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
             max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
                 default it follows the number of shuffle partitions, as Flink's follows the
@@ -106,6 +109,14 @@ class KeyedStream(Folds):
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.
+            before_watermark: A boolean column that says which records of a stream the operator
+                before this one emitted while the watermark moved: they come before the watermark,
+                as in Flink.  Not needed where the operator before is the `process` whose result
+                `key_by` was given, or the column of its `output_before_watermark` is still there.
+            output_before_watermark: A boolean column to add to the result, which says that; for
+                DataFrame code between two operators with event time.
+            arrival_order: Whether records with an event time are processed as they arrived, as in
+                Flink's streaming mode, and not sorted by it within a micro-batch or batch.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
@@ -124,7 +135,7 @@ class KeyedStream(Folds):
         check_function(function)
         return applied(
             function,
-            self._input(event_time),
+            self._input(event_time, before_watermark=before_watermark, arrival_order=arrival_order),
             output_type,
             state_backend=state_backend,
             max_parallelism=max_parallelism,
@@ -134,6 +145,7 @@ class KeyedStream(Folds):
             processing_time_timers=processing_time_timers,
             from_savepoint=from_savepoint,
             output_event_time=output_event_time,
+            output_before_watermark=output_before_watermark,
             allow_pickle=allow_pickle,
         )
 
@@ -165,5 +177,6 @@ class KeyedStream(Folds):
             raise DeclarationTypeError(msg)
         return KeyedConnectedStreams(self._input, other._input)
 
-    def _input(self, event_time: str | None) -> OneInput:
-        return OneInput.of(self._df, self._columns, event_time, self._key_type, self._time_zone)
+    def _input(self, event_time: str | None, **options: Any) -> OneInput:
+        types = self._key_type, self._time_zone
+        return OneInput.of(self._df, self._columns, event_time, *types, **options)

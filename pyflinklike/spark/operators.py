@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike.backends.base import StateBackend
@@ -29,6 +30,7 @@ from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
 from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.chains import keep_phases
 from pyflinklike.spark.setup.checks import (
     check_max_parallelism,
     check_pickle,
@@ -44,7 +46,8 @@ from pyflinklike.spark.setup.settings import partitions_of
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
-from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.wire.names import BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types.pickle_switch import pickle_allowed
 
@@ -64,6 +67,7 @@ def applied(
     processing_time_timers: bool | None,
     from_savepoint: bytes | None,
     output_event_time: str | None,
+    output_before_watermark: str | None = None,
     allow_pickle: bool,
     broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
@@ -81,6 +85,7 @@ def applied(
         processing_time_timers: None to read it from the function's code.
         from_savepoint: None for no state.
         output_event_time: None for a column named as the event time.
+        output_before_watermark: None for no column that says what came before the watermark.
         allow_pickle: Whether state may be unpickled.
         broadcast_states: Those of the broadcast input, if there is one.
 
@@ -98,7 +103,7 @@ def applied(
         source.df, source.event_time, output_event_time, outputs.described(), passes=passes
     )
     reader = source.reader
-    layout = outputs.layout(mark, reader.time_zone, name)
+    layout = outputs.layout(mark, reader.time_zone, name, output_before_watermark)
     check_pickle(function)
     backend = HashMapStateBackend() if state_backend is None else state_backend
     plan = Plan(
@@ -150,8 +155,16 @@ def _stream(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
     initial = [] if savepoint is None else initial_rows(source.df, plan, savepoint)
     results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
     payloads = observed(results, plan.task.name)
-    unpacking = with_imports_frozen(telling_each(plan.layout.unpacker()))
-    result: DataFrame = payloads.mapInArrow(unpacking, plan.layout.result_type())
+    result = _unpacked(payloads, plan.layout)
+    if plan.tells_phases():
+        layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
+        keep_phases(result, _unpacked(payloads, layout))
+    return result
+
+
+def _unpacked(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
+    unpacking = with_imports_frozen(telling_each(layout.unpacker()))
+    result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
     return result
 
 

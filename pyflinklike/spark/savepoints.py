@@ -24,6 +24,7 @@ from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
+from pyflinklike.spark.wire.homes import is_home
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.types.pickle_switch import pickle_allowed
@@ -94,6 +95,8 @@ def savepoint_of(
     ids = group_ids(max_parallelism)
     groups = {}
     for group_id in blobs.keys() - {ROLL_CALL}:
+        if is_home(group_id):
+            continue  # what is kept there is of no use to another query
         index = index_of(group_id, max_parallelism)
         if group_id != ids[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.spark.setup.chains import keep_phases_of_part, phase_columns
 from pyflinklike.spark.wire.names import OUTPUT_TAG, quoted
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
@@ -34,7 +35,8 @@ def main_output(df: DataFrame) -> DataFrame:
     if OUTPUT_TAG not in df.columns:
         return df
     main = df.columns[: df.columns.index(OUTPUT_TAG)]
-    return df.where(F.col(OUTPUT_TAG).isNull()).select([quoted(name) for name in main])
+    part = df.where(F.col(OUTPUT_TAG).isNull()).select([quoted(name) for name in main])
+    return keep_phases_of_part(df, part, main_output)
 
 
 def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
@@ -58,7 +60,9 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
         )
         raise DeclarationValueError(msg)
     tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
-    return tagged.select(f"{quoted(output_tag.tag_id)}.*")
+    phases = [quoted(name) for name in phase_columns(df)]
+    part = tagged.select(f"{quoted(output_tag.tag_id)}.*", *phases)
+    return keep_phases_of_part(df, part, lambda phased: get_side_output(phased, output_tag))
 
 
 def foreach_output(

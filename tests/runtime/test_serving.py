@@ -17,7 +17,9 @@ from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import (
+    EarlyRecords,
     Records,
+    UnsortedRecords,
     Waking,
     begin,
     commit,
@@ -96,6 +98,28 @@ def test_what_is_due_fires_before_the_records_and_what_they_make_due_after(opera
         ("total", 5),
         *[("EVENT_TIME", 15), ("PROCESSING_TIME", 15)],
     ] == outputs(operator)
+
+
+def test_early_records_come_before_what_is_due_under_the_watermark_before(operator):
+    """What they make due fires with the rest; all of that is emitted before the watermark."""
+    storage = InMemoryLogStorage()
+    early = EarlyRecords(records(-10, 1), 5)
+    operator.clock.watermark = 20
+    serve(operator, storage, 0, records(2), early=early)
+    before, after = operator.outputs.take_apart()
+
+    assert [("total", 1), ("EVENT_TIME", 10)] == before.main
+    assert [("total", 3)] == after.main
+    assert 20 == operator.clock.watermark
+
+
+def test_early_records_are_late_by_the_watermark_before(operator):
+    """Those of a time that it had reached are counted, in whatever order they come."""
+    early = EarlyRecords(UnsortedRecords(["k"] * 4, [1] * 4, [6, None, 5, 4]), 5)
+    operator.clock.watermark = 20
+    serve(operator, InMemoryLogStorage(), 0, Records(["k"], [1], [20]), early=early)
+
+    assert 3 == operator.metrics.late_records
 
 
 def test_a_micro_batch_tells_the_heads_before_and_after_it(operator):

@@ -79,6 +79,25 @@ def test_outputs_that_a_host_took_are_gone():
     assert Outputs() == outputs
 
 
+def test_outputs_before_and_after_the_watermark_are_told_apart():
+    """Of the main output and of side outputs; whoever takes them all has those before it first."""
+
+    def gathered():
+        outputs = Outputs()
+        outputs.emit([1, (LATE, 2)], "k")
+        outputs.watermark_passes()
+        outputs.emit([3, (LATE, 4), (ODD, 5)], "l")
+        return outputs
+
+    before = Outputs([1], ["k"], {"late": (["k"], [2])})
+    after = Outputs([3], ["l"], {"late": (["l"], [4]), ODD.tag_id: (["l"], [5])})
+    apart = gathered()
+    assert (before, after) == apart.take_apart()
+    assert (Outputs(), Outputs()) == apart.take_apart()
+    sides = {"late": (["k", "l"], [2, 4]), ODD.tag_id: (["l"], [5])}
+    assert Outputs([1, 3], ["k", "l"], sides) == gathered().take()
+
+
 def test_a_side_output_takes_any_value():
     """None and tuples too."""
     h, _ = emitted([(ODD, None), (ODD, (1, 2)), (ODD, Row(a=1))])

@@ -51,14 +51,14 @@ def test_event_timers_fire_with_data_without_and_in_the_past(spark, tmp_path):
     assert [
         [],
         [
-            ("past", event, -1_999, 1_000),
-            ("past", event, -2_000, 1_000),
-            ("zero", event, 0, 1_000),
-            ("zero", event, 1, 1_000),
+            ("past", event, -1_999, 999),
+            ("past", event, -2_000, 999),
+            ("zero", event, 0, 999),
+            ("zero", event, 1, 999),
         ],
         [],
-        [("late", event, 2_001, 2_600), ("odd", event, 2_501, 2_600)],
-        [("even", event, 3_000, 3_500), ("even", event, 3_001, 3_500)],
+        [("late", event, 2_001, 2_599), ("odd", event, 2_501, 2_599)],
+        [("even", event, 3_000, 3_499), ("even", event, 3_001, 3_499)],
     ] == [rows_of(rows) for rows in batches.values()]
 
 

@@ -21,6 +21,7 @@ from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.names import BATCH_TIME
 from pyflinklike.spark.wire.packing import payload_to_batch
@@ -31,7 +32,7 @@ if not HAS_TRANSFORM_WITH_STATE:
 
 from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
 
-__all__ = ["Checkpoint", "Program"]
+__all__ = ["Checkpoint", "Program", "Times"]
 
 _PROCESSORS = {False: KeyGroupProcessor, True: PandasKeyGroupProcessor}
 
@@ -47,16 +48,18 @@ class Checkpoint:
 
     def run(self, program: Program, records: Iterable[tuple[str, int]], time: int) -> list[Any]:
         """A micro-batch with data; what the function gave."""
-        return self._transaction(program, packed_records(program, list(records), time), {}, time)
+        data = packed_records(program, list(records), time)
+        return _tuples(self.transaction(program, data, {}, Times(time)))
 
     def begin(self, program: Program, rows: Mapping[int, list[bytes]], time: int) -> list[Any]:
         """The first micro-batch, with an initial state: payloads by grouping key."""
         rows_of = {key: _rows(time, payloads) for key, payloads in rows.items()}
-        return self._transaction(program, packed_records(program, [], time), rows_of, time)
+        data = packed_records(program, [], time)
+        return _tuples(self.transaction(program, data, rows_of, Times(time)))
 
     def expire(self, program: Program, time: int) -> list[Any]:
         """A micro-batch without data: timers alone."""
-        return self._transaction(program, {}, {}, time)
+        return _tuples(self.transaction(program, {}, {}, Times(time)))
 
     def record(self) -> OperatorRecord:
         """Of the operator."""
@@ -72,17 +75,28 @@ class Checkpoint:
         return {
             ids.index(key): Head.from_bytes(blobs[HEAD_AT], "test")
             for key, blobs in self.blobs.items()
-            if key != ROLL_CALL
+            if key > ROLL_CALL
         }
 
-    def _transaction(
-        self, program: Program, data: dict[int, list[Any]], initial: dict[int, list[Any]], time: int
+    def transaction(
+        self,
+        program: Any,
+        data: Mapping[int, list[Any]],
+        initial: Mapping[int, list[Any]],
+        times: Times,
     ) -> list[Any]:
+        """A micro-batch; the rows that the processor gave.
+
+        Args:
+            program: What `process` is told: it has a `plan`.
+            data: Rows by grouping key.
+            initial: Rows of the initial state by grouping key.
+            times: Of the micro-batch.
+        """
         handle: Any = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
         processor = _PROCESSORS[program.pandas](program.plan())
         handed = _frames if program.pandas else list
         processor.init(handle)
-        times = _Times(time)
         results: list[Any] = []
         for key in sorted(data.keys() | initial.keys()):
             handle.key = key
@@ -91,7 +105,8 @@ class Checkpoint:
             if key in data:
                 results += processor.handleInputRows((key,), iter(handed(data[key])), times)
         for key in sorted(handle.timers):
-            for due in sorted(each for each in handle.timers[key] if each <= time):
+            now = times.of(program.time_mode)
+            for due in sorted(each for each in handle.timers[key] if each <= now):
                 handle.key = key
                 results += processor.handleExpiredTimer((key,), times, _Expired(due))
                 handle.timers[key].discard(due)
@@ -99,8 +114,12 @@ class Checkpoint:
         self.blobs, self.timers, self.calls = handle.blobs, handle.timers, handle.calls
         if program.pandas:
             results = [row for frame in results for _, row in frame.iterrows()]
-        rows = [payload_to_batch(row["payload"]).to_pylist() for row in results if row["payload"]]
-        return sorted(tuple(row.values()) for some in rows for row in some)
+        return results
+
+
+def _tuples(results: list[Any]) -> list[Any]:
+    rows = [payload_to_batch(row["payload"]).to_pylist() for row in results if row["payload"]]
+    return sorted(tuple(row.values()) for some in rows for row in some)
 
 
 def _rows(time: int, payloads: list[bytes]) -> list[dict[str, Any]]:
@@ -146,14 +165,26 @@ class _Handle:
 
 
 @attrs.frozen
-class _Times:
+class Times:
+    """What Spark says of time in a micro-batch.
+
+    Args:
+        now: The processing time in ms.
+        watermark: In ms.
+    """
+
     now: int
+    watermark: int = 0
+
+    def of(self, mode: TimeMode) -> int:
+        """The time by which Spark wakes."""
+        return self.watermark if mode is TimeMode.EVENT_TIME else self.now
 
     def getCurrentProcessingTimeInMs(self) -> int:
         return self.now
 
     def getCurrentWatermarkInMs(self) -> int:
-        return 0
+        return self.watermark
 
 
 @attrs.frozen

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
@@ -39,6 +38,7 @@ from pyflinklike.spark.setup.event_time import WATERMARK_MARK
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
 
 __all__ = ["TIMEOUTS", "GroupStateStorage", "GroupStateTask", "applied"]
 
@@ -212,9 +212,7 @@ class GroupStateTask(KeyGroupTask):
         clock = self._opened().clock
         clock.processing_time = state.getCurrentProcessingTimeMs()
         if self._plan.time_mode is not TimeMode.NONE:
-            watermark = state.getCurrentWatermarkMs()
-            # Spark says 0 before the first event, and -1 where there is no event time.
-            clock.watermark = watermark if watermark > 0 else MIN_WATERMARK
+            clock.watermark = watermark_of(state.getCurrentWatermarkMs())
 
     def _wake(self, served: Served, fired: int | None) -> None:  # noqa: ARG002
         self._wake_at = None if served.head is None else served.head.wake_at

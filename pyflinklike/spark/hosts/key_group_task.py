@@ -14,11 +14,22 @@ from typing import Any, Protocol
 
 from pyspark import TaskContext
 
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.errors import HostError
+from pyflinklike.log.former_watermark import exchange_watermark
 from pyflinklike.log.operator_record import RecordStorage, call_roll
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import LogStorage
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, Records, Served, begin, serve
+from pyflinklike.runtime.serving import (
+    NO_RECORDS,
+    NONE_EARLY,
+    EarlyRecords,
+    Records,
+    Served,
+    begin,
+    serve,
+)
 from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
 from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
 from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
@@ -28,6 +39,7 @@ from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import waking_of
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.homes import refuse_foreign_home
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
 from pyflinklike.spark.wire.roll_call import groups_in
 
@@ -57,6 +69,7 @@ class KeyGroupTask:
         self._plan = plan
         self._operator: KeyedProcessOperator | None = None
         self._run: QueryRun | None = None
+        self._former_watermark: int | None = None
 
     @telling
     def close(self) -> None:
@@ -90,6 +103,14 @@ class KeyGroupTask:
         with self._guarded() as operator:
             record = record_of(self._plan, operator)
             call_roll(self._store, record, groups_in(payloads), batch_time)
+
+    def _call_home(self, payloads: list[bytes]) -> None:
+        """Learn the watermark of the micro-batch before, and note the one of now."""
+        refuse_foreign_home(payloads)
+        with self._guarded() as operator:
+            self._former_watermark = exchange_watermark(
+                self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
+            )
 
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -128,11 +149,13 @@ class KeyGroupTask:
         fired: int | None = None,
     ) -> list[Result]:
         with self._guarded() as operator:
+            early, records = self._read(payloads)
             served = serve(
                 operator,
                 self._store,
                 index,
-                NO_RECORDS if payloads is None else self._read(payloads),
+                records,
+                early=early,
                 waking=self._waking,
                 served_at=served_at,
             )
@@ -158,14 +181,31 @@ class KeyGroupTask:
                 operator.metrics.take()  # the first batch tells of its own work
                 operator.keep_warm()
 
-    def _read(self, payloads: list[bytes]) -> Records:
-        return self._plan.reader.read_payloads([payload_to_batch(each) for each in payloads])
+    def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
+        if payloads is None:
+            return NONE_EARLY, NO_RECORDS
+        plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
+        if plan.reader.before_watermark is None:
+            return NONE_EARLY, plan.reader.read_payloads(packed)
+        early, records = plan.reader.read_apart(packed)
+        if not plan.keeps_former_watermark():
+            return EarlyRecords(early, MIN_WATERMARK), records
+        if self._former_watermark is None:
+            msg = (
+                "an operator behind another one needs the former watermark before its first "
+                "records, got no call for it; set spark.sql.shuffle.partitions to the number that "
+                "the checkpoint was begun with"
+            )
+            raise HostError(msg)
+        return EarlyRecords(early, self._former_watermark), records
 
     def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
-        outputs = operator.outputs.take()
-        operator.metrics.outputs += len(outputs)
+        early, outputs = operator.outputs.take_apart()
+        operator.metrics.outputs += len(early) + len(outputs)
+        numbered = [(~number, batch) for number, batch in self._encode(early)]
+        numbered += self._encode(outputs)
         results: list[Result] = [
-            (number, to_payload(batch), None, None) for number, batch in self._encode(outputs)
+            (number, to_payload(batch), None, None) for number, batch in numbered
         ]
         head, *tail = results or [(0, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]

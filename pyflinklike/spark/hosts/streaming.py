@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
@@ -36,8 +35,10 @@ from pyflinklike.spark.setup.requirements import check_protobuf
 from pyflinklike.spark.setup.settings import prepare_session
 from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.homes import is_home
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
 
 __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "transformed"]
 
@@ -102,6 +103,9 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             self._call_roll(payloads, batch_time)
             return self._results([])
         self._set_time(timerValues, batch_time)
+        if is_home(key[0]):
+            self._call_home(payloads)
+            return self._results([])
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
     @telling
@@ -141,8 +145,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             clock.processing_time = batch_time or 0
             return
         clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())
-        # Spark says 0 before the first event.
-        clock.watermark = int(timer_values.getCurrentWatermarkInMs()) or MIN_WATERMARK
+        clock.watermark = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
 
     def _wake(self, served: Served, fired: int | None) -> None:
         replace_timer(self._handle, served, fired)

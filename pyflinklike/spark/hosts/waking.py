@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.log.storage import Head
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import Served, Waking
 from pyflinklike.spark.setup.plan import TimeMode
+from pyflinklike.spark.wire.watermarks import ENDED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
@@ -54,9 +56,13 @@ def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | 
 def _by_watermark(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
     # What is still due was registered by on_timer, and waits until its clock moves on: Spark
     # would wake us for it in this very batch.
+    watermark = operator.clock.watermark
+    if watermark == MAX_WATERMARK:
+        return None  # it moves no more
     event = operator.earliest_timer(operator.event_timers)
     # Before the first event Spark's watermark is 0, ours is far below it.
-    return _earlier(event, sweep_at, at_least=max(operator.clock.watermark + 1, 1))
+    wake_at = _earlier(event, sweep_at, at_least=max(watermark + 1, 1))
+    return None if wake_at is None else min(wake_at, ENDED)
 
 
 def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:

@@ -16,7 +16,7 @@ from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import Function
 from pyflinklike.shown import instance_of, shown, shown_message
-from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
 
 __all__ = [
     "MAX_KEY_GROUPS",
@@ -55,7 +55,7 @@ def check_columns(df: DataFrame) -> None:
     Raises:
         DeclarationValueError: One has a name that is the runtime's own, or that Spark cannot take.
     """
-    reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL} & set(df.columns)
+    reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
     if reserved:
         msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
         raise DeclarationValueError(f"{msg}; rename them")

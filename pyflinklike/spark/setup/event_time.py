@@ -7,6 +7,9 @@ stateful operator is refused, or never moves.  A *mark* in the metadata of a col
 Spark's own operators (windows, deduplication, joins) that it holds the event time.  Every
 Python stage loses the mark, ours as well as the user's.  So the plan is searched for a
 watermark, and the event-time column of the result is marked again.
+
+It is also searched for operators of ours with event time: one behind them has to be told which
+records came before the watermark (`pyflinklike.spark.setup.chains`).
 """
 
 from __future__ import annotations
@@ -19,13 +22,22 @@ import threading
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.setup.checks import check_column
+from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["WATERMARK_MARK", "EventTimeMark", "event_time_mark", "has_watermark", "with_event_time"]
+__all__ = [
+    "WATERMARK_MARK",
+    "EventTimeMark",
+    "check_event_time",
+    "event_time_mark",
+    "has_watermark",
+    "with_event_time",
+]
 
 WATERMARK_MARK = "spark.watermarkDelayMs"
 """In the metadata of a column: it holds the event time, and the watermark has this delay in ms."""
@@ -36,17 +48,47 @@ _NO_WAY = (
     "processing-time timers, and on PySpark 3.5 every one), got such an operator with a watermark "
     "before it; put it last, or make two queries"
 )
+_NO_PHASE = (
+    "an operator with event time behind another one must know which records came before the "
+    "watermark, got a frame on whose way from the other process() that was lost; pass "
+    'output_before_watermark="<new column>" to that process(), keep the column in between, and '
+    'pass before_watermark="<column>" here'
+)
+_MONOTONOUS = "1 millisecond"
+"""As Flink's for_monotonous_timestamps: a record at the latest time seen is not late."""
 _STOPS = "FlatMapGroupsInPandasWithState"
 """How Spark's plans call `applyInPandasWithState`."""
 _explaining = threading.Lock()
 
 
-def with_event_time(df: DataFrame, event_time: str) -> DataFrame:
-    """A stream with its watermark, or with one on the event time without delay; a batch as it is.
+def with_event_time(
+    df: DataFrame, event_time: str, before_watermark: str | None = None
+) -> DataFrame:
+    """A stream with its watermark, or with one of monotonous times; a batch as it is.
+
+    Args:
+        df: The input of an operator.
+        event_time: The column of its event time.
+        before_watermark: The column that says which records came before the watermark, if known.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: There is no such column, or it does not hold
-            instants.
+        DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
+            instants, or the column that says which records came before the watermark is missing.
+    """
+    check_event_time(df, event_time)
+    if not df.isStreaming:
+        return df
+    way = _way_of(df)
+    if way.advances and before_watermark is None:
+        raise DeclarationValueError(_NO_PHASE)
+    return df if way.has_watermark else df.withWatermark(event_time, _MONOTONOUS)
+
+
+def check_event_time(df: DataFrame, event_time: str) -> None:
+    """See that a column holds instants.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It does not, or there is none.
     """
     check_column(df, event_time, "event_time")
     kind = df.schema[event_time].dataType
@@ -63,29 +105,49 @@ def with_event_time(df: DataFrame, event_time: str) -> DataFrame:
             f"{kind.simpleString()}; convert it, for example with F.timestamp_millis()"
         )
         raise DeclarationTypeError(msg)
-    if df.isStreaming and not has_watermark(df):
-        return df.withWatermark(event_time, "0 seconds")
-    return df
 
 
 def has_watermark(df: DataFrame) -> bool:
     """Whether a watermark is declared anywhere before a stream.
 
     Raises:
-        DeclarationValueError: One is declared behind another, or Spark stops it on the way.
+        DeclarationValueError: One is declared behind another, or Spark stops it.
+    """
+    return _way_of(df).has_watermark
+
+
+@attrs.define
+class _Way:
+    """What is on the way from the sources to a stream.
+
+    Args:
+        has_watermark: Whether a watermark is declared.
+        advances: Whether an operator of ours emits while the watermark moves.
+    """
+
+    has_watermark: bool = False
+    advances: bool = False
+
+
+def _way_of(df: DataFrame) -> _Way:
+    """What is on the way to a stream.
+
+    Raises:
+        DeclarationValueError: A watermark is declared behind another, or Spark stops it.
     """
     plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
-    found = False
+    found = _Way()
     for indent, name, rest in _NODE.findall(plan):
         while way and way[-1][0] >= len(indent):
             way.pop()
-        if (
-            name.startswith("TransformWithState") and ", ProcessingTime, " in rest
-        ) or name == _STOPS:
+        if name.startswith("TransformWithState"):
+            found.advances |= ", EventTime, " in rest and KEY_GROUP in rest
+            name = _NO_WAY if ", ProcessingTime, " in rest else name
+        elif name == _STOPS:
             name = _NO_WAY
         if name == _WATERMARK:
-            found = True
+            found.has_watermark = True
             if _NO_WAY in [each for _, each in way]:
                 raise DeclarationValueError(_NO_WAY)
             if _WATERMARK in [each for _, each in way]:

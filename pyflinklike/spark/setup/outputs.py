@@ -68,19 +68,27 @@ class DeclaredOutputs:
         sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
         return {"output_type": self.main, **sides}
 
-    def layout(self, mark: EventTimeMark, time_zone: str, operator: str) -> OutputLayout:
+    def layout(
+        self, mark: EventTimeMark, time_zone: str, operator: str, before_watermark: str | None
+    ) -> OutputLayout:
         """The layout of the result that has all outputs.
 
         Args:
             mark: Of the event-time column.
             time_zone: Of the Spark session.
             operator: Its name, for messages.
+            before_watermark: The column to add that says which outputs came before the watermark,
+                or None.
 
         Raises:
+            DeclarationTypeError: The name of that column is none.
             DeclarationValueError: Two columns of the result would have one name.
         """
+        if before_watermark is not None and not isinstance(before_watermark, str):
+            msg = f"output_before_watermark takes a name for a column, got {before_watermark!r}"
+            raise DeclarationTypeError(msg)
         sides = {tag_id: mark.on(schema) for tag_id, schema in self.sides.items()}
-        layout = OutputLayout(mark.on(self.main), sides, time_zone, operator)
+        layout = OutputLayout(mark.on(self.main), sides, time_zone, operator, before_watermark)
         names = [field.name.lower() for field in layout.result_type().fields]
         double = sorted({name for name in names if names.count(name) > 1})
         if double:

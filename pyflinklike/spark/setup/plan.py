@@ -93,3 +93,13 @@ class Plan:
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""
         return None if key is GROUP_KEY else self.key_type.thaw_key(key)
+
+    def tells_phases(self) -> bool:
+        """Whether an operator behind this one must know which outputs came before the watermark."""
+        if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
+            return False
+        return self.reader.before_watermark is not None or self.time_mode is TimeMode.EVENT_TIME
+
+    def keeps_former_watermark(self) -> bool:
+        """Whether the operator has to know the watermark of the micro-batch before."""
+        return self.reader.before_watermark is not None and self.time_mode is not TimeMode.NONE

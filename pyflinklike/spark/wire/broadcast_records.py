@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike.runtime.serving import NO_RECORDS, Records, RecordsAfterBroadcast
-from pyflinklike.spark.wire.connected_records import INPUT_NUMBER, by_input
+from pyflinklike.spark.wire.connected_records import INPUT_NUMBER, by_input, payloads_by_input
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.records import RecordReader
@@ -25,7 +25,7 @@ from pyflinklike.types import TypeInformation
 
 __all__ = ["BroadcastReader"]
 
-_MAIN, _BROADCAST = b"1", b"2"
+_MAIN, _BROADCAST = 1, 2
 
 
 @attrs.frozen
@@ -34,7 +34,8 @@ class BroadcastReader:
 
     Args:
         main: Of the input that is not broadcast; without key columns where it has no keys.
-        rules: Of the broadcast input, which has no key columns.
+        rules: Of the broadcast input, which has no key columns, and comes in the order of arrival
+            whatever its event time: what rules come to depends on it.
     """
 
     main: RecordReader
@@ -60,6 +61,12 @@ class BroadcastReader:
         """Of the Spark session."""
         return self.main.time_zone
 
+    @property
+    def before_watermark(self) -> str | None:
+        """Names of the columns that say which records come before the watermark, or None."""
+        names = dict.fromkeys((self.main.before_watermark, self.rules.before_watermark))
+        return ", ".join(name for name in names if name) or None
+
     def packing(self, group_ids: Sequence[int]) -> Packing:
         """What packs the records of a task.
 
@@ -74,7 +81,7 @@ class BroadcastReader:
         dealt = context.partitionId() if context else 0
         for batch in batches:
             for number, records in by_input(batch):
-                if number == int(_BROADCAST):
+                if number == _BROADCAST:
                     mine = records.drop_columns([KEY_GROUP])
                 elif self.main.key_columns:
                     refuse_null_keys(records, self.main.key_columns)
@@ -86,12 +93,16 @@ class BroadcastReader:
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """The records of a key group's payloads, behind the elements of the broadcast input."""
-        main, rules = (
-            [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
-            for number in (_MAIN, _BROADCAST)
-        )
-        records = self._keyed(self.main.read_payloads(main)) if main else NO_RECORDS
-        return self._behind(pa.concat_batches(rules), records) if rules else records
+        return self.read_apart(payloads)[1]
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """The same: those that come before the watermark of their micro-batch, and the others."""
+        main, rules = payloads_by_input(payloads)
+        early, records = self.main.read_apart(main) if main else (NO_RECORDS, NO_RECORDS)
+        records = self._keyed(records)
+        if rules:
+            records = _behind(self.rules.read_apart(rules), records)
+        return self._keyed(early), records
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """The records of a batch that are in their final order: the broadcast input's first.
@@ -100,19 +111,19 @@ class BroadcastReader:
             StateValueError: A record has a null key.
         """
         inputs = dict(by_input(records))
-        main, rules = inputs.get(int(_MAIN)), inputs.get(int(_BROADCAST))
+        main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
         read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
-        return read if rules is None else self._behind(rules, read)
-
-    def _behind(self, rules: pa.RecordBatch, records: Records) -> Records:
-        # Not sorted by event time: what rules come to depends on the order in which they came.
-        read = self.rules.read(rules, in_order=True)
-        return RecordsAfterBroadcast(records, list(zip(read.values, read.timestamps)))
+        return read if rules is None else _behind([self.rules.read_sorted(rules)], read)
 
     def _keyed(self, records: Records) -> Records:
         if self.main.key_columns:
             return records
         return Records([GROUP_KEY] * len(records.values), records.values, records.timestamps)
+
+
+def _behind(rules: Iterable[Records], records: Records) -> Records:
+    elements = [each for read in rules for each in zip(read.values, read.timestamps)]
+    return RecordsAfterBroadcast(records, elements)
 
 
 def _dealt(records: pa.RecordBatch, start: int, groups: int) -> pa.RecordBatch:

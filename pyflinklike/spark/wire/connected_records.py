@@ -27,7 +27,7 @@ from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["INPUT_NUMBER", "ConnectedReader", "by_input"]
+__all__ = ["INPUT_NUMBER", "ConnectedReader", "by_input", "payloads_by_input"]
 
 INPUT_NUMBER = INPUT.encode()
 """The key of a payload's input in the metadata of its schema."""
@@ -64,6 +64,12 @@ class ConnectedReader:
         """Of the Spark session."""
         return self.inputs[0].time_zone
 
+    @property
+    def before_watermark(self) -> str | None:
+        """Names of the columns that say which records come before the watermark, or None."""
+        names = dict.fromkeys(each.before_watermark for each in self.inputs)
+        return ", ".join(name for name in names if name) or None
+
     def packing(self, group_ids: Sequence[int]) -> Packing:
         """What packs the records of a task.
 
@@ -81,14 +87,20 @@ class ConnectedReader:
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """The records of a key group's payloads, in the order to process them."""
-        first, second = (
-            [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
-            for number in (b"1", b"2")
-        )
+        first, second = payloads_by_input(payloads)
         return self._merged(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
         )
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """The same: those that come before the watermark of their micro-batch, and the others."""
+        nothing = NO_RECORDS, NO_RECORDS
+        first, second = (
+            reader.read_apart(mine) if mine else nothing
+            for reader, mine in zip(self.inputs, payloads_by_input(payloads))
+        )
+        return self._merged(first[0], second[0]), self._merged(first[1], second[1])
 
     def _merged(self, first: Records, second: Records) -> Records:
         keys = [*first.keys, *second.keys]
@@ -115,6 +127,18 @@ class ConnectedReader:
             rows[number] = zip(read.keys, zip(repeat(number), read.values), read.timestamps)
         numbers = records.column(INPUT).to_pylist()
         return Records(*map(list, zip(*(next(rows[number]) for number in numbers))))
+
+
+def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+    """The payloads of each of two inputs.
+
+    Args:
+        payloads: Of a key group, in the order of arrival.
+    """
+    return [
+        [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
+        for number in (b"1", b"2")
+    ]
 
 
 def by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

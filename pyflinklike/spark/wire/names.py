@@ -6,10 +6,12 @@ from __future__ import annotations
 __all__ = [
     "ARRIVAL",
     "BATCH_TIME",
+    "BEFORE_WATERMARK",
     "INPUT",
     "INPUTS",
     "KEY_GROUP",
     "OUTPUT_TAG",
+    "PHASE_MARK",
     "quoted",
 ]
 
@@ -18,6 +20,9 @@ KEY_GROUP = "__key_group"
 
 BATCH_TIME = "__batch_time"
 """When the micro-batch or batch began, in ms."""
+
+BEFORE_WATERMARK = "__before_watermark"
+"""Whether an operator emitted a record before the watermark of the micro-batch passed on."""
 
 ARRIVAL = "__arrival"
 """The place of a batch's record among those of its task."""
@@ -30,6 +35,10 @@ INPUTS = ("__input_1", "__input_2")
 
 OUTPUT_TAG = "output_tag"
 """The id of the side output that a row of the result is of; null where it is of the main one."""
+
+
+PHASE_MARK = "pyflinklike.beforeWatermark"
+"""In the metadata of a column: it says which records came before the watermark."""
 
 
 def quoted(name: str) -> str:

@@ -6,6 +6,9 @@ outputs follow in the order in which they were declared.  Without side outputs t
 result are those of the main output.  With them, each row belongs to one output: either
 `output_tag` is null and the main columns are set, or it is the tag's id and the column of that
 name, a struct, is set.
+
+A payload of outputs that came before the watermark of the micro-batch has the complement of its
+number, `~number`.  A column of the result says so, where one is wanted.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.spark.wire.columns import OutputEncoder
-from pyflinklike.spark.wire.names import OUTPUT_TAG
+from pyflinklike.spark.wire.names import OUTPUT_TAG, PHASE_MARK
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.schema import arrow_schema
 
@@ -35,24 +38,35 @@ class OutputLayout:
         sides: Schema of each declared side output, by tag id.
         time_zone: Of the Spark session.
         operator: Name of the operator, for messages.
+        before_watermark: The column that says whether an output came before the watermark, after
+            those of the main output; None where there is none.
     """
 
     main: st.StructType
     sides: dict[str, st.StructType]
     time_zone: str
     operator: str
+    before_watermark: str | None = None
 
     def result_type(self) -> st.StructType:
         """Schema of the result."""
         if not self.sides:
-            return self.main
+            return st.StructType([*self.main.fields, *self._phase()])
         fields = [
             st.StructField(field.name, field.dataType, metadata=field.metadata)
             for field in self.main.fields
         ]
+        fields += self._phase()
         fields.append(st.StructField(OUTPUT_TAG, st.StringType()))
         fields += [st.StructField(tag_id, schema) for tag_id, schema in self.sides.items()]
         return st.StructType(fields)
+
+    def _phase(self) -> list[st.StructField]:
+        if self.before_watermark is None:
+            return []
+        return [
+            st.StructField(self.before_watermark, st.BooleanType(), metadata={PHASE_MARK: True})
+        ]
 
     def encoder(
         self, show_key: Callable[[Any], Any]
@@ -90,19 +104,23 @@ class OutputLayout:
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
         """The function that lays a numbered batch out as rows of the result."""
         schema = arrow_schema(self.result_type())
-        if not self.sides:
-            return lambda _, batch: batch
-        width = len(self.main.fields)
+        width, phases = len(self.main.fields), len(self._phase())
         tag_ids = list(self.sides)
+        if not tag_ids and not phases:
+            return lambda _, batch: batch
 
         def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
             count = batch.num_rows
             columns = [pa.nulls(count, field.type) for field in schema]
+            if phases:
+                columns[width] = pa.repeat(number < 0, count)
+            number = max(number, ~number)
             if number == 0:
                 columns[:width] = batch.columns
             else:
-                columns[width] = pa.array([tag_ids[number - 1]] * count, pa.string())
-                at = width + number
+                tag_at = width + phases
+                columns[tag_at] = pa.array([tag_ids[number - 1]] * count, pa.string())
+                at = tag_at + number
                 columns[at] = pa.StructArray.from_arrays(
                     batch.columns, fields=list(schema[at].type)
                 )

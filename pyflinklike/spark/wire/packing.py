@@ -29,6 +29,7 @@ __all__ = [
     "PACKED_TYPE",
     "Packing",
     "pack",
+    "packed_rows",
     "payload_to_batch",
     "refuse_null_keys",
     "to_payload",
@@ -97,7 +98,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
         if called or partition == 0:
-            yield _roll_call(at for at, number in enumerate(group_ids) if number in called)
+            groups = (at for at, number in enumerate(group_ids) if number in called)
+            yield packed_rows([(ROLL_CALL, roll_payload(groups))])
 
     return packed
 
@@ -120,11 +122,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _roll_call(groups: Iterable[int]) -> pa.RecordBatch:
-    values = (ROLL_CALL, -1, roll_payload(groups))
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], kind) for value, kind in zip(values, _PACKED.types)], schema=_PACKED
-    )
+def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
+    """Rows for grouping keys that are not key groups, each with its payload."""
+    rows = [
+        {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_PACKED)
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:

@@ -34,6 +34,10 @@ class Reader(Protocol):
     def time_zone(self) -> str:
         """Of the Spark session."""
 
+    @property
+    def before_watermark(self) -> str | None:
+        """The column that says which records come before the watermark; None where none do."""
+
     def packing(self, group_ids: Sequence[int]) -> Packing:
         """What packs the records of a task.
 
@@ -47,6 +51,9 @@ class Reader(Protocol):
         Args:
             payloads: What `packing` has made of them, in the order of arrival.
         """
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """The same: those that come before the watermark of their micro-batch, and the others."""
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """The records of a batch that are in their final order.

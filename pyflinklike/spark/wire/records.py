@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.runtime.serving import Records
+from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
 from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
 from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
+from pyflinklike.spark.wire.phases import taken_apart
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.arrow_times import milliseconds
@@ -30,12 +31,18 @@ class RecordReader:
         event_time: Name of the event-time column, or None.
         key_type: Of the keys.
         time_zone: Of the Spark session.
+        arrival_order: Whether records are processed as they arrived also where there is an
+            event time.
+        before_watermark: Name of the column that says which records come before the watermark
+            of their micro-batch; None behind no other operator.
     """
 
     key_columns: tuple[str, ...]
     event_time: str | None
     key_type: TypeInformation
     time_zone: str
+    arrival_order: bool = attrs.field(default=False, kw_only=True)
+    before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
     def packing(self, group_ids: Sequence[int]) -> Packing:
         """What packs the records of a task.
@@ -48,6 +55,14 @@ class RecordReader:
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """The records of a key group's payloads, which are in the order of arrival."""
         return self.read(pa.concat_batches(payloads))
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """Those that come before the watermark of their micro-batch, and the others."""
+        records = pa.concat_batches(payloads)
+        if self.before_watermark is None:
+            return NO_RECORDS, self.read(records)
+        early, others = taken_apart(records, self.before_watermark)
+        return self.read(early), self.read(others)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """The records of a batch that are in their final order.
@@ -62,7 +77,7 @@ class RecordReader:
         """The records of a batch, in the order to process them.
 
         With an event time they are ordered by it in ms, and by arrival if it is equal;
-        records without a time come first.
+        records without a time come first.  `arrival_order` leaves them as they arrived.
 
         Args:
             records: In the order in which they arrived.
@@ -73,7 +88,7 @@ class RecordReader:
             times = [None] * records.num_rows
         else:
             column = milliseconds(records.column(self.event_time))
-            if not in_order:
+            if not in_order and not self.arrival_order:
                 order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
                 records, column = records.take(order), column.take(order)
             times = column.to_pylist()
@@ -84,7 +99,7 @@ class RecordReader:
             keys = self.key_type.frozen([records.column(name) for name in self.key_columns])
         else:
             keys = self._keys([columns[names.index(name)] for name in self.key_columns])
-        return Records(keys, elements, times)
+        return (UnsortedRecords if self.arrival_order else Records)(keys, elements, times)
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))

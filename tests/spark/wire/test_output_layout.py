@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 
 from pyflinklike.errors import OutputError
 from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.spark.wire.names import OUTPUT_TAG
+from pyflinklike.spark.wire.names import OUTPUT_TAG, PHASE_MARK
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.packing import to_payload
 
@@ -89,6 +89,28 @@ def test_with_side_outputs_a_row_is_of_one_output(calls):
             for (what,) in bad
         ]
     assert expected == rows
+
+
+@pytest.mark.parametrize("sides", [{}, SIDES], ids=["main alone", "sides"])
+def test_a_column_says_which_outputs_came_before_the_watermark(sides):
+    """Behind the columns of the main output; their payloads have the complement of their number."""
+    layout = OutputLayout(MAIN, sides, ZONE, "op", "early")
+    encode = layout.encoder(repr)
+    numbered = encode(outputs([("a", 1)], late=[(2, [])]))
+    cells = [*((~number, batch) for number, batch in numbered), *encode(outputs([("b", 3)]))]
+    numbers, batches = zip(*cells)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(numbers, pa.int32()), pa.array(map(to_payload, batches), pa.binary())],
+        names=["output", "payload"],
+    )
+
+    (found,) = layout.unpacker()([batch])
+
+    early = [True, True, False] if sides else [True, False]
+    assert early == found.column("early").to_pylist()
+    assert ["user", "n", "early"] == layout.result_type().names[:3]
+    assert PHASE_MARK in layout.result_type()["early"].metadata
+    assert ["a", *([None] if sides else []), "b"] == found.column("user").to_pylist()
 
 
 def test_the_result_has_the_main_columns_the_tag_and_a_struct_for_each_side_output():

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row, Types
+from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.spark.wire.columns import OutputEncoder
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types.keys import AnyKeyTypeInfo
@@ -21,9 +22,9 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
 
 
-def reader(*key_columns, event_time=None, key_type=None):
+def reader(*key_columns, event_time=None, key_type=None, **options):
     """A reader; keys are texts where nothing else is said."""
-    return RecordReader(key_columns, event_time, key_type or Types.STRING(), ZONE)
+    return RecordReader(key_columns, event_time, key_type or Types.STRING(), ZONE, **options)
 
 
 def events(micros):
@@ -71,6 +72,22 @@ def test_a_batch_that_is_in_order_is_left_in_it():
 
     assert [0, 1, 2, 3] == [element.n for element in elements]
     assert [1, 1, None, 0] == times
+
+
+def test_records_stay_as_they_arrived_where_that_is_asked_for():
+    """Although they have times; how many are late is told all the same."""
+    records = reader("user", event_time="at", arrival_order=True).read(
+        events([1_900, 500, None, 2_100, 1_000])
+    )
+
+    assert [1, 0, None, 2, 1] == records.timestamps
+    assert [0, 1, 2, 3, 4] == [element.n for element in records.values]
+    late = []
+    for watermark in (-1, 0, 1, 2):
+        metrics = OperatorMetrics()
+        records.count_into(metrics, watermark)
+        late.append(metrics.late_records)
+    assert [0, 1, 3, 4] == late
 
 
 def test_an_element_shows_its_time_in_the_sessions_zone():

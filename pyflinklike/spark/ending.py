@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a stream: the watermark goes to the maximum, so every window closes and every timer fires.
+
+Spark's streams have no end, and its watermark is made by records alone.  So a stream that is to have
+one is united with a second source, a folder of files, in which a single row with a time after all
+others appears when `end_input` is called.  It passes the watermark's node and is dropped behind it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.shown import shown
+from pyflinklike.spark.setup.event_time import check_event_time, has_watermark
+from pyflinklike.spark.wire.names import quoted
+from pyflinklike.spark.wire.watermarks import END_OF_INPUT
+
+__all__ = ["end_input", "with_ending_watermark"]
+
+_END_TYPE = "milliseconds long"
+
+
+def with_ending_watermark(
+    df: DataFrame, event_time: str, delay: str, *, end_marker: str | os.PathLike[str]
+) -> DataFrame:
+    """A stream with a watermark, as `withWatermark` gives it, which `end_input` can end.
+
+    Args:
+        df: A stream without a watermark; a batch, which ends by itself, is returned as it is.
+        event_time: The timestamp column.
+        delay: How late records may be, as `withWatermark` has it: "10 minutes".
+        end_marker: A folder of this stream alone, as durable as the checkpoint of its query, in
+            which its end is noted; it is made where there is none.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
+            instants, or the stream has a watermark.
+    """
+    check_event_time(df, event_time)
+    if not df.isStreaming:
+        return df
+    if has_watermark(df):
+        msg = (
+            "with_ending_watermark takes the place of withWatermark, got a stream that has a "
+            "watermark; leave out its withWatermark"
+        )
+        raise DeclarationValueError(msg)
+    # Behind the watermark: on the event time, for Spark moves other conditions before it.
+    time = F.col(quoted(event_time))
+    is_record = time.isNull() | (time < F.timestamp_millis(F.lit(END_OF_INPUT)))
+    ending = df.union(_ends(df, event_time, _path(end_marker)))
+    return ending.withWatermark(event_time, delay).where(is_record)
+
+
+def end_input(spark: SparkSession, end_marker: str | os.PathLike[str]) -> None:
+    """End a stream that was made by `with_ending_watermark`.
+
+    The end comes with the next micro-batch of its query, and all event timers fire in the one after
+    it, under the watermark `MAX_WATERMARK`.  So call it when all records were processed: what comes
+    later is late.  A second call changes nothing.
+
+    Args:
+        spark: Any session that reaches the folder.
+        end_marker: That of the stream.
+    """
+    row = spark.createDataFrame([(END_OF_INPUT,)], _END_TYPE)
+    row.coalesce(1).write.mode("append").parquet(_path(end_marker))
+
+
+def _ends(df: DataFrame, event_time: str, path: str) -> DataFrame:
+    """The rows that end a stream, with its columns."""
+    spark = df.sparkSession
+    spark.createDataFrame([], _END_TYPE).write.mode("ignore").parquet(path)
+    ends = spark.readStream.schema(_END_TYPE).parquet(path)
+    time = F.timestamp_millis("milliseconds")
+    return ends.select(
+        [
+            (time if field.name == event_time else F.lit(None).cast(field.dataType)).alias(
+                field.name
+            )
+            for field in df.schema.fields
+        ]
+    )
+
+
+def _path(end_marker: str | os.PathLike[str]) -> str:
+    if not isinstance(end_marker, (str, os.PathLike)) or not os.fspath(end_marker):
+        msg = f"end_marker must be the path of a folder, got {shown(end_marker)}"
+        raise DeclarationTypeError(msg)
+    return os.fspath(end_marker)

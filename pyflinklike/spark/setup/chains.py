@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator knows of the one before it: which of its records came before the watermark.
+
+In Flink a watermark passes on only when the timers that it made due have fired.  So what an
+operator emits while the watermark moves reaches the next operator before that watermark, and is
+not late there.  Here both see the watermark of a micro-batch at once, and each record has to say
+on which side of it it was emitted.
+
+A result has no column for that.  A frame that has one is kept beside it, and is taken where
+`key_by` is given the result itself.  DataFrame code in between makes another frame of which
+nothing is known; there the user asks for a column, and keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.setup.checks import check_column
+from pyflinklike.spark.wire.names import BEFORE_WATERMARK, PHASE_MARK
+
+__all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased"]
+
+_PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
+"""Results, and the same with a column that says what came before the watermark."""
+
+
+def keep_phases(result: DataFrame, with_phases: DataFrame) -> None:
+    """Keep the frame that says of the records of a result what came before the watermark."""
+    _PHASED[result] = with_phases
+
+
+def keep_phases_of_part(
+    result: DataFrame, part: DataFrame, taken: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """A part of a result, of which is known what is known of the result.
+
+    Args:
+        result: With all outputs.
+        part: One of them.
+        taken: The function that made it.
+    """
+    if result in _PHASED:
+        keep_phases(part, taken(_PHASED[result]))
+    return part
+
+
+def phase_columns(df: DataFrame) -> list[str]:
+    """The columns that say which records came before the watermark."""
+    return [field.name for field in df.schema.fields if PHASE_MARK in (field.metadata or {})]
+
+
+def phased(
+    df: DataFrame, before_watermark: str | None, *, watermarks_pass: bool
+) -> tuple[DataFrame, str | None]:
+    """What an operator reads, and the column that says which records came before the watermark.
+
+    Args:
+        df: As the user gives it.
+        before_watermark: The column that the user names, if any.
+        watermarks_pass: Whether Spark passes a watermark through any operator.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: There is no such column, or it is not boolean;
+            or the frame has several of them, and none is named.
+    """
+    if before_watermark is not None:
+        _check_phase(df, before_watermark, watermarks_pass=watermarks_pass)
+    if not df.isStreaming:
+        return df, None
+    if before_watermark is None and df in _PHASED:
+        return _PHASED[df], BEFORE_WATERMARK
+    found = [before_watermark] if before_watermark is not None else phase_columns(df)
+    if len(found) > 1:
+        msg = (
+            f"one column says which records came before the watermark, got {found}; pass "
+            'before_watermark="<one of them>"'
+        )
+        raise DeclarationValueError(msg)
+    return df, found[0] if found else None
+
+
+def _check_phase(df: DataFrame, column: Any, *, watermarks_pass: bool) -> None:
+    check_column(df, column, "before_watermark")
+    kind = df.schema[column].dataType
+    if not isinstance(kind, st.BooleanType):
+        msg = (
+            f"before_watermark must name a boolean column, got {column!r} of type "
+            f"{kind.simpleString()}; name the one that output_before_watermark has made"
+        )
+        raise DeclarationTypeError(msg)
+    if df.isStreaming and not watermarks_pass:
+        msg = (
+            "before_watermark needs PySpark 4, where a watermark passes through an operator, got "
+            f"{column!r} on PySpark 3.5; make two queries"
+        )
+        raise DeclarationValueError(msg)

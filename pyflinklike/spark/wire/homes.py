@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Homes: a grouping key in each of Spark's partitions that is not a key group, and is called in every micro-batch.
+
+What all key groups of a partition share is kept there: an operator behind another one needs the
+watermark of the micro-batch before, which Spark tells nobody, also in key groups that were not
+called in that one.  Spark calls the grouping keys of a partition in ascending order, and those of
+homes are below all others, so a home is called first.
+
+A home has to lie in its partition, and Spark puts a grouping key where its hash says.  So the
+grouping key depends on the number of partitions.  That is the checkpoint's, whatever the session
+says at a restart, and Spark tells its tasks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from pyflinklike.errors import HostError
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.packing import Packing, packed_rows
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+
+__all__ = ["calling_homes", "home_ids", "is_home", "refuse_foreign_home"]
+
+_PARTITION = struct.Struct("<i")
+_SETTINGS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
+"""The number of partitions of a query's state: as its checkpoint has it, or as its session."""
+
+
+def is_home(grouping_key: int) -> bool:
+    """Whether a grouping key is a home's."""
+    return grouping_key < ROLL_CALL
+
+
+@lru_cache(maxsize=4)
+def home_ids(partitions: int) -> tuple[int, ...]:
+    """The grouping key of the home of each partition."""
+    found: dict[int, int] = {}
+    candidate = ROLL_CALL
+    while len(found) < partitions:
+        candidate -= 1
+        found.setdefault(index_of(candidate, partitions), candidate)
+    return tuple(found[partition] for partition in range(partitions))
+
+
+def calling_homes(packing: Packing, default: int) -> Packing:
+    """What packs the records of a task, and where it is the first one calls every home.
+
+    Args:
+        packing: Packs the records.
+        default: The number of partitions where Spark does not tell its tasks.
+    """
+
+    def called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packing(batches)
+        context = TaskContext.get()
+        if context is None or context.partitionId() == 0:
+            ids = home_ids(_partitions(context, default))
+            yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
+
+    return called
+
+
+def _partitions(context: TaskContext | None, default: int) -> int:
+    told = [context.getLocalProperty(name) for name in _SETTINGS] if context else []
+    return next((int(each) for each in told if each and each.isdigit()), default)
+
+
+def refuse_foreign_home(payloads: Iterable[bytes]) -> None:
+    """See that a home was called in its own partition.
+
+    Args:
+        payloads: That it was called with.
+
+    Raises:
+        HostError: It was called in another one.
+    """
+    context = TaskContext.get()
+    homes = {_PARTITION.unpack(payload)[0] for payload in payloads}
+    if context is not None and homes != {context.partitionId()}:
+        msg = (
+            "an operator behind another one keeps the former watermark in each of Spark's "
+            f"partitions, got that of {sorted(homes)} in partition {context.partitionId()}; set "
+            "spark.sql.shuffle.partitions to the number that the checkpoint was begun with"
+        )
+        raise HostError(msg)
