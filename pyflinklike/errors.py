@@ -61,7 +61,6 @@ class PyflinklikeError(Exception):
     """Base of every error that pyflinklike raises on purpose."""
 
     if sys.version_info < (3, 11):
-        __notes__: list[str]
 
         def add_note(self, note: str, /) -> None:
             """Keep a note, as every exception does from Python 3.11 on; Python 3.10 shows none."""

@@ -7,8 +7,7 @@ group starts empty (`enter_bounded`), and at its end every event timer fires (`e
 
 Behind another operator a micro-batch has records of two phases.  What that operator emitted while
 the watermark moved comes before the watermark (`EarlyRecords`), as in Flink, where a watermark
-passes on only when the timers that it made due have fired.  What it emitted for its own records
-comes after it.
+passes on when the timers that it made due have fired; what it emitted for records comes after.
 
 The host sets the operator's clock before, and afterwards takes the outputs.  Once nothing of the
 batch can fail any more it lets the backend keep the working state: `operator.keep_warm`.
@@ -75,12 +74,7 @@ class UnsortedRecords(Records):
     __slots__ = ()
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records.
-
-        Args:
-            metrics: Of the operator.
-            watermark: Now, in ms.
-        """
+        """Count the records, as `Records` does."""
         times = sorted(time for time in self.timestamps if time is not None)
         metrics.add_records(self.keys, times, watermark)
 
@@ -121,7 +115,6 @@ class EarlyRecords(NamedTuple):
 
 
 NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
-"""Of an operator behind no other, and of a call without records."""
 
 
 def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:

@@ -22,7 +22,7 @@ from pyflinklike.functions import ReduceFunction
 from pyflinklike.spark.wire.element_types import element_type
 
 if TYPE_CHECKING:
-    from pyflinklike.spark.setup.options import OperatorOptions
+    from pyflinklike.spark.setup.options import KeyedOptions
     from pyflinklike.type_vars import Unpack
 
 __all__ = ["Folds"]
@@ -51,7 +51,7 @@ class Folds:
         func: ReduceFunction[Any] | Callable[[Any, Any], Any],
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """Fold the records of each key with a function of two of them.
 
@@ -76,7 +76,7 @@ class Folds:
         position_to_sum: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """Add a field up; the other fields are those of the key's first record.
 
@@ -97,7 +97,7 @@ class Folds:
         position_to_min: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """The least value of a field; the other fields are those of the key's first record.
 
@@ -116,7 +116,7 @@ class Folds:
         position_to_max: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """The greatest value of a field; the other fields are those of the key's first record.
 
@@ -135,7 +135,7 @@ class Folds:
         position_to_min_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """The record with the least value of a field, the earliest of them.
 
@@ -154,7 +154,7 @@ class Folds:
         position_to_max_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[OperatorOptions],
+        **options: Unpack[KeyedOptions],
     ) -> DataFrame:
         """The record with the greatest value of a field, the earliest of them.
 
@@ -168,14 +168,12 @@ class Folds:
         """
         return self._by_field(MaxBy(position_to_max_by), running, options)
 
-    def _by_field(
-        self, fold: FieldFold, running: bool | None, options: OperatorOptions
-    ) -> DataFrame:
+    def _by_field(self, fold: FieldFold, running: bool | None, options: KeyedOptions) -> DataFrame:
         check_field(self._df.schema, fold)
         return self._folded(fold, type(fold).__name__, running, options)
 
     def _folded(
-        self, func: Any, name: str, running: bool | None, options: OperatorOptions
+        self, func: Any, name: str, running: bool | None, options: KeyedOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming
         if running is False and is_streaming:
@@ -190,7 +188,7 @@ class Folds:
             element_type(schema, self._time_zone),
             running=is_streaming if running is None else running,
         )
-        named: OperatorOptions = {**options, "uid": options.get("uid") or name}
+        named: KeyedOptions = {**options, "uid": options.get("uid") or name}
         return self.process(fold, schema, **named)
 
 

@@ -118,7 +118,7 @@ class HarnessChain:
 
     def close(self) -> None:
         """Close all harnesses, the last one first."""
-        for harness in [*reversed([each.harness for each in self._linked]), self._first]:
+        for harness in reversed(self.harnesses):
             harness.close()
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
@@ -154,6 +154,11 @@ class HarnessChain:
     def end_of_input(self) -> list[Any]:
         """The watermark goes to `MAX_WATERMARK` in all: every event timer fires."""
         return self.process_watermark(MAX_WATERMARK)
+
+    @property
+    def harnesses(self) -> list[Any]:
+        """All harnesses, the first one first."""
+        return [self._first, *(each.harness for each in self._linked)]
 
     @property
     def output(self) -> list[Any]:

@@ -9,14 +9,16 @@ of the earliest window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import reduce
 from typing import Any
 
 import attrs
 
 from pyflinklike.state import MapState
 from pyflinklike.windows.assigner import MergingWindowAssigner
-from pyflinklike.windows.kinds import Window, WindowSerializer
+from pyflinklike.windows.kinds import TimeWindow, Window, WindowSerializer
+from pyflinklike.windows.session_windows import SessionWindows
 
 __all__ = ["MergingWindowSet"]
 
@@ -28,7 +30,7 @@ OnMerge = Callable[[Any, "list[Any]", Any, "list[Any]"], None]
 class _Found(MergingWindowAssigner.MergeCallback[Any]):
     """What an assigner finds to be merged."""
 
-    groups: list[tuple[list[Any], Any]] = attrs.field(factory=list)
+    groups: list[tuple[Collection[Any], Any]] = attrs.field(factory=list)
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
         self.groups.append((list(to_be_merged), merge_result))
@@ -50,6 +52,7 @@ class MergingWindowSet:
         serializer: WindowSerializer[Any],
     ) -> None:
         self._merge_windows = assigner.merge_windows
+        self._by_intersection = isinstance(assigner, SessionWindows)
         self._state = state
         self._serializer = serializer
 
@@ -67,38 +70,50 @@ class MergingWindowSet:
         if state_window is not None:
             self._state.remove(state_window)
 
-    def add(self, new: Window, on_merge: OnMerge) -> Window:
-        """Add a window; it, or what it became part of.
+    def add(self, new: Window, on_merge: OnMerge) -> tuple[Window, Any]:
+        """Add a window; it, or what it became part of, and the namespace of the contents.
 
         Args:
             new: A window of an element.
             on_merge: Is called where windows merge, or one grows, before that is noted.
         """
-        to_window, to_namespace = self._serializer.to_window, self._serializer.to_namespace
+        to_window = self._serializer.to_window
         known = {to_window(actual): kept for kept, actual in self._state.items()}
         if new in known:
-            return new
-        found = _Found()
-        if known:
-            self._merge_windows([*known, new], found)
-        result: Window | None = None
-        for group, merged in found.groups:
+            return new, known[new]
+        result = None
+        for group, merged in self._groups(known, new):
             olds = [each for each in known if each in group]
+            target = known[olds[0]]
             if olds != [merged]:
-                self._join(merged, olds, known, on_merge)
+                target = self._join(merged, olds, known, on_merge)
             if new in group:
-                result = merged
+                result = merged, target
         if result is None:
-            self._state.put(to_namespace(new), to_namespace(new))
-            return new
+            namespace = self._serializer.to_namespace(new)
+            self._state.put(namespace, namespace)
+            return new, namespace
         return result
+
+    def _groups(self, known: Collection[Any], new: Any) -> list[tuple[Collection[Any], Any]]:
+        """The groups of windows that become one, and that one."""
+        if not known:
+            return []
+        if self._by_intersection:
+            # Those that are known do not meet one another, so only the new one joins any.
+            group = [each for each in known if each.intersects(new)]
+            return [([*group, new], reduce(TimeWindow.cover, group, new))] if group else []
+        found = _Found()
+        self._merge_windows([*known, new], found)
+        return found.groups
 
     def _join(
         self, merged: Window, olds: list[Any], known: dict[Any, Any], on_merge: OnMerge
-    ) -> None:
-        """Have one state window keep the contents of all."""
+    ) -> Any:
+        """Have one state window keep the contents of all; its namespace."""
         target, *others = [known[each] for each in sorted(olds)]
         on_merge(merged, olds, target, others)
         for each in others:
             self._state.remove(each)
         self._state.put(target, self._serializer.to_namespace(merged))
+        return target

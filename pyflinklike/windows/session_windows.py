@@ -32,6 +32,7 @@ __all__ = [
     "EventTimeSessionWindows",
     "ProcessingTimeSessionWindows",
     "SessionWindowTimeGapExtractor",
+    "SessionWindows",
 ]
 
 
@@ -43,7 +44,7 @@ class SessionWindowTimeGapExtractor(ABC, Generic[T]):
         """How long after this element a session goes on, in ms; positive."""
 
 
-class _SessionWindows(MergingWindowAssigner[T, TimeWindow]):
+class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
     """Sessions.
 
     Args:
@@ -84,7 +85,7 @@ class _SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, _SessionWindows)
+            isinstance(other, SessionWindows)
             and type(self) is type(other)
             and self._gap == other._gap
         )
@@ -104,7 +105,7 @@ def _extracting(extractor: Any, name: str) -> Callable[[Any], int]:
     return extractor.extract
 
 
-class _OfEventTime(_SessionWindows[T]):
+class _OfEventTime(SessionWindows[T]):
     """Sessions by the timestamps of elements."""
 
     def assign_windows(
@@ -126,7 +127,7 @@ class _OfEventTime(_SessionWindows[T]):
         return True
 
 
-class _OfProcessingTime(_SessionWindows[T]):
+class _OfProcessingTime(SessionWindows[T]):
     """Sessions by the time at which elements are processed."""
 
     def assign_windows(

@@ -66,7 +66,7 @@ class EventTimeTrigger(CalmTrigger[T, TimeWindow]):
         self, element: T, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Fires where the watermark has passed the end already."""
-        end = window.end - 1
+        end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return FIRE
         ctx.register_event_time_timer(end)

@@ -258,3 +258,26 @@ def test_an_error_in_a_merge_names_the_state():
         driver.do(lambda state, _: state.add("a"), namespace)
     with pytest.raises(UserFunctionError, match="in the function of state 'text'"):
         driver.merge(1, 2)
+
+
+@on_both_backends
+def test_state_that_is_not_declared_yet_is_kept(backend):
+    """State of a pair is declared when it is used: until then it goes along, warm or not."""
+    stream = Stream(NamespacedProbe(COUNT), backend, 1)
+    stream.batch([NamespacedRecord("a", 1, lambda state, _: state.update(7))], 0, 0)
+    savepoint = stream.savepoint()
+    stream.close()
+    again = Stream(_DeclaringLate(COUNT), backend, 1, savepoint=savepoint)
+    for _ in range(2):
+        again.batch([NamespacedRecord("b", 1, lambda *_: None)], 0, 0)
+    (read,) = again.batch([NamespacedRecord("a", 1, lambda state, _: state().value())], 0, 0)
+    again.close()
+    assert 7 == read
+
+
+class _DeclaringLate(NamespacedProbe):
+    """Declares its state when a script asks for it."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.runtime_context, self.current = runtime_context, runtime_context.current
+        self.state = lambda: runtime_context.get_partitioned_state("of pairs:count", COUNT)

@@ -6,14 +6,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from chain_double import SCHEMA, Relay, milliseconds
 from host_models import model_stream
+from relay import SCHEMA, Relay, milliseconds, relays
 from spark_support import Feed, at, drain, pickle_by_value, rows_of
 
-from pyflinklike import OutputTag, Row
+from pyflinklike import OutputTag
 from pyflinklike.errors import DeclarationError
 from pyflinklike.spark import get_side_output, key_by, main_output
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 
 pickle_by_value(__name__)
 pickle_by_value(Relay.__module__)
@@ -49,16 +48,6 @@ def _chained(df):
     return _process(get_side_output(first, ASIDE), Relay(3), "two", max_parallelism=2)
 
 
-def _in_harnesses():
-    def harness(function):
-        return KeyedProcessHarness(function, lambda row: row.key)
-
-    def unchanged(output):
-        return Row(**dict(zip(SCHEMA.names, output))), milliseconds(output[1])
-
-    return HarnessChain(harness(Aside(3))).then(harness(Relay(3)), unchanged, side_output=ASIDE)
-
-
 @pytest.mark.telling
 def test_two_operators_give_what_they_give_element_by_element(spark, tmp_path):
     """Stopped on the way, and with other partitions in the session then: all that each could see is what it sees in harnesses behind each other."""
@@ -81,7 +70,7 @@ def test_two_operators_give_what_they_give_element_by_element(spark, tmp_path):
 
 def _stopped_model(feed):
     """Each run ends with the micro-batch that its last watermark fires."""
-    chain = _in_harnesses()
+    chain = relays([Aside(3), Relay(3)], side_output=ASIDE)
     first, then = feed.elements()[:2], feed.elements()[2:]
     model_stream(chain, first, "ts")
     seen = max(milliseconds(row.ts) for batch in first for row in batch) - 1
@@ -120,6 +109,9 @@ def test_the_phase_is_in_every_output_and_is_found_there(spark, tmp_path):
         assert expected == get_side_output(result, ASIDE).columns
     kept = main_output(results[0]).where("early").select("key", "ts", "n", "trace", "early")
     assert SCHEMA.names == _process(kept, Relay(3), "two").columns
+    copied = key_by(kept, "key").process(Relay(3), kept.schema, event_time="ts", uid="two")
+    assert ["key", "ts", "n", "trace", "early"] == copied.columns
+    assert not copied.schema["early"].metadata
     assert {False} == {row.early for row in main_output(results[1]).collect()}
 
 

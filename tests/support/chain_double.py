@@ -9,18 +9,20 @@ after a restart.
 from __future__ import annotations
 
 import copy
-import datetime as dt
 import uuid
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import pyarrow as pa
 from checkpoint_double import Checkpoint, Times
-from pyspark.sql import types as st
+from relay import SCHEMA
 
-from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.log.regrouping import regrouped
+from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
@@ -29,65 +31,10 @@ from pyflinklike.spark.wire.names import BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.packing import pack
 from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["ChainOnSpark", "Relay", "Stage", "instant", "milliseconds"]
-
-SCHEMA = st.StructType(
-    [
-        st.StructField("key", st.StringType()),
-        st.StructField("ts", st.TimestampType()),
-        st.StructField("n", st.LongType()),
-        st.StructField("trace", st.StringType()),
-    ]
-)
-_EPOCH = dt.datetime(1970, 1, 1)
-
-
-def instant(milliseconds: int | None) -> dt.datetime | None:
-    """A point in time as a function yields it."""
-    return None if milliseconds is None else _EPOCH + dt.timedelta(milliseconds=milliseconds)
-
-
-def milliseconds(instant: dt.datetime | None) -> int | None:
-    """The same in ms."""
-    return None if instant is None else (instant - _EPOCH) // dt.timedelta(milliseconds=1)
-
-
-class Relay(KeyedProcessFunction):
-    """Passes records on, and from timers sums of them, each with all that could be seen on the way.
-
-    What it does with one record does not depend on the order of those before.
-
-    Args:
-        keys: Records of how many keys it emits.
-    """
-
-    def __init__(self, keys: int) -> None:
-        self._keys = keys
-
-    def open(self, runtime_context: Any) -> None:
-        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.sum.update((self.sum.value() or 0) + value.n)
-        timers = ctx.timer_service()
-        if value.n % 3:
-            timers.register_event_time_timer(ctx.timestamp() + value.n % 7)
-        if value.n % 2:
-            yield self._traced(value.n, ctx.timestamp(), f"{value.trace}/element", ctx)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        total = self.sum.value() or 0
-        if timestamp % 4 == 1:
-            ctx.timer_service().register_event_time_timer(timestamp + 3)
-        if timestamp % 5 == 2:
-            self.sum.clear()
-        yield self._traced(total, timestamp, f"timer of {ctx.get_current_key()}", ctx)
-
-    def _traced(self, n: int, time: int, what: str, ctx: Any) -> tuple[Any, ...]:
-        watermark = ctx.timer_service().current_watermark()
-        return f"k{n % self._keys}", instant(time), n + 1, f"{what} {time} under {watermark}"
+__all__ = ["ChainOnSpark", "Stage"]
 
 
 @attrs.frozen
@@ -99,17 +46,19 @@ class Stage:
         max_parallelism: The number of key groups.
         is_first: Whether no operator is before it.
         pandas: Whether Spark hands rows over as Spark 4.0 does.
+        time_mode: Of the operator: without event time it is NONE.
     """
 
     function: KeyedProcessFunction
     max_parallelism: int
     is_first: bool = True
     pandas: bool = False
-    time_mode = TimeMode.EVENT_TIME
+    time_mode: TimeMode = TimeMode.EVENT_TIME
 
     def plan(self) -> Plan:
         """What the workers are told."""
         before = None if self.is_first else BEFORE_WATERMARK
+        event_time = None if self.time_mode is TimeMode.NONE else "ts"
         string = Types.STRING()
         return Plan(
             self.function,
@@ -117,7 +66,7 @@ class Stage:
             string,
             TaskInfo("stage", max_parallelism=self.max_parallelism),
             self.time_mode,
-            RecordReader(("key",), "ts", string, "UTC", before_watermark=before),
+            RecordReader(("key",), event_time, string, "UTC", before_watermark=before),
             OutputLayout(SCHEMA, {}, "UTC", "stage", BEFORE_WATERMARK),
             f"chain-{uuid.uuid4()}",
         )
@@ -125,7 +74,7 @@ class Stage:
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
         packing = pack(("key",), group_ids(self.max_parallelism))
-        if not self.is_first:
+        if self.plan().keeps_former_watermark():
             packing = calling_homes(packing, 1)
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in packing(map(self._grouped, batches)):
@@ -133,9 +82,24 @@ class Stage:
                 rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
         return rows
 
+    def initial(self, savepoint: bytes, time: int) -> dict[int, list[dict[str, Any]]]:
+        """What a stream that begins with a savepoint is given of it, by grouping key."""
+        snapshot = read_segment(savepoint, "savepoint")
+        count = self.max_parallelism
+        groups = regrouped(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
+        ids = group_ids(count)
+        payloads = {ids[group]: [each.to_bytes() for each in groups[group]] for group in groups}
+        payloads[ROLL_CALL] = [roll_payload(groups)]
+        return {
+            key: [{"payload": payload, BATCH_TIME: time} for payload in mine]
+            for key, mine in payloads.items()
+        }
+
+    def _groups_of(self, keys: Iterable[str]) -> list[int]:
+        return [zlib.crc32(key.encode()) % self.max_parallelism for key in keys]
+
     def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        keys = batch.column("key").to_pylist()
-        groups = [zlib.crc32(key.encode()) % self.max_parallelism for key in keys]
+        groups = self._groups_of(batch.column("key").to_pylist())
         return batch.add_column(0, KEY_GROUP, pa.array(groups, pa.int32()))
 
 
@@ -144,10 +108,12 @@ class ChainOnSpark:
 
     Args:
         stages: The operators.
+        savepoints: What each begins with; nothing by default.
     """
 
-    def __init__(self, stages: list[Stage]) -> None:
+    def __init__(self, stages: list[Stage], savepoints: list[bytes] | None = None) -> None:
         self.stages = stages
+        self._savepoints = savepoints
         self.checkpoints = [Checkpoint() for _ in stages]
         self._time = 0
 
@@ -159,11 +125,14 @@ class ChainOnSpark:
             watermark: Spark's, in ms; 0 before the first event.
         """
         self._time += 1
+        savepoints = [] if self._savepoints is None else self._savepoints
+        self._savepoints = None
         batches = [_batch(records)] if records else []
-        for stage, checkpoint in zip(self.stages, self.checkpoints):
+        for number, (stage, checkpoint) in enumerate(zip(self.stages, self.checkpoints)):
             data = stage.packed(batches, self._time) if batches or not stage.is_first else {}
+            initial = stage.initial(savepoints[number], self._time) if savepoints else {}
             times = Times(self._time, 0 if watermark == MIN_WATERMARK else watermark)
-            rows = checkpoint.transaction(stage, data, {}, times)
+            rows = checkpoint.transaction(stage, data, initial, times)
             batches = _unpacked(stage, [row for row in rows if row["payload"]])
         return [tuple(row.values())[:-1] for batch in batches for row in batch.to_pylist()]
 

@@ -193,7 +193,7 @@ def golden(batches: Iterable[Batch]) -> list[tuple[Any, ...]]:
             timers.add((ts + n, key))
             put_out(key, f"record {n}")
         fire()
-        watermark = max([watermark, *(record.ts for record in batch)])
+        watermark = max([watermark, *(record.ts - 1 for record in batch)])
     return sorted(rows)
 
 

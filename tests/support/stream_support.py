@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -42,6 +43,9 @@ else:
 
 STRING = Types.STRING()
 
+# Not by id(): another one may have it later, and would find what the former has kept warm.
+_OWNERS = itertools.count()
+
 
 class Stream:
     """Key groups in stores of their own, committed after every batch.
@@ -66,7 +70,7 @@ class Stream:
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
         self.operator = keyed_process_operator(
-            function, backend, key_type, task, f"tested-{id(self)}"
+            function, backend, key_type, task, f"tested-{next(_OWNERS)}"
         )
         self.operator.open()
         self.operator.clock.processing_time = now

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pyflinklike import AggregateFunction
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     CountWindow,
@@ -19,7 +20,18 @@ from pyflinklike.windows import (
     window,
 )
 
-__all__ = ["Contents", "Sums", "bounds", "harness", "processed", "streamed"]
+__all__ = [
+    "Contents",
+    "Sum",
+    "Sums",
+    "bounds",
+    "contents",
+    "elements",
+    "harness",
+    "is_empty",
+    "processed",
+    "streamed",
+]
 
 
 def bounds(window: Window) -> Any:
@@ -93,3 +105,35 @@ def streamed(
                 driver.process_watermark(at(element) - 1)
         driver.end_of_input()
         return driver.output
+
+
+def elements(*times: int) -> list[Any]:
+    """Elements of one key with their times."""
+    return [(("k", time), time) for time in times]
+
+
+def contents(results: Any) -> list[Any]:
+    """Window and numbers of each firing."""
+    return [(bounds, [n for _, n in each]) for _, bounds, each in results]
+
+
+def is_empty(driver: Any) -> bool:
+    """Whether nothing is left: no entry of any state, and no timer."""
+    return bool(driver._operator.backend.count() == 0)
+
+
+class Sum(AggregateFunction):
+    """The sum of the second fields."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        total: int = accumulator + value[1]
+        return total
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b

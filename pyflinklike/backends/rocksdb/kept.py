@@ -19,6 +19,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, NoReturn
 
+import attrs
+
 from pyflinklike.log.segments import Declaration, Section
 from pyflinklike.log.working_state import WorkingState
 
@@ -31,7 +33,7 @@ _LAYOUT = 3
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"
 _KEY = struct.Struct(">cI")
-_DECLARATION = ("name", "kind", "shape", "key", "user_key", "value")
+_DECLARATION = tuple(each.name for each in attrs.fields(Declaration))
 
 
 def entries_at(index: int) -> tuple[bytes, bytes]:

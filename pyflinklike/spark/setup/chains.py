@@ -24,7 +24,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.setup.checks import check_column
 from pyflinklike.spark.wire.names import BEFORE_WATERMARK, PHASE_MARK
 
-__all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased"]
+__all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased", "without_phases"]
 
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """Results, and the same with a column that says what came before the watermark."""
@@ -53,6 +53,19 @@ def keep_phases_of_part(
 def phase_columns(df: DataFrame) -> list[str]:
     """The columns that say which records came before the watermark."""
     return [field.name for field in df.schema.fields if PHASE_MARK in (field.metadata or {})]
+
+
+def without_phases(schema: st.StructType) -> st.StructType:
+    """A schema in which no column says that.
+
+    The schema of an input may be declared as that of an output, whose values are the function's.
+    """
+    fields = []
+    for field in schema.fields:
+        marks = field.metadata or {}
+        metadata = {name: each for name, each in marks.items() if name != PHASE_MARK}
+        fields.append(st.StructField(field.name, field.dataType, field.nullable, metadata))
+    return st.StructType(fields)
 
 
 def phased(

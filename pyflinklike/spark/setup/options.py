@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from pyflinklike.backends.base import StateBackend
 
-__all__ = ["OperatorOptions"]
+__all__ = ["KeyedOptions", "OperatorOptions"]
 
 
 class OperatorOptions(TypedDict, total=False):
@@ -31,3 +31,17 @@ class OperatorOptions(TypedDict, total=False):
     job_parameters: Mapping[str, str] | None
     from_savepoint: bytes | None
     allow_pickle: bool
+
+
+class KeyedOptions(OperatorOptions, total=False):
+    """Those of operators over one input.
+
+    Args:
+        before_watermark: Name of a boolean column: what came before the watermark.
+        output_before_watermark: Name of such a column to add to the result.
+        arrival_order: Whether records with an event time are processed as they arrived.
+    """
+
+    before_watermark: str | None
+    output_before_watermark: str | None
+    arrival_order: bool

@@ -12,6 +12,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.setup.chains import without_phases
 from pyflinklike.spark.setup.event_time import EventTimeMark
 from pyflinklike.spark.wire.names import OUTPUT_TAG
 from pyflinklike.spark.wire.output_layout import OutputLayout
@@ -87,8 +88,9 @@ class DeclaredOutputs:
         if before_watermark is not None and not isinstance(before_watermark, str):
             msg = f"output_before_watermark takes a name for a column, got {before_watermark!r}"
             raise DeclarationTypeError(msg)
-        sides = {tag_id: mark.on(schema) for tag_id, schema in self.sides.items()}
-        layout = OutputLayout(mark.on(self.main), sides, time_zone, operator, before_watermark)
+        sides = {tag: mark.on(without_phases(schema)) for tag, schema in self.sides.items()}
+        main = mark.on(without_phases(self.main))
+        layout = OutputLayout(main, sides, time_zone, operator, before_watermark)
         names = [field.name.lower() for field in layout.result_type().fields]
         double = sorted({name for name in names if names.count(name) > 1})
         if double:

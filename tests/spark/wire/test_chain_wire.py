@@ -7,17 +7,18 @@ import datetime as dt
 from itertools import pairwise
 
 import pytest
-from chain_double import ChainOnSpark, Relay, Stage, instant, milliseconds
+from chain_double import ChainOnSpark, Stage
 from hypothesis import given
 from hypothesis import strategies as st
+from relay import Relay, instant, relays
 
-from pyflinklike import Row
+from pyflinklike import KeyedProcessFunction, Row
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.former_watermark import WATERMARK_AT
 from pyflinklike.spark.savepoints import savepoint_of
+from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.homes import home_ids, is_home
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(
@@ -32,18 +33,7 @@ def rows(records):
 
 def harnesses(operators):
     """The same functions in harnesses, one behind the other."""
-
-    def harness():
-        return KeyedProcessHarness(Relay(3), lambda row: row.key)
-
-    def link(output):
-        key, time, n, trace = output
-        return Row(key=key, ts=time, n=n, trace=trace), milliseconds(time)
-
-    chain = HarnessChain(harness())
-    for _ in range(operators - 1):
-        chain.then(harness(), link)
-    return chain
+    return relays([Relay(3) for _ in range(operators)])
 
 
 def driven(chain, records, watermark):
@@ -84,6 +74,28 @@ def test_a_chain_gives_what_its_operators_give_element_by_element(
             assert plain(driven(chain, records, watermark)) == plain(given_out)
 
 
+class Unchanged(KeyedProcessFunction):
+    """Yields what it is given."""
+
+    def process_element(self, value, ctx):
+        yield tuple(value)
+
+
+@given(batches=BATCHES)
+def test_an_operator_without_event_time_passes_on_what_came_before_the_watermark(batches):
+    """It knows of no watermark, and the operator behind it sees what it would see without it."""
+    middle = Stage(Unchanged(), 3, is_first=False, time_mode=TimeMode.NONE)
+    stream = ChainOnSpark([Stage(Relay(3), 2), middle, Stage(Relay(3), 2, is_first=False)])
+    with harnesses(2) as chain:
+        watermark = MIN_WATERMARK
+        for records, step, _ in batches:
+            watermark = watermark if not step else max(watermark, 0) + step
+
+            given_out = stream.batch(rows(records), watermark)
+
+            assert plain(driven(chain, records, watermark)) == plain(given_out)
+
+
 def test_what_a_timer_emits_is_not_late_for_the_next_operator():
     """It comes under the watermark of the micro-batch before, also where its key group was not called in that one."""
     stream = ChainOnSpark([Stage(Relay(1), 4), Stage(Relay(1), 4, is_first=False)])
@@ -99,25 +111,26 @@ def test_what_a_timer_emits_is_not_late_for_the_next_operator():
     ]
 
 
-def test_a_savepoint_of_the_second_operator_is_that_of_its_key_groups():
-    """What homes keep is of no use elsewhere; state and timers go on in a harness, of another max parallelism."""
+def test_a_chain_goes_on_from_savepoints_with_other_numbers_of_key_groups():
+    """Of both operators, state and timers; only the watermark begins anew, as in Flink, so homes have no part in it."""
     stream = ChainOnSpark([Stage(Relay(3), 4), Stage(Relay(3), 5, is_first=False)])
     chain = harnesses(2)
-    second = chain._last
     for records, watermark in [
         ([("a", 10, 4), ("b", 11, 5), ("c", 12, 8)], MIN_WATERMARK),
         ([("a", 16, 7)], 15),
     ]:
         stream.batch(rows(records), watermark)
         driven(chain, records, watermark)
+    savepoints = [savepoint_of(each.blobs, "test") for each in stream.checkpoints]
+    stages = [Stage(Relay(3), 7), Stage(Relay(3), 2, is_first=False)]
 
-    savepoint = savepoint_of(stream.checkpoints[1].blobs, "test")
+    again = ChainOnSpark(stages, savepoints)
+    chain = relays([Relay(3), Relay(3)], restored=[each.snapshot() for each in chain.harnesses])
 
-    with KeyedProcessHarness(
-        Relay(3), lambda row: row.key, restore=savepoint, max_parallelism=7
-    ) as restored:
-        assert 0 < second.num_event_time_timers() == restored.num_event_time_timers()
-        assert sorted(second.process_watermark(99)) == sorted(restored.process_watermark(99))
+    for records, watermark in [([("b", 20, 5), ("c", 21, 7)], MIN_WATERMARK), ([], 18), ([], 99)]:
+        expected = driven(chain, records, watermark)
+        assert plain(expected) == plain(again.batch(rows(records), watermark))
+    assert expected
 
 
 def test_a_home_is_called_before_all_key_groups_of_its_partition():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import attrs
 import pyarrow as pa
 import pytest
 from arrow_support import INSTANT, ZONE
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from pyflinklike import Row, Types
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark.wire.connected_records import ConnectedReader
-from pyflinklike.spark.wire.names import INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark.wire.names import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -128,6 +129,35 @@ def test_a_payload_has_the_columns_of_its_input_only():
     ]
 
     assert [["user", "at", "n"]] == [payload_to_batch(row["payload"]).schema.names for row in rows]
+
+
+def test_records_before_the_watermark_are_read_apart_in_each_input():
+    """An input that is behind no operator has none; the others are merged by their times."""
+    struct = pa.struct([*FIRST, (BEFORE_WATERMARK, pa.bool_())])
+    times = [EPOCH + ms * MILLISECOND for ms in (5, 3, 4)]
+    rows = [
+        {"user": "u", "at": at, "n": n, BEFORE_WATERMARK: early}
+        for n, (at, early) in enumerate(zip(times, (True, False, True)))
+    ]
+    other = {"name": "9", "who": "u", "seen": EPOCH}
+    batch = pa.RecordBatch.from_pydict(
+        {
+            KEY_GROUP: pa.array([0] * 4, pa.int32()),
+            INPUT: pa.array([1, 1, 1, 2], pa.int8()),
+            INPUTS[0]: pa.array([*rows, None], struct),
+            INPUTS[1]: pa.array([None, None, None, other], SECOND),
+        }
+    )
+    first, second = reader(timed=True).inputs
+    connected = ConnectedReader((attrs.evolve(first, before_watermark=BEFORE_WATERMARK), second))
+    packed = [row for out in connected.packing(IDS)([batch]) for row in out.to_pylist()]
+    payloads = [payload_to_batch(row["payload"]) for row in packed if row[KEY_GROUP] == 0]
+
+    early, others = connected.read_apart(payloads)
+
+    assert ([(1, 2), (1, 0)], [(2, 9), (1, 1)]) == (numbered(early.values), numbered(others.values))
+    assert BEFORE_WATERMARK == connected.before_watermark
+    assert reader(timed=True).before_watermark is None
 
 
 @pytest.mark.parametrize(("number", "column"), [(1, "user"), (2, "who")])

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When windows fire: each trigger, what it remembers, and what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from window_support import harness, processed, streamed
+
+from pyflinklike import ListStateDescriptor, Time, Types, ValueStateDescriptor
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.windows import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
+    ProcessingTimeSessionWindows,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    window,
+)
+
+TEN = TumblingEventTimeWindows.of(10)
+
+
+def sizes(results: Any) -> list[Any]:
+    """Window and number of elements of each firing."""
+    return [(bounds, len(elements)) for _, bounds, elements in results]
+
+
+def elements(*times: int) -> list[Any]:
+    """Elements of one key with their times."""
+    return [(("k", time), time) for time in times]
+
+
+def is_empty(driver: Any) -> bool:
+    """Whether nothing is left: no entry of any state, and no timer."""
+    return driver._operator.backend.count() == 0
+
+
+def test_event_time_trigger():
+    """At the end of the window, and again at each late element within the lateness."""
+    with harness(processed(TEN, allowed_lateness=5)) as driver:
+        driver.process_elements(elements(1, 2))
+        assert [] == driver.process_watermark(8)
+        assert [((0, 10), 2)] == sizes(driver.process_watermark(9))
+        assert [((0, 10), 3)] == sizes(driver.process_elements(elements(3)))
+        assert [((0, 10), 4)] == sizes(driver.process_elements(elements(4)))
+        assert [] == driver.process_watermark(14)
+        assert is_empty(driver)
+
+
+def test_processing_time_trigger():
+    """At the end of the window by the clock; event time does nothing."""
+    with harness(processed(TumblingProcessingTimeWindows.of(10))) as driver:
+        driver.set_processing_time(1)
+        driver.process_elements(elements(1, 2))
+        assert [] == driver.process_watermark(100)
+        assert [] == driver.set_processing_time(8)
+        assert [((0, 10), 2)] == sizes(driver.set_processing_time(9))
+        assert is_empty(driver)
+
+
+def test_sessions_by_the_clock():
+    """They grow with each element, and end a gap after the last one."""
+    with harness(processed(ProcessingTimeSessionWindows.with_gap(5))) as driver:
+        for now in (1, 4, 20):
+            driver.set_processing_time(now)
+            driver.process_element(("k", now))
+        assert [((1, 9), 2)] == sizes(driver.output)
+        assert [((20, 25), 1)] == sizes(driver.set_processing_time(24))
+        assert is_empty(driver)
+
+
+def test_count_trigger_keeps_the_contents():
+    """Firings of a count of 2 see 2, 4 and 6 elements."""
+    with harness(processed(TEN, trigger=CountTrigger.of(2))) as driver:
+        fired = driver.process_elements(elements(1, 2, 3, 4, 5, 6, 7))
+        assert [((0, 10), 2), ((0, 10), 4), ((0, 10), 6)] == sizes(fired)
+        assert [] == driver.end_of_input(), "the end of the window is not a firing"
+        assert is_empty(driver)
+
+
+def test_count_trigger_adds_counts_when_windows_merge():
+    """One and one make two (quirk Q13 of PyFlink, where it fires at the fourth element)."""
+    sessions = EventTimeSessionWindows.with_gap(5)
+    with harness(processed(sessions, trigger=CountTrigger.of(3))) as driver:
+        assert [] == driver.process_elements(elements(1, 10))
+        assert [((1, 15), 3)] == sizes(driver.process_elements(elements(5)))
+
+
+def test_purging_trigger():
+    """What fires is dropped, and the next firing sees what came since."""
+    purging = PurgingTrigger.of(CountTrigger.of(2))
+    with harness(processed(TEN, trigger=purging)) as driver:
+        fired = driver.process_elements(elements(1, 2, 3, 4, 5))
+        assert [2, 2] == [len(contents) for _, _, contents in fired]
+        driver.end_of_input()
+        assert is_empty(driver)
+
+
+def test_purging_trigger_of_late_elements():
+    """With lateness each late element fires alone, and nothing is emitted for nothing."""
+    purging = PurgingTrigger.of(EventTimeTrigger.create())
+    with harness(processed(TEN, trigger=purging, allowed_lateness=5)) as driver:
+        driver.process_elements(elements(1, 2))
+        driver.process_watermark(9)
+        driver.process_elements(elements(3))
+        assert [2, 1] == [len(contents) for _, _, contents in driver.output]
+        assert [] == driver.end_of_input()
+        assert is_empty(driver)
+
+
+def test_continuous_event_time_trigger():
+    """At multiples of the interval, and at the end of the window."""
+    trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(4))
+    with harness(processed(TEN, trigger=trigger)) as driver:
+        driver.process_elements(elements(1))
+        assert [1] == [len(each[2]) for each in driver.process_watermark(4)]
+        driver.process_elements(elements(6))
+        assert [2] == [len(each[2]) for each in driver.process_watermark(8)]
+        assert [2] == [len(each[2]) for each in driver.process_watermark(9)]
+        assert is_empty(driver)
+
+
+def test_continuous_event_time_trigger_at_the_end_of_the_input():
+    """In order of time, 4, 8 and 9 (quirk Q14 of PyFlink, which leaves one out)."""
+    trigger = ContinuousEventTimeTrigger.of(4)
+    with harness(processed(TEN, trigger=trigger)) as driver:
+        driver.process_elements(elements(1))
+        assert 3 == len(driver.end_of_input())
+        assert is_empty(driver)
+
+
+def test_continuous_event_time_trigger_of_late_elements():
+    """As an event-time trigger: each fires."""
+    trigger = ContinuousEventTimeTrigger.of(4)
+    with harness(processed(TEN, trigger=trigger, allowed_lateness=20)) as driver:
+        driver.process_watermark(12)
+        assert [1, 2] == [len(each[2]) for each in driver.process_elements(elements(1, 2))]
+
+
+def test_continuous_event_time_trigger_of_merged_windows():
+    """The earliest of the pending times counts."""
+    trigger = ContinuousEventTimeTrigger.of(4)
+    sessions = EventTimeSessionWindows.with_gap(5)
+    with harness(processed(sessions, trigger=trigger)) as driver:
+        driver.process_elements(elements(1, 10, 5))
+        assert [((1, 15), 3)] == sizes(driver.process_watermark(4))
+        assert [((1, 15), 3)] * 2 == sizes(driver.process_watermark(13))
+        assert [((1, 15), 3)] == sizes(driver.process_watermark(14))
+        assert is_empty(driver)
+
+
+def test_continuous_processing_time_trigger():
+    """At multiples of the interval by the clock, at most at the end of the window."""
+    trigger = ContinuousProcessingTimeTrigger.of(4)
+    assigner = TumblingProcessingTimeWindows.of(10)
+    with harness(processed(assigner, trigger=trigger)) as driver:
+        driver.set_processing_time(1)
+        driver.process_elements(elements(1))
+        fired = [len(driver.set_processing_time(now)) for now in (3, 4, 7, 8, 9)]
+        assert [0, 1, 0, 1, 1] == fired
+        assert is_empty(driver)
+
+
+def test_continuous_processing_time_trigger_in_event_time():
+    """Timers of both domains in one window: those of the clock do not end it."""
+    trigger = ContinuousProcessingTimeTrigger.of(4)
+    with harness(processed(TEN, trigger=trigger)) as driver:
+        driver.process_elements(elements(1))
+        assert [((0, 10), 1)] == sizes(driver.set_processing_time(4))
+        driver.process_elements(elements(2))
+        assert [((0, 10), 2)] == sizes(driver.set_processing_time(8))
+        assert [] == driver.process_watermark(9)
+        assert is_empty(driver)
+
+
+def test_never_trigger():
+    """Nothing fires, and the window ends all the same."""
+    with harness(processed(TEN, trigger=NeverTrigger())) as driver:
+        driver.process_elements(elements(1, 2))
+        assert [] == driver.end_of_input()
+        assert is_empty(driver)
+
+
+class Doubling(Trigger):
+    """Fires at the first, second, fourth ... element; remembers the elements, too."""
+
+    COUNT = ValueStateDescriptor("count", Types.LONG())
+    SEEN = ListStateDescriptor("seen", Types.LONG())
+
+    def __init__(self) -> None:
+        self.noted: list[Any] = []
+
+    def on_element(self, element, timestamp, window, ctx):
+        count = ctx.get_partitioned_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        ctx.get_partitioned_state(self.SEEN).add(element[1])
+        is_power = count.value() & (count.value() - 1) == 0
+        return TriggerResult.FIRE if is_power else TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        self.noted.append((time, list(ctx.get_partitioned_state(self.SEEN))))
+        return TriggerResult.PURGE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def can_merge(self):
+        return True
+
+    def on_merge(self, window, ctx):
+        ctx.merge_partitioned_state(self.SEEN)
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(self.COUNT).clear()
+        ctx.get_partitioned_state(self.SEEN).clear()
+
+
+def test_an_own_trigger():
+    """Its state is of key and window, and goes when it clears it; the end of a window is a timer."""
+    trigger = Doubling()
+    with harness(processed(TEN, trigger=trigger)) as driver:
+        mixed = [(("k", 1), 1), (("b", 2), 2), (("k", 11), 11), (("k", 3), 3), (("k", 4), 4)]
+        fired = driver.process_elements(mixed)
+        assert [((0, 10), 1), ((0, 10), 1), ((10, 20), 1), ((0, 10), 2)] == sizes(fired)
+        driver.end_of_input()
+        assert [(9, [1, 3, 4]), (9, [2]), (19, [11])] == sorted(trigger.noted)
+        assert is_empty(driver)
+
+
+def test_an_own_trigger_of_windows_that_merge():
+    """A list is joined, the new window's (there is none yet) first, then the merged ones'."""
+    trigger = Doubling()
+    with harness(processed(EventTimeSessionWindows.with_gap(5), trigger=trigger)) as driver:
+        driver.process_elements(elements(1, 10, 5))
+        driver.end_of_input()
+        assert [(14, [1, 10, 5])] == trigger.noted
+
+
+def test_a_trigger_may_ask_for_time_and_metrics():
+    """The watermark, the clock, and where metrics are registered; deleted timers do not fire."""
+    asked = []
+
+    class Asking(NeverTrigger):
+        def on_element(self, element, timestamp, window, ctx):
+            asked.append((ctx.get_current_watermark(), ctx.get_current_processing_time()))
+            ctx.get_metric_group().counter("asked").inc()
+            ctx.register_event_time_timer(7)
+            ctx.register_processing_time_timer(7)
+            ctx.delete_event_time_timer(7)
+            ctx.delete_processing_time_timer(7)
+            return TriggerResult.CONTINUE
+
+        on_event_time = on_processing_time = lambda self, time, window, ctx: asked.append(time)
+
+    with harness(processed(GlobalWindows.create(), trigger=Asking())) as driver:
+        driver.process_watermark(3)
+        driver.set_processing_time(4)
+        driver.process_element(("k", 1), 5)
+        driver.process_watermark(100)
+        driver.set_processing_time(100)
+        assert ([(3, 4)], 1) == (asked, driver.metrics()["asked"])
+
+
+def test_results_say_what_happens():
+    """Fire, purge, both or nothing."""
+    said = {each.name: (each.is_fire(), each.is_purge()) for each in TriggerResult}
+    assert {
+        "CONTINUE": (False, False),
+        "FIRE": (True, False),
+        "PURGE": (False, True),
+        "FIRE_AND_PURGE": (True, True),
+    } == said
+
+
+def test_a_trigger_that_cannot_merge_is_refused_for_sessions():
+    """When it is given, as in Java (PyFlink finds out when windows merge)."""
+    with pytest.raises(DeclarationTypeError, match=r"does not support merging.*can_merge"):
+        window(EventTimeSessionWindows.with_gap(5)).trigger(NeverTrigger())
+    with pytest.raises(DeclarationTypeError, match="does not support merging"):
+        window(EventTimeSessionWindows.with_gap(5)).trigger(PurgingTrigger.of(NeverTrigger()))
+
+
+def test_triggers_are_checked():
+    """Counts and intervals are positive, and a nested trigger is one."""
+    for make in (
+        CountTrigger.of,
+        ContinuousEventTimeTrigger.of,
+        ContinuousProcessingTimeTrigger.of,
+    ):
+        with pytest.raises(DeclarationValueError, match="at least 1"):
+            make(0)
+    with pytest.raises(DeclarationTypeError, match="takes a Trigger"):
+        PurgingTrigger.of(CountTrigger)
+    with pytest.raises(DeclarationTypeError, match="takes a Trigger"):
+        window(TEN).trigger(CountTrigger)
+
+
+def test_the_end_of_time_is_no_cleanup():
+    """An event-time trigger makes a global window fire when the input ends."""
+    operator = processed(GlobalWindows.create(), trigger=EventTimeTrigger())
+    assert [("all", 2)] == sizes(streamed(operator, [("k", 1), ("k", 2)]))
+
+
+def test_an_event_time_trigger_of_windows_by_the_clock():
+    """They end by the clock, whatever makes them fire."""
+    operator = processed(TumblingProcessingTimeWindows.of(10), trigger=EventTimeTrigger())
+    with harness(operator) as driver:
+        driver.process_element(("k", 1))
+        assert [((0, 10), 1)] == sizes(driver.process_watermark(9))
+        driver.set_processing_time(9)
+        assert is_empty(driver)
