@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
 
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -50,6 +52,7 @@ class Workload:
         total: Spark's type of the output's second column.
         inputs: How often our side reads the records: once for each of two inputs.
         rules: Records of its broadcast input, in the first micro-batch.
+        columnar: The same function in columns, where there is one.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Workload:
     total: str = "long"
     inputs: int = 1
     rules: int = 0
+    columnar: type[KeyedBatchFunction] | None = None
 
     @property
     def output(self) -> str:
@@ -228,12 +232,29 @@ _PLAIN = ("user", "amount")
 WORKLOADS = {
     each.name: each
     for each in (
-        Workload("W1", "ValueState, running count", _MANY, _PLAIN, RunningCount),
-        Workload("W2", "W1 with TTL, OnReadAndWrite", _MANY, _PLAIN, ExpiringCount),
+        Workload(
+            "W1", "ValueState, running count", _MANY, _PLAIN, RunningCount, columnar=CountInColumns
+        ),
+        Workload(
+            "W2",
+            "W1 with TTL, OnReadAndWrite",
+            _MANY,
+            _PLAIN,
+            ExpiringCount,
+            columnar=ExpiringCountInColumns,
+        ),
         Workload("W3", "MapState, 20 map keys a key", _FEW, ("user", "item"), CountPerItem),
         Workload("W4", "ListState, read every 10th", _MANY, _PLAIN, ListSum),
-        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum),
-        Workload("W6", "AggregatingState, average", _MANY, _PLAIN, AverageSoFar, total="double"),
+        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum, columnar=SumInColumns),
+        Workload(
+            "W6",
+            "AggregatingState, average",
+            _MANY,
+            _PLAIN,
+            AverageSoFar,
+            total="double",
+            columnar=AverageInColumns,
+        ),
         Workload(
             "W7",
             "an event-time timer a record",
@@ -248,6 +269,7 @@ WORKLOADS = {
             Shape(10_000, 9, 1_000_000, sparse=True),
             _PLAIN,
             RunningCount,
+            columnar=CountInColumns,
         ),
         Workload("J1", "two inputs, two ValueStates", _MANY, _PLAIN, SeenByTheOther, inputs=2),
         Workload("B1", "broadcast, 100 rules", _MANY, _PLAIN, AboveLimit, rules=RULES),

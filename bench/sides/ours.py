@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,10 +30,16 @@ def measure(
     spark: SparkSession, side: str, workload: Workload, shape: Shape, backend: str
 ) -> Result:
     """One run on one backend, `max_parallelism` at its default, 16 for two partitions."""
-    return run(spark, side, workload, shape, transform(workload, backend))
+    return run(spark, side, workload, shape, transform(workload, backend, workload.function))
 
 
-def transform(workload: Workload, backend: str) -> Transform:
+def measure_columns(spark: SparkSession, side: str, workload: Workload, shape: Shape) -> Result:
+    """One run of the columnar function."""
+    assert workload.columnar is not None
+    return run(spark, side, workload, shape, transform(workload, "heap", workload.columnar))
+
+
+def transform(workload: Workload, backend: str, function: type[Any]) -> Transform:
     """The query."""
 
     def connected(df: DataFrame) -> DataFrame:
@@ -52,7 +59,7 @@ def transform(workload: Workload, backend: str) -> Transform:
 
     def process(df: DataFrame) -> DataFrame:
         return key_by(df, "user").process(
-            workload.function(),
+            function(),
             workload.output,
             event_time="ts" if workload.event_time else None,
             state_backend=BACKENDS[backend](),
