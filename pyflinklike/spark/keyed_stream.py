@@ -20,9 +20,9 @@ from pyflinklike.spark.folds import Folds
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.operators import applied
-from pyflinklike.spark.setup.checks import check_column, check_function
+from pyflinklike.spark.setup.checks import check_column, check_function, check_names
 from pyflinklike.spark.setup.settings import time_zone_of
-from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.windows_and_joins import WindowsAndJoins
 from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = ["KeyedStream", "key_by"]
@@ -43,7 +43,7 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     return KeyedStream(df, columns)
 
 
-class KeyedStream(Folds):
+class KeyedStream(Folds, WindowsAndJoins):
     """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
@@ -55,17 +55,7 @@ class KeyedStream(Folds):
             raise DeclarationValueError(msg)
         for column in columns:
             check_column(df, column, "key_by")
-        reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
-        if reserved:
-            msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
-            raise DeclarationValueError(f"{msg}; rename them")
-        unusable = [name for name in df.columns if "." in name or "`" in name]
-        if unusable:
-            msg = (
-                f"Spark's mapInArrow takes no column with a dot or a backtick in its name, "
-                f"got {unusable}; rename them"
-            )
-            raise DeclarationValueError(msg)
+        check_names(df)
         self._df = df
         self._columns = tuple(columns)
         self._time_zone = time_zone_of(df.sparkSession)
