@@ -46,6 +46,8 @@ class Side:
 
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
+_WINDOWS = ("W9", "W10")
+_OURS = (*_W1_TO_7, "W8", *_WINDOWS)
 _W1_TO_8 = (*_W1_TO_7, "W8")
 
 
@@ -71,6 +73,12 @@ def _python_tws(interface: str) -> Measure:
         return spark_tws.measure(spark, side, workload, shape, interface)
 
     return measure
+
+
+def _built_in_windows(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
+    from sides import spark_window
+
+    return spark_window.measure(spark, side, workload, shape)
 
 
 def _apply(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
@@ -108,14 +116,14 @@ _spark_side = functools.partial(Side, spark=True)
 SIDES = {
     each.name: each
     for each in (
-        _spark_side("ours_heap", "pyflinklike, heap", _W1_TO_8, _W1_TO_8, _ours("heap")),
-        _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _W1_TO_8, _W1_TO_8, _ours("rocksdb")),
+        _spark_side("ours_heap", "pyflinklike, heap", _OURS, _OURS, _ours("heap")),
+        _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _OURS, _OURS, _ours("rocksdb")),
         _spark_side("floor", "floor: dicts in mapInArrow", _W1_TO_6, _W1_TO_6, _spark_floor),
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _python_tws("pandas"),
             share=0.1,
             batches=4,
@@ -123,11 +131,18 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _python_tws("rows"),
             share=0.2,
             batches=4,
+        ),
+        _spark_side(
+            "spark_window",
+            "Spark's own window aggregation",
+            _WINDOWS,
+            _WINDOWS,
+            _built_in_windows,
         ),
         _spark_side(
             "spark_apply",
@@ -148,16 +163,16 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),
         Side(
             "pyflink_rocksdb",
             "PyFlink, thread mode, RocksDB",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _pyflink("rocksdb", "thread"),
             share=0.25,
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads W1 to W8, and our function for each of them.
+"""The workloads W1 to W10, and our function for each of them.
 
 Every function yields `(user, total)`; what `total` is, is the workload's.  The
 other sides have the same logic, written as their users would write it.
@@ -7,11 +7,12 @@ other sides have the same logic, written as their users would write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 from inputs import Shape
+from windowed import session_count, sliding_count, told
 
 from pyflinklike import (
     AggregateFunction,
@@ -37,13 +38,14 @@ class Workload:
     """What every side is measured on: a function, its input and its size.
 
     Args:
-        name: W1 to W8.
+        name: W1 to W10.
         title: What it measures.
         shape: At full size.
         columns: Of the input.
         function: Our side's.
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
+        windows: Our function where it is of windows, given the number of keys.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Workload:
     function: type[KeyedProcessFunction]
     event_time: bool = False
     total: str = "long"
+    windows: Callable[[int], KeyedProcessFunction] | None = None
 
     @property
     def output(self) -> str:
@@ -61,7 +64,13 @@ class Workload:
 
     def limit(self, shape: Shape) -> int | None:
         """Outputs above it are not checked: hosts differ in which last timers still fire."""
+        if self.windows is not None:
+            return told(shape.last_ms, 0) - 1
         return shape.last_ms - 1 if self.event_time else None
+
+    def made(self, shape: Shape) -> KeyedProcessFunction:
+        """Our side's function for an input."""
+        return self.function() if self.windows is None else self.windows(shape.keys)
 
 
 class RunningCount(KeyedProcessFunction):
@@ -179,6 +188,14 @@ _MANY = Shape(200_000, 10, 100_000)
 _FEW = Shape(200_000, 10, 10_000)
 _PLAIN = ("user", "amount")
 
+
+def _windowed(
+    name: str, title: str, windows: Callable[[int], KeyedProcessFunction], shape: Shape
+) -> Workload:
+    columns = ("user", "ts")
+    return Workload(name, title, shape, columns, RunningCount, event_time=True, windows=windows)
+
+
 WORKLOADS = {
     each.name: each
     for each in (
@@ -203,5 +220,7 @@ WORKLOADS = {
             _PLAIN,
             RunningCount,
         ),
+        _windowed("W9", "sliding windows, 10 panes", sliding_count, Shape(50_000, 10, 5_000)),
+        _windowed("W10", "session windows", session_count, _FEW),
     )
 }

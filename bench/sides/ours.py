@@ -19,15 +19,15 @@ def measure(
     spark: SparkSession, side: str, workload: Workload, shape: Shape, backend: str
 ) -> Result:
     """One run on one backend, `max_parallelism` at its default, 16 for two partitions."""
-    return run(spark, side, workload, shape, transform(workload, backend))
+    return run(spark, side, workload, shape, transform(workload, backend, shape))
 
 
-def transform(workload: Workload, backend: str) -> Transform:
+def transform(workload: Workload, backend: str, shape: Shape) -> Transform:
     """The query."""
 
     def process(df: DataFrame) -> DataFrame:
         return key_by(df, "user").process(
-            workload.function(),
+            workload.made(shape),
             workload.output,
             event_time="ts" if workload.event_time else None,
             state_backend=BACKENDS[backend](),
