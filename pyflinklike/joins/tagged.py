@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.nested_columns import null_mask
 
 __all__ = ["TaggedTypeInfo"]
 
@@ -67,19 +68,23 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
         """Columns of the numbers, and of the elements of each input."""
-        numbers = [number for number, _ in stored]
+        nulls = null_mask(stored)
+        pairs = stored if nulls is None else [each or (None, None) for each in stored]
         elements = [
-            kind.to_arrow([element if number == mine else None for number, element in stored])
+            kind.to_arrow([element if number == mine else None for number, element in pairs])
             for mine, kind in ((1, self.first), (2, self.second))
         ]
-        columns = [pa.array(numbers, pa.int8()), *elements]
-        return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
+        columns = [pa.array([number for number, _ in pairs], pa.int8()), *elements]
+        return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type), mask=nulls)
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
         """The pairs."""
         numbers = column.field(0).to_pylist()
         elements = self.first.from_arrow(column.field(1)), self.second.from_arrow(column.field(2))
-        return [(number, elements[number - 1][at]) for at, number in enumerate(numbers)]
+        return [
+            None if number is None else (number, elements[number - 1][at])
+            for at, number in enumerate(numbers)
+        ]
 
     def _of(self, number: int) -> TypeInformation:
         return self.first if number == 1 else self.second

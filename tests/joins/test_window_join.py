@@ -130,6 +130,18 @@ def test_a_single_output_is_refused():
         outputs(Single())
 
 
+def test_tagged_elements_come_back_from_a_column():
+    """With None for one that was deleted, as the log writes it."""
+    kind = TaggedTypeInfo(LEFT, RIGHT)
+    stored = [
+        kind.freeze(pair) for pair in ((1, Row(k="a", name=None)), (2, ("a", [7])), (1, ("b", "x")))
+    ]
+
+    for values in (stored, [*stored, None], [None], []):
+        column = kind.to_arrow(values)
+        assert (values, kind.arrow_type) == (kind.from_arrow(column), column.type)
+
+
 @pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
 def test_elements_of_both_types_outlive_a_restart(backend):
     """Each comes back as its input's type, and nobody's list is shared."""
