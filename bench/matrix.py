@@ -60,6 +60,12 @@ def _ours(backend: str) -> Measure:
     return measure
 
 
+def _columns(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
+    from sides import ours
+
+    return ours.measure_columns(spark, side, workload, shape)
+
+
 def _spark_floor(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
     from sides import spark_floor
 
@@ -118,6 +124,13 @@ SIDES = {
     for each in (
         _spark_side("ours_heap", "pyflinklike, heap", _OURS, _OURS, _ours("heap")),
         _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _OURS, _OURS, _ours("rocksdb")),
+        _spark_side(
+            "ours_columns",
+            "pyflinklike, heap, columnar",
+            ("W1", "W2", "W5", "W6"),
+            ("W1", "W2", "W5", "W6", "W8"),
+            _columns,
+        ),
         _spark_side("floor", "floor: dicts in mapInArrow", _W1_TO_6, _W1_TO_6, _spark_floor),
         _spark_side(
             "spark_pandas",

@@ -101,10 +101,14 @@ class Groups:
         self.reader = RecordReader(("user",), event_time, Types.STRING(), "UTC")
         self.operator = self.new_operator()
 
+    def new_function(self) -> Any:
+        """The workload's."""
+        return self.workload.function()
+
     def new_operator(self) -> KeyedProcessOperator:
         """Of the workload's function, opened, with nothing warm."""
         operator = keyed_process_operator(
-            self.workload.function(),
+            self.new_function(),
             BACKENDS[self.backend](),
             Types.STRING(),
             TaskInfo("bench", max_parallelism=len(self.stores)),

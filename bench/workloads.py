@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
+from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
 from windowed import session_count, sliding_count, told
 
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    KeyedBatchFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -46,6 +48,7 @@ class Workload:
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
         windows: Our function where it is of windows, given the number of keys.
+        columnar: The same function in columns, where there is one.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Workload:
     event_time: bool = False
     total: str = "long"
     windows: Callable[[int], KeyedProcessFunction] | None = None
+    columnar: type[KeyedBatchFunction] | None = None
 
     @property
     def output(self) -> str:
@@ -199,12 +203,29 @@ def _windowed(
 WORKLOADS = {
     each.name: each
     for each in (
-        Workload("W1", "ValueState, running count", _MANY, _PLAIN, RunningCount),
-        Workload("W2", "W1 with TTL, OnReadAndWrite", _MANY, _PLAIN, ExpiringCount),
+        Workload(
+            "W1", "ValueState, running count", _MANY, _PLAIN, RunningCount, columnar=CountInColumns
+        ),
+        Workload(
+            "W2",
+            "W1 with TTL, OnReadAndWrite",
+            _MANY,
+            _PLAIN,
+            ExpiringCount,
+            columnar=ExpiringCountInColumns,
+        ),
         Workload("W3", "MapState, 20 map keys a key", _FEW, ("user", "item"), CountPerItem),
         Workload("W4", "ListState, read every 10th", _MANY, _PLAIN, ListSum),
-        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum),
-        Workload("W6", "AggregatingState, average", _MANY, _PLAIN, AverageSoFar, total="double"),
+        Workload("W5", "ReducingState, sum", _MANY, _PLAIN, ReducedSum, columnar=SumInColumns),
+        Workload(
+            "W6",
+            "AggregatingState, average",
+            _MANY,
+            _PLAIN,
+            AverageSoFar,
+            total="double",
+            columnar=AverageInColumns,
+        ),
         Workload(
             "W7",
             "an event-time timer a record",
@@ -219,6 +240,7 @@ WORKLOADS = {
             Shape(10_000, 9, 1_000_000, sparse=True),
             _PLAIN,
             RunningCount,
+            columnar=CountInColumns,
         ),
         _windowed("W9", "sliding windows, 10 panes", sliding_count, Shape(50_000, 10, 5_000)),
         _windowed("W10", "session windows", session_count, _FEW),

@@ -56,12 +56,16 @@ class NamespacedRuntimeContext(RuntimeContext):
     """The clock, and the timers of the current key and namespace."""
 
     @abstractmethod
-    def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:
+    def get_partitioned_state(
+        self, name: str, state_descriptor: StateDescriptor[S], kind: str | None = None
+    ) -> S:
         """The state of the current key and the current namespace.
 
         Args:
             name: Of its table, unique among all states of the function.
             state_descriptor: The rest of its declaration; its own name is for messages.
+            kind: What it is called where it is written down; what was written as another kind is
+                refused.  By default that of the descriptor.
 
         Raises:
             DeclarationError: The name is taken by a state that is declared otherwise.

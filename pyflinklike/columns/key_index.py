@@ -2,9 +2,9 @@
 """Which row of a key group a key has: one index, which all states of the group share.
 
 Open addressing over the 64-bit hashes of `pyflinklike.columns.hashing`, all keys at a time: each
-looks into its slot, and those that find another key there look into the next one.  A key that
-finds its hash is compared with the key of that row, so that keys whose hashes collide get rows of
-their own.  A key keeps its row until `keep` is called.
+looks into its slot, and those that find another hash there look into the next one.  Then every key
+that was found is compared with the key of its row; one that differs, for its hash is another's,
+is looked for by itself, and gets a row of its own.  A key keeps its row until `keep` is called.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyIndex:
         self._hashes_of = hashes_of
         self._keys = vector_of(kind)
         self._hashes = np.zeros(1, np.uint64)
-        self._slots = np.full(_LEAST, _ABSENT, np.int64)
+        self._slots = np.full(_LEAST, _ABSENT, np.int32)
         self.count = 0
         """How many rows there are."""
 
@@ -57,9 +57,9 @@ class KeyIndex:
         self._keys.keep(rows)
         self._hashes = grown(self._hashes[rows], 1)
         self.count = len(rows)
-        self._slots = np.full(_LEAST, _ABSENT, np.int64)
-        if not self._resize(self.count):
-            self._place()
+        slots = max(_LEAST, 1 << (2 * self.count).bit_length())
+        self._slots = np.full(slots, _ABSENT, np.int32)
+        self._place()
 
     @property
     def nbytes(self) -> int:
@@ -67,59 +67,88 @@ class KeyIndex:
         return int(self._keys.nbytes + self._hashes.nbytes + self._slots.nbytes)
 
     def _rows(self, keys: Any, *, adds: bool) -> Any:
+        """Rows by hash alone, and what does not have the key of its row once more by key."""
         hashes = self._hashes_of(keys)
-        rows = np.full(len(keys), _ABSENT, np.int64)
-        pending = np.arange(len(keys))
-        at = self._home(hashes)
+        rows, is_new = self._probed(hashes, adds=adds)
+        if adds:
+            self._append(keys, hashes, is_new)
+        met = np.flatnonzero((rows >= 0) & ~is_new)
+        other = met[~self._keys.equal(rows[met], _taken(keys, met))]
+        for at in other.tolist():
+            rows[at] = self._exact(keys.slice(at, 1), hashes[at : at + 1], adds=adds)
+        return rows
+
+    def _probed(self, hashes: Any, *, adds: bool) -> tuple[Any, Any]:
+        """The first row of each hash, and which of them are new: in the order of the keys."""
+        count, size = self.count, len(hashes)
+        self._hashes = grown(self._hashes, count + size)
+        self._hashes[count : count + size] = hashes
+        rows, is_new = np.full(size, _ABSENT, np.int64), np.zeros(size, bool)
+        pending, at, own = np.arange(size), self._home(hashes), np.zeros(size, np.int64)
+        added = 0
         while len(pending):
             found = self._slots[at]
-            is_free = found == _ABSENT
-            free = np.flatnonzero(is_free)
-            if adds and self._resize(self.count + len(free)):
-                at = self._home(hashes[pending])
-                continue
-            met = np.flatnonzero(~is_free & (self._hashes[found] == hashes[pending]))
-            same = met[self._keys.equal(found[met], _taken(keys, pending[met]))]
-            rows[pending[same]] = found[same]
-            is_left = ~is_free
-            is_left[same] = False
-            at[is_left] = (at[is_left] + 1) & (len(self._slots) - 1)
-            if adds and len(free):
-                # Of several that want a slot one gets it; the others look at it again, for they
-                # may be the same key.
-                taken = free[self._claim(at[free])]
-                self._append(keys, hashes, pending[taken], at[taken], rows)
-                is_left[free] = True
-                is_left[taken] = False
-            pending, at = pending[is_left], at[is_left]
+            free = np.flatnonzero(found == _ABSENT)
+            if adds and self._is_short(count + added + len(free)):
+                # What was added so far has no row yet, so all begin anew.
+                self._resize(count + size)
+                return self._probed(hashes, adds=adds)
+            if adds:
+                # Of several that want a slot the last one gets it; the others meet it there.
+                self._slots[at[free]] = count + pending[free]
+                found = self._slots[at]
+                got = free[found[free] == count + pending[free]]
+                is_new[pending[got]], own[pending[got]] = True, at[got]
+                added += len(got)
+            is_met = (found != _ABSENT) & (self._hashes[found] == self._hashes[count + pending])
+            rows[pending[is_met]] = found[is_met]
+            is_left = ~is_met & (found != _ABSENT)
+            pending, at = pending[is_left], (at[is_left] + 1) & (len(self._slots) - 1)
+        return self._numbered(rows, is_new, own), is_new
+
+    def _numbered(self, rows: Any, is_new: Any, own: Any) -> Any:
+        """Give new keys the next rows, in their order."""
+        numbers = self.count - 1 + np.cumsum(is_new)
+        new = np.flatnonzero(is_new)
+        self._slots[own[new]] = numbers[new]
+        provisional = rows >= self.count
+        rows[provisional] = numbers[rows[provisional] - self.count]
         return rows
+
+    def _append(self, keys: Any, hashes: Any, is_new: Any) -> None:
+        which = np.flatnonzero(is_new)
+        new = np.arange(self.count, self.count + len(which))
+        self._hashes[new] = hashes[which]
+        self.count += len(which)
+        self._keys.reserve(self.count)
+        self._keys.put(new, _taken(keys, which))
+
+    def _exact(self, key: Any, one: Any, *, adds: bool) -> int:
+        """The row of a single key whose hash another key has."""
+        at = int(self._home(one)[0])
+        while (row := int(self._slots[at])) != _ABSENT:
+            if self._hashes[row] == one[0] and self._keys.equal(np.array([row]), key)[0]:
+                return row
+            at = (at + 1) & (len(self._slots) - 1)
+        if not adds:
+            return _ABSENT
+        self._slots[at] = self.count
+        self._hashes = grown(self._hashes, self.count + 1)
+        self._append(key, one, np.ones(1, bool))
+        self._resize(self.count)
+        return self.count - 1
 
     def _home(self, hashes: Any) -> Any:
         return (hashes & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
-    def _claim(self, at: Any) -> Any:
-        """Which of these free slots each candidate gets, for one of each slot."""
-        candidates = np.arange(len(at))
-        self._slots[at] = candidates
-        return self._slots[at] == candidates
+    def _is_short(self, count: int) -> bool:
+        return 2 * count > len(self._slots)
 
-    def _append(self, keys: Any, hashes: Any, which: Any, at: Any, rows: Any) -> None:
-        new = np.arange(self.count, self.count + len(which))
-        self.count += len(which)
-        self._hashes = grown(self._hashes, self.count)
-        self._hashes[new] = hashes[which]
-        self._keys.reserve(self.count)
-        self._keys.put(new, _taken(keys, which))
-        self._slots[at] = new
-        rows[which] = new
-
-    def _resize(self, count: int) -> bool:
-        """Make the slots twice as many as the rows, at least; whether they were too few."""
-        if 2 * count <= len(self._slots):
-            return False
-        self._slots = np.full(1 << (2 * count - 1).bit_length(), _ABSENT, np.int64)
-        self._place()
-        return True
+    def _resize(self, count: int) -> None:
+        """Make the slots twice as many as so many rows, at least, if they are too few."""
+        if self._is_short(count):
+            self._slots = np.full(1 << (2 * count - 1).bit_length(), _ABSENT, np.int32)
+            self._place()
 
     def _place(self) -> None:
         """Put every row into a free slot: no two have the same key."""

@@ -10,7 +10,12 @@ import numpy as np
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.columns.table import BatchRows
-from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, UserFunctionError
+from pyflinklike.errors import (
+    DeclarationError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    UserFunctionError,
+)
 from pyflinklike.runtime.batch_context import BatchContext
 from pyflinklike.runtime.batch_outputs import ColumnOutputs
 from pyflinklike.runtime.batch_records import BatchKeys
@@ -33,6 +38,22 @@ class BatchCalls(FunctionCalls):
 
     _backend: Any
     _batch: BatchRows
+
+    def open(self, runtime_context: Any) -> None:
+        """Have the function declare its states.
+
+        Raises:
+            DeclarationError: It has a method for timers, which would never be called.
+            UserFunctionError: The function raised.
+        """
+        for method in ("on_timer", "on_timers", "process_element"):
+            if hasattr(self.function, method):
+                msg = (
+                    f"a KeyedBatchFunction has process_batch and no timers, got {self.name()} "
+                    f"with a method {method}; use a KeyedProcessFunction for timers"
+                )
+                raise DeclarationError(msg)
+        super().open(runtime_context)
 
     def process(self, keys: Any, values: Any, timestamps: Any) -> None:
         """Process the records of a batch of the current group.

@@ -21,12 +21,6 @@ __all__ = ["ColumnOutputs"]
 class ColumnOutputs(Outputs):
     """`Outputs` whose elements are record batches.  No key is kept of them."""
 
-    def take(self) -> ColumnOutputs:
-        """What was gathered so far; there is nothing here afterwards."""
-        taken = ColumnOutputs(self.main, self.keys, self.side)
-        self.main, self.keys, self.side = [], [], {}
-        return taken
-
     def __len__(self) -> int:
         every = [*self.main, *(batch for _, batches in self.side.values() for batch in batches)]
         return sum(batch.num_rows for batch in every)

@@ -55,12 +55,19 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         self.timers = timers
         self._namespace_type = namespace_type
 
-    def get_partitioned_state(self, name: str, state_descriptor: StateDescriptor[S]) -> S:
+    def get_partitioned_state(
+        self, name: str, state_descriptor: StateDescriptor[S], kind: str | None = None
+    ) -> S:
         """The state of the current key and the current namespace."""
         made = self.assembled.get(name)
         if made is not None:
             return made.checked(state_descriptor)
-        spec = attrs.evolve(state_descriptor.spec(), name=name, namespace_type=self._namespace_type)
+        spec = attrs.evolve(
+            state_descriptor.spec(),
+            name=name,
+            kind=kind or state_descriptor.kind,
+            namespace_type=self._namespace_type,
+        )
         return self._made(state_descriptor, spec)
 
     def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
@@ -65,7 +66,7 @@ class KeyedStream(Folds, WindowsAndJoins):
     # Folds pass its options on, so these are told from others here, and only here.
     def process(  # type: ignore[override]
         self,
-        function: KeyedProcessFunction,
+        function: KeyedProcessFunction | KeyedBatchFunction,
         output_type: Any,
         *,
         event_time: str | None = None,
@@ -86,7 +87,8 @@ class KeyedStream(Folds, WindowsAndJoins):
 
         Args:
             function: It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            output_type: Of what it yields, or returns as columns: DDL, a `StructType` or
+                `Types.ROW_NAMED`.
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
                 timers work.  On a stream without a watermark one is declared on it as Flink's
                 `for_monotonous_timestamps` has it: the latest time seen less 1 ms.
@@ -132,7 +134,7 @@ class KeyedStream(Folds, WindowsAndJoins):
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
                 do not have the key columns' types.
         """
-        check_function(function)
+        check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
         return applied(
             function,
             self._input(event_time, before_watermark=before_watermark, arrival_order=arrival_order),

@@ -38,6 +38,7 @@ from pyflinklike.spark.setup.checks import (
     checked_backend,
     holds_accumulators,
 )
+from pyflinklike.spark.setup.columnar import in_columns
 from pyflinklike.spark.setup.event_time import event_time_mark
 from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
@@ -115,7 +116,7 @@ def applied(
         allow_pickle=pickle_allowed(allow_pickle),
         keeps_open=not holds_accumulators(function),
     )
-    return _planned(source, plan, from_savepoint)
+    return _planned(source, in_columns(plan), from_savepoint)
 
 
 def _task(

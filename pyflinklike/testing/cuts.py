@@ -196,8 +196,11 @@ class _Log:
         keys = frozen_keys(self.key_type, [batch.column(name) for name in names])
         values = [to_python(column, "UTC") for column in batch.columns]
         elements = to_rows(tuple(batch.schema.names), values, batch.num_rows)
-        times = columns.timestamps
-        return Records(keys, elements, [None] * len(keys) if times is None else times.tolist())
+        times: list[int | None] = [None] * len(keys)
+        if columns.timestamps is not None:
+            known = columns.timestamps.tolist()
+            times = [None if time == MIN_WATERMARK else time for time in known]
+        return Records(keys, elements, times)
 
     def _state(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> Any:
         """What the log has, as a worker finds it that has nothing yet."""

@@ -14,7 +14,7 @@ from pyflinklike.type_vars import T, V, W
 from pyflinklike.windows.kinds import MergeCallback, WindowSerializer
 from pyflinklike.windows.trigger import Trigger
 
-__all__ = ["MergingWindowAssigner", "WindowAssigner", "timed"]
+__all__ = ["MergingWindowAssigner", "WindowAssigner", "kind_of", "timed"]
 
 
 class WindowAssigner(ABC, Generic[T, W]):
@@ -90,3 +90,10 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
         )
         raise DeclarationValueError(msg)
     return timestamp
+
+
+def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
+    """What windows are called where their contents are kept: those of one kind end in one way."""
+    time = "event time" if assigner.is_event_time() else "processing time"
+    kind = "merging windows" if isinstance(assigner, MergingWindowAssigner) else "windows"
+    return f"{kind} of {time}"

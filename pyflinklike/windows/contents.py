@@ -141,6 +141,7 @@ class Kept(ABC):
         context: NamespacedRuntimeContext,
         evictor: Evictor[Any, Any] | None,
         evictor_context: Evictor.EvictorContext,
+        windows: str,
     ) -> Kept:
         """Declare the state.
 
@@ -149,13 +150,19 @@ class Kept(ABC):
             context: Where state is obtained.
             evictor: What removes elements when a window fires, or None.
             evictor_context: What it may ask.
+            windows: What kind of windows these are: those of another kind would never end.
         """
         if evictor is not None:
-            return _Evicted(contents, context, evictor, evictor_context)
-        return (_KeptElements if isinstance(contents, Gathered) else _KeptFold)(contents, context)
+            return _Evicted(contents, context, evictor, evictor_context, windows)
+        if isinstance(contents, Gathered):
+            return _KeptElements(contents.descriptor(), context, windows)
+        return _KeptFold(contents.descriptor(), context, windows)
 
-    def __init__(self, descriptor: StateDescriptor, context: NamespacedRuntimeContext) -> None:
-        self.state = context.get_partitioned_state(CONTENTS, descriptor)
+    def __init__(
+        self, descriptor: StateDescriptor, context: NamespacedRuntimeContext, windows: str
+    ) -> None:
+        kind = f"{descriptor.kind} of {windows}"
+        self.state = context.get_partitioned_state(CONTENTS, descriptor, kind)
         self.clear: Callable[[], None] = self.state.clear
         """Drop them."""
 
@@ -167,10 +174,16 @@ class Kept(ABC):
     def fire(self, window: Any, apply: Fire) -> None:
         """Apply a function to them, unless there are none."""
 
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+
 
 class _KeptElements(Kept):
-    def __init__(self, contents: Contents, context: NamespacedRuntimeContext) -> None:
-        super().__init__(contents.descriptor(), context)
+    def __init__(
+        self, descriptor: StateDescriptor, context: NamespacedRuntimeContext, windows: str
+    ) -> None:
+        super().__init__(descriptor, context, windows)
         self._add = self.state.add
 
     def add(self, value: Any, timestamp: int | None) -> None:
@@ -181,6 +194,9 @@ class _KeptElements(Kept):
         if elements:
             apply(window, elements)
 
+    def is_empty(self) -> bool:
+        return not any(True for _ in self.state.get())
+
 
 class _KeptFold(_KeptElements):
     def fire(self, window: Any, apply: Fire) -> None:
@@ -188,8 +204,11 @@ class _KeptFold(_KeptElements):
         if folded is not None:
             apply(window, [folded])
 
+    def is_empty(self) -> bool:
+        return self.state.get() is None
 
-class _Evicted(Kept):
+
+class _Evicted(_KeptElements):
     """Every element with its timestamp, some of which an evictor removes when the window fires."""
 
     def __init__(
@@ -198,13 +217,14 @@ class _Evicted(Kept):
         context: NamespacedRuntimeContext,
         evictor: Evictor[Any, Any],
         evictor_context: Evictor.EvictorContext,
+        windows: str,
     ) -> None:
         timed = Types.TUPLE([contents.element_type(), Types.LONG()])
-        super().__init__(ListStateDescriptor(CONTENTS, timed), context)
+        super().__init__(ListStateDescriptor(CONTENTS, timed), context, windows)
         self._contents, self._evictor, self._context = contents, evictor, evictor_context
 
     def add(self, value: Any, timestamp: int | None) -> None:
-        self.state.add((value, timestamp))
+        self._add((value, timestamp))
 
     def fire(self, window: Any, apply: Fire) -> None:
         elements = [TimestampedValue(*each) for each in self.state.get()]

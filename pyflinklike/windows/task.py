@@ -16,13 +16,12 @@ import attrs
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
-from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.errors import DeclarationError
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.windows.applied import AppliedFunction
-from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
+from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner, kind_of
 from pyflinklike.windows.contents import CONTENTS, Contents, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
+from pyflinklike.windows.ends import WindowEnds
 from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.kinds import Window
 from pyflinklike.windows.merging_windows import MergingWindowSet
@@ -76,15 +75,17 @@ class WindowTask:
     def __init__(self, declared: WindowDeclaration, context: NamespacedRuntimeContext) -> None:
         assigner, serializer = declared.assigner, declared.assigner.get_window_serializer()
         self._assign, self._trigger = assigner.assign_windows, declared.trigger
-        self._is_event_time = assigner.is_event_time()
-        self._lateness = declared.allowed_lateness if self._is_event_time else 0
+        self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
+        self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
         self._late_tag = declared.late_data_tag
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
         self._trigger_context = TaskTriggerContext(context)
-        self._kept = Kept.of(declared.contents, context, declared.evictor, self._trigger_context)
+        self._kept = Kept.of(
+            declared.contents, context, declared.evictor, self._trigger_context, kind_of(assigner)
+        )
         self._merging: MergingWindowSet | None = None
         if isinstance(assigner, MergingWindowAssigner):
             kind = serializer.type_info
@@ -96,7 +97,9 @@ class WindowTask:
         # What the default trigger does by the way is done here without asking it: it registers the
         # very timer that ends the window, and fires at no element, which would be late.
         self._is_plain = (
-            self._is_event_time and self._lateness == 0 and type(self._trigger) is EventTimeTrigger
+            self._is_event_time
+            and self._ends.lateness == 0
+            and type(self._trigger) is EventTimeTrigger
         )
         self._register_end = self._timers.register_event_time_timer
         self._outputs: list[Any] = []
@@ -148,7 +151,7 @@ class WindowTask:
         if result is not CONTINUE:
             self._act(result, window, state_window)
             current.namespace = namespace
-        self._register_cleanup(window)
+        self._ends.register(window)
 
     def _add_to_merged(
         self,
@@ -169,7 +172,7 @@ class WindowTask:
     def _is_late(self, timestamp: int | None, watermark: int) -> bool:
         if not self._is_event_time or timestamp is None:
             return False
-        return timestamp + self._lateness <= watermark
+        return timestamp + self._ends.lateness <= watermark
 
     def _dismiss(self, value: Any) -> None:
         if self._late_tag is None:
@@ -183,7 +186,7 @@ class WindowTask:
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
         """Windows became one, or one has grown: so do the trigger's state and the contents."""
-        self._refuse_passed(window)
+        self._ends.refuse_passed(window)
         trigger, context, current = self._trigger, self._trigger_context, self._current
         context.merged = [self._to_namespace(old) for old in olds]
         current.namespace = self._to_namespace(window)
@@ -191,24 +194,10 @@ class WindowTask:
         for old, namespace in zip(olds, context.merged):
             current.namespace = namespace
             trigger.clear(old, context)
-            self._delete_cleanup(old)
+            self._ends.delete(old)
         context.merged = ()
         if others:
             self._merge_contents(CONTENTS, state_window, others)
-
-    def _refuse_passed(self, window: Window) -> None:
-        """Refuse what no assigner of ours does: an end that moves behind the clock."""
-        timers = self._timers
-        clock = (
-            timers.current_watermark() if self._is_event_time else timers.current_processing_time()
-        )
-        if self._cleanup_time(window) <= clock:
-            time = "event" if self._is_event_time else "processing"
-            msg = (
-                f"the end of a window of {time} time must not become earlier than now by merging, "
-                f"got {window!r} at {clock}; merge into a window that covers all of them"
-            )
-            raise DeclarationError(msg)
 
     # Timers
 
@@ -235,30 +224,24 @@ class WindowTask:
         result = on_time(timestamp, window, self._trigger_context)
         if result is not CONTINUE:
             self._act(result, window, state_window)
-        if is_event is self._is_event_time and timestamp == self._cleanup_time(window):
-            self._end(window, namespace, state_window)
+        if is_event is self._is_event_time:
+            self._end_if_over(timestamp, window, namespace, state_window)
         return self._taken()
 
-    def _cleanup_time(self, window: Window) -> int:
-        """When a window ends for good, in ms."""
-        if not self._lateness:
-            return window.max_timestamp()
-        return min(window.max_timestamp() + self._lateness, MAX_WATERMARK)
-
-    def _register_cleanup(self, window: Window) -> None:
-        time = self._cleanup_time(window)
-        if time < MAX_WATERMARK:
-            if self._is_event_time:
-                self._timers.register_event_time_timer(time)
-            else:
-                self._timers.register_processing_time_timer(time)
-
-    def _delete_cleanup(self, window: Window) -> None:
-        time = self._cleanup_time(window)
-        if self._is_event_time:
-            self._timers.delete_event_time_timer(time)
-        else:
-            self._timers.delete_processing_time_timer(time)
+    def _end_if_over(
+        self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
+    ) -> None:
+        """End a window whose time is over, also where the lateness was another before a restart."""
+        end = self._cleanup_time(window)
+        if timestamp == end:
+            self._end(window, namespace, state_window)
+        elif timestamp > end:
+            self._current.namespace = state_window
+            if not self._kept.is_empty():
+                self._end(window, namespace, state_window)
+        elif timestamp >= window.max_timestamp():
+            self._current.namespace = namespace
+            self._ends.register(window)
 
     def _end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
         """Free all that there is of a window."""

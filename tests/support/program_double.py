@@ -11,8 +11,9 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
+from pyflinklike import Function, HashMapStateBackend, Types
 from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.setup.columnar import in_columns
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
@@ -36,7 +37,7 @@ class Program:
         pandas: Whether Spark hands rows over as Spark 4.0 does.
     """
 
-    function: KeyedProcessFunction
+    function: Function
     max_parallelism: int = 4
     name: str = "counted"
     key_columns: tuple[tuple[str, str], ...] = (("key", "string"),)
@@ -48,7 +49,7 @@ class Program:
         task = TaskInfo(
             self.name, max_parallelism=self.max_parallelism, key_columns=self.key_columns
         )
-        return Plan(
+        plan = Plan(
             self.function,
             HashMapStateBackend(),
             Types.STRING(),
@@ -58,6 +59,7 @@ class Program:
             OutputLayout(_OUTPUT, {}, "UTC", self.name),
             f"double-{uuid.uuid4()}",
         )
+        return in_columns(plan)
 
     def group_of(self, key: str) -> int:
         """The key group of a key."""

@@ -40,7 +40,7 @@ class Open:
     elements: list[int] = attrs.field(factory=list)
     count: int = 0
     pending: int | None = None
-    wants_end: bool = False
+    timers: set[int] = attrs.field(factory=set)
 
 
 @attrs.frozen
@@ -111,6 +111,7 @@ class Model:
         for at in in_time:
             self.open.setdefault(at, Open()).elements.append(number)
             self.ask(at, time, watermark)
+            self.open[at].timers.add(self.end(at))
         if not in_time and time + s.lateness <= watermark:
             self.late.append(number)
 
@@ -123,12 +124,15 @@ class Model:
         if met != [cover]:
             parts = [self.open.pop(each) for each in met]
             pending = [each.pending for each in parts if each.pending is not None]
-            self.open[cover] = Open(
+            mine = self.open[cover] = Open(
                 [n for each in parts for n in each.elements],
                 sum(each.count for each in parts),
                 min(pending, default=None),
-                self.settings.trigger == "event time" and cover[1] - 1 > watermark,
             )
+            if self.settings.trigger == "event time" and cover[1] - 1 > watermark:
+                mine.timers.add(cover[1] - 1)
+            if mine.pending is not None:
+                mine.timers.add(mine.pending)
         return cover
 
     def ask(self, at: tuple[int, int], time: int, watermark: int) -> None:
@@ -142,9 +146,10 @@ class Model:
         elif last <= watermark:
             self.fire(at)
         else:
-            mine.wants_end = True
+            mine.timers.add(last)
             if s.trigger == "continuous" and mine.pending is None:
                 mine.pending = min(time - time % s.number + s.number, last)
+                mine.timers.add(mine.pending)
 
     def fire(self, at: tuple[int, int]) -> None:
         """Give out what is in a window."""
@@ -154,29 +159,24 @@ class Model:
         if self.settings.purges:
             mine.elements = []
 
-    def due(self, watermark: int) -> list[tuple[int, tuple[int, int]]]:
-        """The times, up to the watermark, at which something happens to windows."""
-        found = []
-        for at, mine in self.open.items():
-            times = [self.end(at)]
-            times += [at[1] - 1] if mine.wants_end else []
-            times += [] if mine.pending is None else [mine.pending]
-            found += [(time, at) for time in times if time <= watermark]
-        return sorted(found)
-
     def advance(self, watermark: int) -> None:
         """The watermark comes."""
-        while due := self.due(watermark):
-            time, at = due[0]
-            mine, is_last = self.open[at], time == at[1] - 1
-            if self.settings.trigger != "count":
-                if is_last and (mine.wants_end or time == self.end(at)):
-                    mine.wants_end = False
-                    mine.pending = None if mine.pending == time else mine.pending
-                    self.fire(at)
-                elif mine.pending == time:
-                    mine.pending = min(time + self.settings.number, at[1] - 1)
-                    self.fire(at)
+        trigger, number = self.settings.trigger, self.settings.number
+        while due := [
+            (time, at)
+            for at, mine in self.open.items()
+            for time in mine.timers
+            if time <= watermark
+        ]:
+            time, at = min(due)
+            mine, last = self.open[at], at[1] - 1
+            mine.timers.remove(time)
+            if trigger != "count" and time == last:
+                self.fire(at)
+            elif trigger == "continuous" and time == mine.pending:
+                mine.pending = min(time + number, last)
+                mine.timers.add(mine.pending)
+                self.fire(at)
             if time == self.end(at):
                 del self.open[at]
 

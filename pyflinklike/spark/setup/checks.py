@@ -96,13 +96,15 @@ def checked_backend(state_backend: Any) -> StateBackend:
 
 
 def check_function(
-    function: Any, kind: type = KeyedProcessFunction, stream: str = "KeyedStream"
+    function: Any,
+    kind: type | tuple[type, ...] = KeyedProcessFunction,
+    stream: str = "KeyedStream",
 ) -> None:
     """See that a function is of the kind that a stream takes.
 
     Args:
         function: The user's.
-        kind: Its class must be a subclass of this one.
+        kind: Its class must be a subclass of this one, or of one of these.
         stream: The name of the stream's class.
 
     Raises:
@@ -110,7 +112,9 @@ def check_function(
     """
     if not isinstance(function, kind):
         remedy = instance_of(kind, function, "subclass it")
-        msg = f"{kind.__name__} is required for {stream}, got {shown(function)}; {remedy}"
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = " or ".join(each.__name__ for each in kinds)
+        msg = f"{names} is required for {stream}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columnar functions on Spark: on streams and batches, and in turns with functions of elements."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from host_models import model_stream
+from spark_support import Feed, at, bounded, drain, pickle_by_value, reads_state, rows_of
+
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    KeyedBatchFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import DeclarationValueError, OutputError
+from pyflinklike.spark import get_side_output, key_by, main_output, read_savepoint
+from pyflinklike.spark.wire.column_records import ColumnLayout
+from pyflinklike.spark.wire.schema import output_schema
+from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+
+pickle_by_value(__name__)
+
+SCHEMA = "user string, ts timestamp, amount double"
+OUTPUT = "user string, n long, total double"
+
+
+def descriptors():
+    """A count, and a sum that lives 10 seconds of event time."""
+    total = ValueStateDescriptor("total", Types.DOUBLE())
+    builder = StateTtlConfig.new_builder(10_000).use_event_time()
+    total.enable_time_to_live(builder.update_ttl_on_read_and_write().build())
+    return ValueStateDescriptor("count", Types.LONG()), total
+
+
+class ByElement(KeyedProcessFunction):
+    """Running count and sum."""
+
+    def open(self, ctx):
+        self.count, self.total = map(ctx.get_state, descriptors())
+
+    def process_element(self, value, ctx):
+        count, total = (self.count.value() or 0) + 1, (self.total.value() or 0.0) + value.amount
+        self.count.update(count)
+        self.total.update(total)
+        yield value.user, count, total
+
+
+class InColumns(KeyedBatchFunction):
+    """The same, whose columns come in another order."""
+
+    def open(self, ctx):
+        self.count, self.total = map(ctx.get_column_state, descriptors())
+
+    def process_batch(self, batch, ctx):
+        groups = batch.groups
+        count = groups.spread(self.count.get(0)) + groups.rank() + 1
+        total = groups.running(np.add, batch.numpy("amount"), self.total.get(0.0))
+        self.count.put(groups.last(count))
+        self.total.put(groups.last(total))
+        return {"total": total, "user": batch["user"], "n": count}
+
+
+def records(number: int, size: int = 400):
+    """A micro-batch: keys that come back and keys that do not, out of order."""
+    random = np.random.default_rng(number)
+    users = [f"user-{key}" for key in random.integers(0, 150, size)] + [f"only-{number}", "é"]
+    times = number * 9_000 + random.integers(0, 8_000, len(users))
+    return [
+        (user, at(int(time)), float(amount))
+        for user, time, amount in zip(users, times, random.normal(size=len(users)))
+    ]
+
+
+BATCHES = [records(number) for number in range(4)]
+
+
+def in_turns(spark, directory, functions):
+    """The rows of a stream that these functions drive, each for as many micro-batches."""
+    feed, waiting = Feed(spark, directory / "input", SCHEMA), iter(BATCHES)
+    rows = []
+    for function, batches in functions:
+        feed.add(*(next(waiting) for _ in range(batches)))
+        result = key_by(feed.stream(), "user").process(
+            function(), OUTPUT, event_time="ts", uid="totals", max_parallelism=2
+        )
+        rows += rows_of(drain(result, directory / "checkpoint"))
+    return feed, sorted(rows, key=repr)
+
+
+@pytest.mark.telling
+def test_both_kinds_of_functions_go_on_from_each_others_checkpoint(spark, tmp_path):
+    """Rebuilt from the log and warm, with a TTL by event time that expires between batches."""
+    feed, rows = in_turns(spark, tmp_path, [(InColumns, 1), (ByElement, 1), (InColumns, 2)])
+
+    with KeyedProcessHarness(ByElement(), lambda row: row.user) as harness:
+        assert rows_of(model_stream(harness, feed.elements(), "ts").output) == rows
+
+
+@reads_state
+def test_a_savepoint_of_columns_restores_in_a_harness(spark, tmp_path):
+    """With the sums that the stream had."""
+    _, rows = in_turns(spark, tmp_path, [(InColumns, 1)])
+    savepoint = read_savepoint(spark, tmp_path / "checkpoint")
+
+    with KeyedBatchHarness(InColumns(), "user", "ts", restore=savepoint) as harness:
+        again = harness.process_batch(
+            {"user": ["only-0"], "amount": [1.0], "ts": [dt.datetime(1970, 1, 1)]}
+        ).to_pylist()
+
+    (before,) = (total for user, _, total in rows if user == "only-0")
+    assert [{"total": before + 1.0, "user": "only-0", "n": 2}] == again
+
+
+LATE = OutputTag("large")
+
+
+class Large(KeyedBatchFunction):
+    """The rank of each record by its key, and large ones aside."""
+
+    def process_batch(self, batch, ctx):
+        large = pa.array(batch.numpy("amount") > 1.0)
+        ctx.output(LATE, {"amount": batch["amount"].filter(large)})
+        local = np.array(["2020-01-02T03:04:05"] * len(batch), "datetime64[us]")
+        return {"key": batch["key"], "rank": batch.groups.rank(), "ts": batch["ts"], "local": local}
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "double", "int"])
+def test_a_batch_gives_what_a_loop_would(spark, kind):
+    """In the order of event time, whatever the key is, with columns aside."""
+    rows = [(number % 3, at(1000 - number), float(number % 4)) for number in range(40)]
+    frame = bounded(spark, rows, "number int, ts timestamp, amount double").selectExpr(
+        f"cast(number as {kind}) key",
+        "number",
+        "ts",
+        "amount",
+    )
+    result = key_by(frame, "key").process(
+        Large(),
+        f"key {kind}, rank int, ts timestamp, local timestamp",
+        event_time="ts",
+        side_outputs={LATE: "amount double"},
+        max_parallelism=3,
+    )
+
+    # Within the same ms in the order of arrival; times fall, so ranks do.
+    ranks = sorted((row.ts, row.rank) for row in main_output(result).collect())
+    assert [number // 3 for number in range(40)] == [rank for _, rank in ranks]
+    assert 20 == get_side_output(result, LATE).count()
+    assert {dt.datetime(2020, 1, 2, 3, 4, 5)} == {
+        row.local for row in main_output(result).collect()
+    }
+
+
+def test_a_backend_without_columns_is_refused_before_the_query(spark):
+    """On the driver."""
+    frame = spark.range(1).selectExpr("string(id) user")
+
+    with pytest.raises(DeclarationValueError, match=r"use HashMapStateBackend\(\)"):
+        key_by(frame, "user").process(Large(), OUTPUT, state_backend=EmbeddedRocksDBStateBackend())
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"user": ["a"], "n": [1]}, r"the columns must be \['user', 'n', 'total'\], got"),
+        ({"user": ["a"], "n": ["1"], "total": [1.0]}, "column 'n' is int64, got string"),
+        ({"user": ["a"], "n": [1.5], "total": [1.0]}, "column 'n' is int64, got double"),
+        ({"user": [1], "n": [1], "total": [1.0]}, "column 'user' is string, got int64"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(spark, columns, why):
+    """By the name of the column; nothing is converted that would mean something else."""
+    schema = output_schema(spark.range(1), OUTPUT)
+    layout = ColumnLayout(schema, {}, "UTC", "totals")
+
+    with pytest.raises(OutputError, match=why):
+        layout._fitted(pa.RecordBatch.from_pydict(columns), layout_schema(schema), "output")
+
+
+def layout_schema(schema):
+    """Arrow's."""
+    from pyflinklike.spark.wire.schema import arrow_schema
+
+    return arrow_schema(schema)
