@@ -47,8 +47,11 @@ class Side:
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
 _WINDOWS = ("W9", "W10")
-_OURS = (*_W1_TO_7, "W8", *_WINDOWS)
 _W1_TO_8 = (*_W1_TO_7, "W8")
+_TWO_INPUTS = ("J1", "B1")
+_OURS = (*_W1_TO_8, *_WINDOWS, *_TWO_INPUTS)
+_FLOOR = _SPARK = (*_W1_TO_6, *_TWO_INPUTS)
+_SPARK_CAN = _PYFLINK_CAN = (*_W1_TO_7, *_TWO_INPUTS)
 
 
 def _ours(backend: str) -> Measure:
@@ -131,12 +134,12 @@ SIDES = {
             ("W1", "W2", "W5", "W6", "W8"),
             _columns,
         ),
-        _spark_side("floor", "floor: dicts in mapInArrow", _W1_TO_6, _W1_TO_6, _spark_floor),
+        _spark_side("floor", "floor: dicts in mapInArrow", _FLOOR, _FLOOR, _spark_floor),
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            (*_W1_TO_6, *_WINDOWS),
-            (*_W1_TO_7, *_WINDOWS),
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("pandas"),
             share=0.1,
             batches=4,
@@ -144,8 +147,8 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            (*_W1_TO_6, *_WINDOWS),
-            (*_W1_TO_7, *_WINDOWS),
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("rows"),
             share=0.2,
             batches=4,
@@ -176,8 +179,8 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            (*_W1_TO_6, *_WINDOWS),
-            (*_W1_TO_7, *_WINDOWS),
+            (*_SPARK, *_WINDOWS),
+            (*_PYFLINK_CAN, *_WINDOWS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),

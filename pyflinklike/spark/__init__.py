@@ -5,6 +5,11 @@ from pyflinklike.doors import pin
 from pyflinklike.spark.setup.requirements import pyspark_checked
 
 with pyspark_checked():
+    from pyflinklike.spark.broadcast_streams import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        broadcast,
+    )
     from pyflinklike.spark.connected_streams import ConnectedStreams, connect
     from pyflinklike.spark.debezium.frames import decode_debezium
     from pyflinklike.spark.ending import end_input, with_ending_watermark
@@ -24,6 +29,8 @@ with pyspark_checked():
     from pyflinklike.spark.windowed_stream import WindowedStream, window_all
 
 __all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CoGroupedStreams",
     "ConnectedStreams",
     "IntervalJoined",
@@ -33,6 +40,7 @@ __all__ = [
     "WindowedCoGroup",
     "WindowedJoin",
     "WindowedStream",
+    "broadcast",
     "connect",
     "decode_debezium",
     "end_input",

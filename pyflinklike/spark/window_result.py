@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.inputs import Input
+from pyflinklike.spark.inputs import OneInput, TwoInputs
 from pyflinklike.spark.operators import applied
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.columns import OutputEncoder
@@ -45,7 +45,7 @@ class WindowResult:
     @classmethod
     def of(
         cls,
-        source: Input,
+        source: OneInput | TwoInputs,
         operator: WindowOperator,
         output_type: Any,
         name: str | None = None,
@@ -91,7 +91,7 @@ class WindowResult:
 
     def over(
         self,
-        source: Input,
+        source: OneInput | TwoInputs,
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
         late_schema: st.StructType,
         options: KeyedOptions,
@@ -137,7 +137,7 @@ def _same(key: Any) -> Any:
     return key
 
 
-def _check_event_time(assigner: WindowAssigner[Any, Any], source: Input) -> None:
+def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoInputs) -> None:
     """See that records have times where windows need them.
 
     Raises:

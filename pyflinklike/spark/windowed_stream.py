@@ -18,7 +18,7 @@ from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions import AggregateFunction, ReduceFunction
 from pyflinklike.shown import shown
 from pyflinklike.spark.inputs import OneInput
-from pyflinklike.spark.setup.checks import check_names
+from pyflinklike.spark.setup.checks import check_columns
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.window_result import WindowResult
 from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
@@ -64,7 +64,7 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     if not isinstance(df, DataFrame):
         msg = f"window_all takes a Spark DataFrame, got {df!r}; read it into one"
         raise DeclarationTypeError(msg)
-    check_names(df)
+    check_columns(df)
     zone = time_zone_of(df.sparkSession)
 
     def source(event_time: str | None, **options: Any) -> OneInput:

@@ -21,9 +21,9 @@ from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, 
 __all__ = [
     "MAX_KEY_GROUPS",
     "check_column",
+    "check_columns",
     "check_function",
     "check_max_parallelism",
-    "check_names",
     "check_pickle",
     "check_savepoint",
     "checked_backend",
@@ -49,11 +49,11 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
         raise DeclarationValueError(msg)
 
 
-def check_names(df: DataFrame) -> None:
-    """See that the runtime can take the columns of a DataFrame by their names.
+def check_columns(df: DataFrame) -> None:
+    """See that a DataFrame's columns can be carried to a function.
 
     Raises:
-        DeclarationValueError: A name is one of the runtime's own, or Spark cannot pass it on.
+        DeclarationValueError: One has a name that is the runtime's own, or that Spark cannot take.
     """
     reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
     if reserved:
