@@ -68,7 +68,7 @@ def _mixed(words: Any) -> Any:
 
 def large_binary(column: Any) -> Any:
     """A column of strings or bytes as bytes with offsets of 64 bits."""
-    return column.cast(pa.large_binary())
+    return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
 
 
 def offsets_of(column: Any) -> tuple[Any, Any]:
