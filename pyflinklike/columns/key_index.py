@@ -72,7 +72,7 @@ class KeyIndex:
             keys = large_binary(keys)  # once, for all that follows
         hashes = self._hashes_of(keys)
         rows, is_new = self._probed(hashes, adds=adds)
-        if adds:
+        if is_new.any():
             self._append(keys, hashes, is_new)
         met = np.flatnonzero((rows >= 0) & ~is_new)
         other = met[~self._keys.equal(rows[met], _taken(keys, met))]
