@@ -19,6 +19,8 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.data_stream import DataStream
 from pyflink.datastream.functions import (
     AggregateFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ReduceFunction,
     RuntimeContext,
@@ -34,7 +36,11 @@ from pyflink.datastream.state import (
 from pyflink.java_gateway import get_gateway
 
 READ_EVERY = 10
+RULES = 100
 TIMER_DELAY_MS = 1000
+
+
+LIMITS = MapStateDescriptor("limits", Types.LONG(), Types.LONG())
 
 
 class RunningCount(KeyedProcessFunction):
@@ -133,6 +139,38 @@ class TimerPerRecord(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+class SeenByTheOther(KeyedCoProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen1 = runtime_context.get_state(ValueStateDescriptor("seen1", Types.LONG()))
+        self.seen2 = runtime_context.get_state(ValueStateDescriptor("seen2", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen1.update((self.seen1.value() or 0) + 1)
+        yield value[0], self.seen2.value() or 0
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen2.update((self.seen2.value() or 0) + 1)
+        yield value[0], self.seen1.value() or 0
+
+
+class AboveLimit(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.above = runtime_context.get_state(ValueStateDescriptor("above", Types.LONG()))
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(LIMITS).put(value[0], value[1])
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        above = self.above.value() or 0
+        rule = value[1] % RULES
+        limit = ctx.get_broadcast_state(LIMITS).get(rule)
+        # A record may come before its rule.
+        if value[1] > (rule * 37 % 1000 if limit is None else limit):
+            above += 1
+            self.above.update(above)
+        yield value[0], above
+
+
 FUNCTIONS = {
     "W1": RunningCount,
     "W2": ExpiringCount,
@@ -141,7 +179,32 @@ FUNCTIONS = {
     "W5": ReducedSum,
     "W6": AverageSoFar,
     "W7": TimerPerRecord,
+    "J1": SeenByTheOther,
+    "B1": AboveLimit,
 }
+
+
+def keyed(env: Any, records: DataStream, name: str) -> Any:
+    """What a workload's function is applied to."""
+    if name == "J1":
+        even, odd = records.filter(lambda row: row[1] % 2 == 0), records.filter(_is_odd)
+        return even.connect(odd).key_by(_user, _user, key_type=Types.STRING())
+    stream = records.key_by(_user, key_type=Types.STRING())
+    if name == "B1":
+        rules = env.from_collection(
+            [(rule, rule * 37 % 1000) for rule in range(RULES)],
+            Types.TUPLE([Types.LONG(), Types.LONG()]),
+        )
+        return stream.connect(rules.broadcast(LIMITS))
+    return stream
+
+
+def _user(row: Any) -> Any:
+    return row[0]
+
+
+def _is_odd(row: Any) -> bool:
+    return row[1] % 2 == 1
 
 
 def main() -> None:
@@ -178,7 +241,7 @@ def main() -> None:
         )
     )
     total = Types.DOUBLE() if name == "W6" else Types.LONG()
-    outputs = records.key_by(lambda row: row[0], key_type=Types.STRING()).process(
+    outputs = keyed(env, records, name).process(
         FUNCTIONS[name](), output_type=Types.TUPLE([Types.STRING(), total])
     )
     outputs._j_data_stream.sinkTo(bench.CheckSink(task["folder"], task["every"], task["limit"]))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from inputs import Shape, batch_of
 from results import Check
-from workloads import READ_EVERY, TIMER_DELAY_MS, WORKLOADS
+from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, WORKLOADS, limit_of
 
 _HOUR_MS = 3_600_000
 Columns = dict[str, list[Any]]
@@ -109,6 +109,24 @@ class Floor:
             total, count = state.get(user, (0, 0))
             total, count = state[user] = total + amount, count + 1
             totals.append(total / count)
+        return columns["user"], totals
+
+    def j1(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user, amount in zip(columns["user"], columns["amount"]):
+            seen = state.get(user)
+            if seen is None:
+                seen = state[user] = [0, 0]
+            seen[amount % 2] += 1
+            totals.append(seen[1 - amount % 2])
+        return columns["user"], totals
+
+    def b1(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        limits = [limit_of(rule) for rule in range(RULES)]
+        for user, amount in zip(columns["user"], columns["amount"]):
+            above = state[user] = state.get(user, 0) + (amount > limits[amount % RULES])
+            totals.append(above)
         return columns["user"], totals
 
     def w7(self, columns: Columns) -> Output:

@@ -8,7 +8,7 @@ read and written once per call where the workload allows it, as its users would.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from inputs import Shape
@@ -17,7 +17,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from results import Result
 from spark_run import run
-from workloads import READ_EVERY, TIMER_DELAY_MS, Workload
+from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, Workload, limit_of
 
 _TTL_MS = 3_600_000
 
@@ -135,6 +135,37 @@ class TimerPerRecord(Count):
         return []
 
 
+class SeenByTheOther(Count):
+    """J1, on one stream: the operator has one input."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state = handle.getValueState("state", "odd long, even long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        seen = list(self.state.get() or (0, 0))
+        totals = []
+        for amount in values:
+            seen[amount % 2] += 1
+            totals.append(seen[1 - amount % 2])
+        self.state.update(tuple(seen))
+        return totals
+
+
+class AboveLimit(Count):
+    """B1, with rules that cannot change: the operator has one input."""
+
+    limits: ClassVar[list[int]] = [limit_of(rule) for rule in range(RULES)]
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        above = (self.state.get() or (0,))[0]
+        totals = []
+        for amount in values:
+            above += amount > self.limits[amount % RULES]
+            totals.append(int(above))
+        self.state.update((int(above),))
+        return totals
+
+
 class InPandas:
     """Reads frames, yields frames; the logic comes from the class that is mixed in."""
 
@@ -179,6 +210,8 @@ _LOGIC = {
     "W6": AverageSoFar,
     "W7": TimerPerRecord,
     "W8": Count,
+    "J1": SeenByTheOther,
+    "B1": AboveLimit,
 }
 
 

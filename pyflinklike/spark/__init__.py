@@ -5,6 +5,11 @@ from pyflinklike.doors import pin
 from pyflinklike.spark.setup.requirements import pyspark_checked
 
 with pyspark_checked():
+    from pyflinklike.spark.broadcast_streams import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        broadcast,
+    )
     from pyflinklike.spark.connected_streams import ConnectedStreams, connect
     from pyflinklike.spark.debezium.frames import decode_debezium
     from pyflinklike.spark.ending import end_input, with_ending_watermark
@@ -16,9 +21,12 @@ with pyspark_checked():
     from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
 __all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "ConnectedStreams",
     "KeyedConnectedStreams",
     "KeyedStream",
+    "broadcast",
     "connect",
     "decode_debezium",
     "end_input",

@@ -182,7 +182,7 @@ def test_a_watermark_of_the_users_is_kept(spark, tmp_path):
         for df in (feed.stream(), feed.stream().withWatermark("ts", "7 minutes"))
     ]
     assert [1, 1] == [plan.count("EventTimeWatermark") for plan in plans]
-    assert ["1 milliseconds" in plans[0], "7 minutes" in plans[1]] == [True, True]
+    assert ["0.001 seconds" in plans[0], "7 minutes" in plans[1]] == [True, True]
 
 
 @pytest.mark.telling

@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from checkpoint_double import Checkpoint, Times
+from pyspark import cloudpickle
 from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
@@ -76,8 +77,9 @@ class Stage:
         packing = pack(("key",), group_ids(self.max_parallelism))
         if self.plan().keeps_former_watermark():
             packing = calling_homes(packing, 1)
+        shipped = cloudpickle.loads(cloudpickle.dumps(packing))  # type: ignore[no-untyped-call]
         rows: dict[int, list[dict[str, Any]]] = {}
-        for packed in packing(map(self._grouped, batches)):
+        for packed in shipped(map(self._grouped, batches)):
             for row in packed.to_pylist():
                 rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
         return rows

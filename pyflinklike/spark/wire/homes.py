@@ -58,12 +58,16 @@ def calling_homes(packing: Packing, default: int) -> Packing:
 
     def called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from packing(batches)
-        context = TaskContext.get()
-        if context is None or context.partitionId() == 0:
-            ids = home_ids(_partitions(context, default))
-            yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
+        yield from _calls(default)
 
     return called
+
+
+def _calls(default: int) -> Iterator[pa.RecordBatch]:
+    context = TaskContext.get()
+    if context is None or context.partitionId() == 0:
+        ids = home_ids(_partitions(context, default))
+        yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:
