@@ -20,6 +20,9 @@ _AT_LEAST = {
     "spark_scala": 2.0,
     "java_rocksdb": 1.0,
 }
+_AT_LEAST_COLUMNS = {"spark_pandas": 150.0, "java_rocksdb": 1.0}
+_LARGE = 1_000_000
+"""Records of a micro-batch from which on more is wanted of columns."""
 _AT_LEAST_ROCKSDB = {"pyflink_rocksdb": 10.0, "spark_scala": 1.0}
 
 
@@ -64,6 +67,8 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
         for side, bound in _AT_LEAST_ROCKSDB.items():
             goal = f"{workload}, RocksDB: rate over {SIDES[side].title}"
             yield Verdict(goal, bound, _rate(results, "ours_rocksdb", side, workload))
+    for workload in ("W1", "W5", "W6"):
+        yield from _columns(results, workload)
     for side in ("ours_heap", "ours_rocksdb"):
         title = SIDES[side].title
         for name, base, bound in (("W2", "W1", 1.3), ("W7", "W1", 2.0), ("W8", "W8-few", 1.3)):
@@ -85,6 +90,17 @@ def _of_windows(results: Results) -> Iterator[Verdict]:
         for side, bound in (("spark_pandas", 30.0), ("pyflink_heap", 10.0)):
             goal = f"{workload}, heap: rate over {SIDES[side].title}"
             yield Verdict(goal, bound, _rate(results, "ours_heap", side, workload))
+
+
+def _columns(results: Results, workload: str) -> Iterator[Verdict]:
+    measured = results.get(("ours_columns", workload))
+    is_large = measured is not None and measured.shape.records >= _LARGE
+    bounds = {"spark_scala": 3.0 if is_large else 1.8, **_AT_LEAST_COLUMNS}
+    if is_large:
+        bounds["floor"] = 1.2
+    for side, bound in bounds.items():
+        goal = f"{workload}, columnar: rate over {SIDES[side].title}"
+        yield Verdict(goal, bound, _rate(results, "ours_columns", side, workload))
 
 
 def _against_peers(results: Results, workload: str) -> Iterator[Verdict]:

@@ -39,9 +39,18 @@ class Side:
     batches: int | None = None
     spark: bool = False
 
-    def shape(self, workload: Workload, scale: float) -> Shape:
-        """How much input it gets."""
-        return workload.shape.scaled(self.share * scale, self.batches)
+    def shape(self, workload: Workload, scale: float, records: int | None = None) -> Shape:
+        """How much input it gets.
+
+        Args:
+            workload: Whose input.
+            scale: Of the records and the keys.
+            records: Of a micro-batch, before it is scaled; None for the workload's own.
+        """
+        shape = workload.shape
+        if records is not None and not shape.sparse:
+            shape = attrs.evolve(shape, records=records)
+        return shape.scaled(self.share * scale, self.batches)
 
 
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
