@@ -39,16 +39,26 @@ class Side:
     batches: int | None = None
     spark: bool = False
 
-    def shape(self, workload: Workload, scale: float) -> Shape:
-        """How much input it gets."""
-        return workload.shape.scaled(self.share * scale, self.batches)
+    def shape(self, workload: Workload, scale: float, records: int | None = None) -> Shape:
+        """How much input it gets.
+
+        Args:
+            workload: Whose input.
+            scale: Of the records and the keys.
+            records: Of a micro-batch, before it is scaled; None for the workload's own.
+        """
+        shape = workload.shape
+        if records is not None and not shape.sparse:
+            shape = attrs.evolve(shape, records=records)
+        return shape.scaled(self.share * scale, self.batches)
 
 
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
+_WINDOWS = ("W9", "W10")
 _W1_TO_8 = (*_W1_TO_7, "W8")
 _TWO_INPUTS = ("J1", "B1")
-_OURS = (*_W1_TO_8, *_TWO_INPUTS)
+_OURS = (*_W1_TO_8, *_WINDOWS, *_TWO_INPUTS)
 _FLOOR = _SPARK = (*_W1_TO_6, *_TWO_INPUTS)
 _SPARK_CAN = _PYFLINK_CAN = (*_W1_TO_7, *_TWO_INPUTS)
 
@@ -81,6 +91,12 @@ def _python_tws(interface: str) -> Measure:
         return spark_tws.measure(spark, side, workload, shape, interface)
 
     return measure
+
+
+def _built_in_windows(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
+    from sides import spark_window
+
+    return spark_window.measure(spark, side, workload, shape)
 
 
 def _apply(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
@@ -131,8 +147,8 @@ SIDES = {
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            _SPARK,
-            _SPARK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("pandas"),
             share=0.1,
             batches=4,
@@ -140,11 +156,18 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            _SPARK,
-            _SPARK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("rows"),
             share=0.2,
             batches=4,
+        ),
+        _spark_side(
+            "spark_window",
+            "Spark's own window aggregation",
+            _WINDOWS,
+            _WINDOWS,
+            _built_in_windows,
         ),
         _spark_side(
             "spark_apply",
@@ -165,16 +188,16 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            _SPARK,
-            _PYFLINK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_PYFLINK_CAN, *_WINDOWS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),
         Side(
             "pyflink_rocksdb",
             "PyFlink, thread mode, RocksDB",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _pyflink("rocksdb", "thread"),
             share=0.25,
         ),
