@@ -19,9 +19,12 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.data_stream import DataStream
 from pyflink.datastream.functions import (
     AggregateFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ReduceFunction,
     RuntimeContext,
+    WindowFunction,
 )
 from pyflink.datastream.state import (
     AggregatingStateDescriptor,
@@ -31,10 +34,18 @@ from pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows
 from pyflink.java_gateway import get_gateway
 
 READ_EVERY = 10
+RULES = 100
 TIMER_DELAY_MS = 1000
+START_MS = 1_700_000_000_000
+PANES = 10
+COUNTS = 1_000
+
+
+LIMITS = MapStateDescriptor("limits", Types.LONG(), Types.LONG())
 
 
 class RunningCount(KeyedProcessFunction):
@@ -133,6 +144,68 @@ class TimerPerRecord(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+class Count(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class Told(WindowFunction):
+    """What `windowed.told` gives on our side."""
+
+    def apply(self, key: str, window: Any, inputs: Any) -> Any:
+        for count in inputs:
+            yield key, (window.max_timestamp() - START_MS) * COUNTS + count
+
+
+def windows(name: str, keys: int) -> Any:
+    """The assigner of W9 or W10; `windowed.py` says how long windows are."""
+    length = Time.milliseconds
+    if name == "W9":
+        return SlidingEventTimeWindows.of(length(PANES * keys), length(keys))
+    return EventTimeSessionWindows.with_gap(length(keys))
+
+
+class SeenByTheOther(KeyedCoProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen1 = runtime_context.get_state(ValueStateDescriptor("seen1", Types.LONG()))
+        self.seen2 = runtime_context.get_state(ValueStateDescriptor("seen2", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen1.update((self.seen1.value() or 0) + 1)
+        yield value[0], self.seen2.value() or 0
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen2.update((self.seen2.value() or 0) + 1)
+        yield value[0], self.seen1.value() or 0
+
+
+class AboveLimit(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.above = runtime_context.get_state(ValueStateDescriptor("above", Types.LONG()))
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(LIMITS).put(value[0], value[1])
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        above = self.above.value() or 0
+        rule = value[1] % RULES
+        limit = ctx.get_broadcast_state(LIMITS).get(rule)
+        # A record may come before its rule.
+        if value[1] > (rule * 37 % 1000 if limit is None else limit):
+            above += 1
+            self.above.update(above)
+        yield value[0], above
+
+
 FUNCTIONS = {
     "W1": RunningCount,
     "W2": ExpiringCount,
@@ -141,7 +214,32 @@ FUNCTIONS = {
     "W5": ReducedSum,
     "W6": AverageSoFar,
     "W7": TimerPerRecord,
+    "J1": SeenByTheOther,
+    "B1": AboveLimit,
 }
+
+
+def keyed(env: Any, records: DataStream, name: str) -> Any:
+    """What a workload's function is applied to."""
+    if name == "J1":
+        even, odd = records.filter(lambda row: row[1] % 2 == 0), records.filter(_is_odd)
+        return even.connect(odd).key_by(_user, _user, key_type=Types.STRING())
+    stream = records.key_by(_user, key_type=Types.STRING())
+    if name == "B1":
+        rules = env.from_collection(
+            [(rule, rule * 37 % 1000) for rule in range(RULES)],
+            Types.TUPLE([Types.LONG(), Types.LONG()]),
+        )
+        return stream.connect(rules.broadcast(LIMITS))
+    return stream
+
+
+def _user(row: Any) -> Any:
+    return row[0]
+
+
+def _is_odd(row: Any) -> bool:
+    return row[1] % 2 == 1
 
 
 def main() -> None:
@@ -174,13 +272,18 @@ def main() -> None:
             task["total"],
             task["records"],
             task["keys"],
-            name == "W7",
+            name in ("W7", "W9", "W10"),
         )
     )
     total = Types.DOUBLE() if name == "W6" else Types.LONG()
-    outputs = records.key_by(lambda row: row[0], key_type=Types.STRING()).process(
-        FUNCTIONS[name](), output_type=Types.TUPLE([Types.STRING(), total])
-    )
+    by_user = keyed(env, records, name)
+    output_type = Types.TUPLE([Types.STRING(), total])
+    if name in FUNCTIONS:
+        outputs = by_user.process(FUNCTIONS[name](), output_type=output_type)
+    else:
+        outputs = by_user.window(windows(name, task["keys"])).aggregate(
+            Count(), Told(), accumulator_type=Types.LONG(), output_type=output_type
+        )
     outputs._j_data_stream.sinkTo(bench.CheckSink(task["folder"], task["every"], task["limit"]))
     env.execute(name)
 

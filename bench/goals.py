@@ -20,6 +20,9 @@ _AT_LEAST = {
     "spark_scala": 2.0,
     "java_rocksdb": 1.0,
 }
+_AT_LEAST_COLUMNS = {"spark_pandas": 150.0, "java_rocksdb": 1.0}
+_LARGE = 1_000_000
+"""Records of a micro-batch from which on more is wanted of columns."""
 _AT_LEAST_ROCKSDB = {"pyflink_rocksdb": 10.0, "spark_scala": 1.0}
 
 
@@ -59,10 +62,13 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
     """
     for number in range(1, 7):
         yield from _against_peers(results, f"W{number}")
+    yield from _of_windows(results)
     for workload in ("W1", "W2", "W3", "W4", "W5", "W6"):
         for side, bound in _AT_LEAST_ROCKSDB.items():
             goal = f"{workload}, RocksDB: rate over {SIDES[side].title}"
             yield Verdict(goal, bound, _rate(results, "ours_rocksdb", side, workload))
+    for workload in ("W1", "W5", "W6"):
+        yield from _columns(results, workload)
     for side in ("ours_heap", "ours_rocksdb"):
         title = SIDES[side].title
         for name, base, bound in (("W2", "W1", 1.3), ("W7", "W1", 2.0), ("W8", "W8-few", 1.3)):
@@ -77,6 +83,24 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
         yield Verdict(f"cold rebuild, {backend}: entries/s and core", 1e6, got, unit="")
     got = micro.get("harness_heap")
     yield Verdict("harness, W1: process_element calls/s and core", 5e5, got, unit="")
+
+
+def _of_windows(results: Results) -> Iterator[Verdict]:
+    for workload in ("W9", "W10"):
+        for side, bound in (("spark_pandas", 30.0), ("pyflink_heap", 10.0)):
+            goal = f"{workload}, heap: rate over {SIDES[side].title}"
+            yield Verdict(goal, bound, _rate(results, "ours_heap", side, workload))
+
+
+def _columns(results: Results, workload: str) -> Iterator[Verdict]:
+    measured = results.get(("ours_columns", workload))
+    is_large = measured is not None and measured.shape.records >= _LARGE
+    bounds = {"spark_scala": 3.0 if is_large else 1.8, **_AT_LEAST_COLUMNS}
+    if is_large:
+        bounds["floor"] = 1.2
+    for side, bound in bounds.items():
+        goal = f"{workload}, columnar: rate over {SIDES[side].title}"
+        yield Verdict(goal, bound, _rate(results, "ours_columns", side, workload))
 
 
 def _against_peers(results: Results, workload: str) -> Iterator[Verdict]:

@@ -39,14 +39,28 @@ class Side:
     batches: int | None = None
     spark: bool = False
 
-    def shape(self, workload: Workload, scale: float) -> Shape:
-        """How much input it gets."""
-        return workload.shape.scaled(self.share * scale, self.batches)
+    def shape(self, workload: Workload, scale: float, records: int | None = None) -> Shape:
+        """How much input it gets.
+
+        Args:
+            workload: Whose input.
+            scale: Of the records and the keys.
+            records: Of a micro-batch, before it is scaled; None for the workload's own.
+        """
+        shape = workload.shape
+        if records is not None and not shape.sparse:
+            shape = attrs.evolve(shape, records=records)
+        return shape.scaled(self.share * scale, self.batches)
 
 
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
+_WINDOWS = ("W9", "W10")
 _W1_TO_8 = (*_W1_TO_7, "W8")
+_TWO_INPUTS = ("J1", "B1")
+_OURS = (*_W1_TO_8, *_WINDOWS, *_TWO_INPUTS)
+_FLOOR = _SPARK = (*_W1_TO_6, *_TWO_INPUTS)
+_SPARK_CAN = _PYFLINK_CAN = (*_W1_TO_7, *_TWO_INPUTS)
 
 
 def _ours(backend: str) -> Measure:
@@ -77,6 +91,12 @@ def _python_tws(interface: str) -> Measure:
         return spark_tws.measure(spark, side, workload, shape, interface)
 
     return measure
+
+
+def _built_in_windows(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
+    from sides import spark_window
+
+    return spark_window.measure(spark, side, workload, shape)
 
 
 def _apply(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
@@ -114,8 +134,8 @@ _spark_side = functools.partial(Side, spark=True)
 SIDES = {
     each.name: each
     for each in (
-        _spark_side("ours_heap", "pyflinklike, heap", _W1_TO_8, _W1_TO_8, _ours("heap")),
-        _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _W1_TO_8, _W1_TO_8, _ours("rocksdb")),
+        _spark_side("ours_heap", "pyflinklike, heap", _OURS, _OURS, _ours("heap")),
+        _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _OURS, _OURS, _ours("rocksdb")),
         _spark_side(
             "ours_columns",
             "pyflinklike, heap, columnar",
@@ -123,12 +143,12 @@ SIDES = {
             ("W1", "W2", "W5", "W6", "W8"),
             _columns,
         ),
-        _spark_side("floor", "floor: dicts in mapInArrow", _W1_TO_6, _W1_TO_6, _spark_floor),
+        _spark_side("floor", "floor: dicts in mapInArrow", _FLOOR, _FLOOR, _spark_floor),
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("pandas"),
             share=0.1,
             batches=4,
@@ -136,11 +156,18 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("rows"),
             share=0.2,
             batches=4,
+        ),
+        _spark_side(
+            "spark_window",
+            "Spark's own window aggregation",
+            _WINDOWS,
+            _WINDOWS,
+            _built_in_windows,
         ),
         _spark_side(
             "spark_apply",
@@ -161,16 +188,16 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_SPARK, *_WINDOWS),
+            (*_PYFLINK_CAN, *_WINDOWS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),
         Side(
             "pyflink_rocksdb",
             "PyFlink, thread mode, RocksDB",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _pyflink("rocksdb", "thread"),
             share=0.25,
         ),

@@ -42,10 +42,12 @@ class Suite:
     Args:
         scale: Of the records and the keys.
         raw: Where to keep the figures, after each of them; None for nowhere.
+        records: Of a micro-batch; None for each workload's own.
     """
 
-    def __init__(self, scale: float, raw: Path | None) -> None:
+    def __init__(self, scale: float, raw: Path | None, records: int | None = None) -> None:
         self.scale = scale
+        self.records = records
         self._raw = raw
         self.results: dict[Key, Result] = {}
         self.missing: dict[Key, str] = {}
@@ -86,7 +88,7 @@ class Suite:
     def measure(self, side: Side, name: str, shape: Shape | None = None) -> None:
         """Run a side on a workload, and note the result or why there is none."""
         workload = WORKLOADS["W8" if name == "W8-few" else name]
-        given = shape or side.shape(workload, self.scale)
+        given = shape or side.shape(workload, self.scale, self.records)
 
         def measure(spark: Any) -> Result:
             return side.measure(spark, side.name, workload, given)
@@ -156,7 +158,8 @@ def main() -> int:
     """Run the sides asked for, print the table, keep the raw figures."""
     options = _options()
     scale = _QUICK_SCALE if options.quick else options.scale
-    suite = Suite(scale, Path(options.json) if options.json else None)
+    raw = Path(options.json) if options.json else None
+    suite = Suite(scale, raw, options.records)
     sides = [SIDES[name] for name in options.sides]
     started = time.monotonic()
     if options.small:
@@ -213,6 +216,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workloads", type=names(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--sides", type=names(SIDES), default=list(SIDES))
     parser.add_argument("--scale", type=float, default=1.0, help="of the records and the keys")
+    parser.add_argument("--records", type=int, help="of a micro-batch, with as many keys as ever")
     parser.add_argument("--quick", action="store_true", help=f"--scale {_QUICK_SCALE}")
     parser.add_argument(
         "--everything", action="store_true", help="every workload that each side can run"

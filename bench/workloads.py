@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads W1 to W8, and our function for each of them.
+"""The workloads W1 to W10, J1 and B1, and our function for each of them.
 
 Every function yields `(user, total)`; what `total` is, is the workload's.  The
 other sides have the same logic, written as their users would write it.
@@ -7,17 +7,20 @@ other sides have the same logic, written as their users would write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
+from windowed import session_count, sliding_count, told
 
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
     KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -32,6 +35,8 @@ from pyflinklike import (
 
 TIMER_DELAY_MS = 1000
 READ_EVERY = 10
+RULES = 100
+LIMITS = MapStateDescriptor("limits", Types.LONG(), Types.LONG())
 
 
 @attrs.frozen
@@ -39,13 +44,16 @@ class Workload:
     """What every side is measured on: a function, its input and its size.
 
     Args:
-        name: W1 to W8.
+        name: W1 to W10; J1 has two inputs, B1 a broadcast one.
         title: What it measures.
         shape: At full size.
         columns: Of the input.
         function: Our side's.
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
+        windows: Our function where it is of windows, given the number of keys.
+        inputs: How often our side reads the records: once for each of two inputs.
+        rules: Records of its broadcast input, in the first micro-batch.
         columnar: The same function in columns, where there is one.
     """
 
@@ -53,9 +61,12 @@ class Workload:
     title: str
     shape: Shape
     columns: tuple[str, ...]
-    function: type[KeyedProcessFunction]
+    function: type[Any]
     event_time: bool = False
     total: str = "long"
+    windows: Callable[[int], KeyedProcessFunction] | None = None
+    inputs: int = 1
+    rules: int = 0
     columnar: type[KeyedBatchFunction] | None = None
 
     @property
@@ -65,7 +76,13 @@ class Workload:
 
     def limit(self, shape: Shape) -> int | None:
         """Outputs above it are not checked: hosts differ in which last timers still fire."""
+        if self.windows is not None:
+            return told(shape.last_ms, 0) - 1
         return shape.last_ms - 1 if self.event_time else None
+
+    def made(self, shape: Shape) -> KeyedProcessFunction:
+        """Our side's function for an input."""
+        return self.function() if self.windows is None else self.windows(shape.keys)
 
 
 class RunningCount(KeyedProcessFunction):
@@ -179,9 +196,55 @@ class TimerPerRecord(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+class SeenByTheOther(KeyedCoProcessFunction):
+    """J1: how many records of the key the other input has had: each pair is counted once."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen1 = runtime_context.get_state(ValueStateDescriptor("seen1", Types.LONG()))
+        self.seen2 = runtime_context.get_state(ValueStateDescriptor("seen2", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen1.update((self.seen1.value() or 0) + 1)
+        yield value.user, self.seen2.value() or 0
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen2.update((self.seen2.value() or 0) + 1)
+        yield value.user, self.seen1.value() or 0
+
+
+class AboveLimit(KeyedBroadcastProcessFunction):
+    """B1: how many records of the key were above the limit of their rule, one of `RULES`."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.above = runtime_context.get_state(ValueStateDescriptor("above", Types.LONG()))
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(LIMITS).put(value.rule, value.limit)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        above = self.above.value() or 0
+        if value.amount > ctx.get_broadcast_state(LIMITS).get(value.amount % RULES):
+            above += 1
+            self.above.update(above)
+        yield value.user, above
+
+
+def limit_of(rule: int) -> int:
+    """The limit of a rule of B1."""
+    return rule * 37 % 1000
+
+
 _MANY = Shape(200_000, 10, 100_000)
 _FEW = Shape(200_000, 10, 10_000)
 _PLAIN = ("user", "amount")
+
+
+def _windowed(
+    name: str, title: str, windows: Callable[[int], KeyedProcessFunction], shape: Shape
+) -> Workload:
+    columns = ("user", "ts")
+    return Workload(name, title, shape, columns, RunningCount, event_time=True, windows=windows)
+
 
 WORKLOADS = {
     each.name: each
@@ -225,5 +288,9 @@ WORKLOADS = {
             RunningCount,
             columnar=CountInColumns,
         ),
+        _windowed("W9", "sliding windows, 10 panes", sliding_count, Shape(50_000, 10, 5_000)),
+        _windowed("W10", "session windows", session_count, _FEW),
+        Workload("J1", "two inputs, two ValueStates", _MANY, _PLAIN, SeenByTheOther, inputs=2),
+        Workload("B1", "broadcast, 100 rules", _MANY, _PLAIN, AboveLimit, rules=RULES),
     )
 }

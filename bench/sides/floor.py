@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from inputs import Shape, batch_of
 from results import Check
-from workloads import READ_EVERY, TIMER_DELAY_MS, WORKLOADS
+from windowed import PANES, told
+from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, WORKLOADS, limit_of
 
 _HOUR_MS = 3_600_000
 Columns = dict[str, list[Any]]
@@ -30,10 +31,11 @@ Output = tuple[list[str], list[Any]]
 class Floor:
     """Runs a workload, batch by batch, over dicts of its own."""
 
-    def __init__(self, workload: str) -> None:
+    def __init__(self, workload: str, keys: int = 1) -> None:
         self.state: dict[Any, Any] = {}
         self.timers: list[tuple[int, str]] = []
         self.watermark = -1
+        self.keys = keys
         self.workload = WORKLOADS[workload]
         self._loop: Callable[[Columns], Output] = getattr(self, workload.lower())
 
@@ -111,6 +113,24 @@ class Floor:
             totals.append(total / count)
         return columns["user"], totals
 
+    def j1(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        for user, amount in zip(columns["user"], columns["amount"]):
+            seen = state.get(user)
+            if seen is None:
+                seen = state[user] = [0, 0]
+            seen[amount % 2] += 1
+            totals.append(seen[1 - amount % 2])
+        return columns["user"], totals
+
+    def b1(self, columns: Columns) -> Output:
+        state, totals = self.state, []
+        limits = [limit_of(rule) for rule in range(RULES)]
+        for user, amount in zip(columns["user"], columns["amount"]):
+            above = state[user] = state.get(user, 0) + (amount > limits[amount % RULES])
+            totals.append(above)
+        return columns["user"], totals
+
     def w7(self, columns: Columns) -> Output:
         timers, users, totals = self.timers, [], []
         registered = self.state
@@ -125,6 +145,35 @@ class Floor:
             del registered[timer]
             totals.append(timer[0])
             users.append(timer[1])
+        return users, totals
+
+    def w9(self, columns: Columns) -> Output:
+        state, slide = self.state, self.keys
+        for user, ts in zip(columns["user"], columns["ts"]):
+            newest = ts - ts % slide
+            for start in range(newest, newest - PANES * slide, -slide):
+                window = start + PANES * slide - 1, user
+                state[window] = state.get(window, 0) + 1
+        self.watermark = max(columns["ts"])
+        over = [window for window in state if window[0] <= self.watermark]
+        totals = [told(last, state.pop((last, user))) for last, user in over]
+        return [user for _, user in over], totals
+
+    def w10(self, columns: Columns) -> Output:
+        state, users, totals = self.state, [], []
+
+        def end(user: str) -> None:
+            last, count = state.pop(user)
+            users.append(user)
+            totals.append(told(last + self.keys - 1, count))
+
+        for user, ts in zip(columns["user"], columns["ts"]):
+            if user in state and state[user][0] + self.keys < ts:
+                end(user)
+            state[user] = ts, state.get(user, (0, 0))[1] + 1
+        self.watermark = max(columns["ts"])
+        for user in [each for each in state if state[each][0] + self.keys - 1 <= self.watermark]:
+            end(user)
         return users, totals
 
 
@@ -154,7 +203,7 @@ def in_process(workload: str, shape: Shape) -> tuple[list[float], list[float], C
     Returns:
         Wall and CPU seconds of each micro-batch, and what the outputs add up to.
     """
-    floor = Floor(workload)
+    floor = Floor(workload, shape.keys)
     wall, cpu = [], []
     rows, total = 0, 0
     limit = WORKLOADS[workload].limit(shape)

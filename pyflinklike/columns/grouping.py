@@ -69,9 +69,12 @@ class KeyReader:
                 "records out, or coalesce the column"
             )
             raise StateValueError(msg)
+        kind = self.key_type.arrow_type
+        if parts[0].type == kind and not pa.types.is_binary(kind):
+            codes, distinct = _encoded(parts[0])
+            return distinct, codes, _first_of(codes, len(distinct))
         codes, first = _numbered(parts)
         chosen = [part.take(pa.array(first)) for part in parts]
-        kind = self.key_type.arrow_type
         if pa.types.is_binary(kind):
             return self._encoded(chosen, codes, first)
         if isinstance(self.key_type, TupleTypeInfo):
@@ -97,17 +100,25 @@ def _numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
     for part in parts[1:]:
         more, several = _codes(part)
         codes, count = _codes(pa.array(codes * several + more))
+    return codes, _first_of(codes, count)
+
+
+def _first_of(codes: Any, count: int) -> Any:
     first = np.empty(count, np.int64)
-    last_to_first = np.arange(len(codes) - 1, -1, -1)
-    first[codes[::-1]] = last_to_first  # of equal places the last one stays
-    return codes, first
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal places the last one stays
+    return first
 
 
 def _codes(column: Any) -> tuple[Any, int]:
     if pa.types.is_struct(column.type):
         return _numbered_structs(column)
+    codes, distinct = _encoded(column)
+    return codes, len(distinct)
+
+
+def _encoded(column: Any) -> tuple[Any, Any]:
     found = column.dictionary_encode(null_encoding="encode")
-    return _whole(found.indices), len(found.dictionary)
+    return _whole(found.indices), found.dictionary
 
 
 def _numbered_structs(column: Any) -> tuple[Any, int]:

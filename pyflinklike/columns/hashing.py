@@ -68,7 +68,7 @@ def _mixed(words: Any) -> Any:
 
 def large_binary(column: Any) -> Any:
     """A column of strings or bytes as bytes with offsets of 64 bits."""
-    return column.cast(pa.large_binary())
+    return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
 
 
 def offsets_of(column: Any) -> tuple[Any, Any]:
@@ -88,9 +88,8 @@ def _bytes_hashes(column: Any) -> Any:
     if not len(hashes) or not len(data):
         return hashes
     padded = np.concatenate([data[: offsets[-1]], np.zeros(_WORD, np.uint8)])
-    words = np.lib.stride_tricks.as_strided(
-        padded[:_WORD].view(_U64), (len(padded) - _WORD + 1,), (1,), writeable=False
-    )
+    # The word that begins at each byte.
+    words: Any = np.ndarray((len(padded) - _WORD + 1,), _U64, padded, 0, (1,))
     short = np.minimum(lengths, _LONG_KEY)
     for at in range(0, int(short.max()), _WORD):
         left = short - at

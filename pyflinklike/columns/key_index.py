@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike.columns.hashing import hashes_of
+from pyflinklike.columns.hashing import hashes_of, large_binary
 from pyflinklike.columns.vectors import grown, vector_of
 
 __all__ = ["KeyIndex"]
@@ -68,9 +68,11 @@ class KeyIndex:
 
     def _rows(self, keys: Any, *, adds: bool) -> Any:
         """Rows by hash alone, and what does not have the key of its row once more by key."""
+        if pa.types.is_string(keys.type) or pa.types.is_binary(keys.type):
+            keys = large_binary(keys)  # once, for all that follows
         hashes = self._hashes_of(keys)
         rows, is_new = self._probed(hashes, adds=adds)
-        if adds:
+        if is_new.any():
             self._append(keys, hashes, is_new)
         met = np.flatnonzero((rows >= 0) & ~is_new)
         other = met[~self._keys.equal(rows[met], _taken(keys, met))]

@@ -63,10 +63,8 @@ class BroadcastCalls(FunctionCalls):
                 for change in known.changes:
                     change()
                 continue
-            if known is None:
-                journal.begin(value, timestamp)
-                known = Processed(value, timestamp)
-            self._process_here(known)
+            self._process_here(known or journal.begin(value, timestamp))
+            journal.end()
 
     def rest(self) -> None:
         """The task is over: the next one's elements are others."""

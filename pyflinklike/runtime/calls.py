@@ -28,7 +28,7 @@ from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import NO_KEY, CurrentKey
+from pyflinklike.state.table import GROUP_KEY, NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation
 
 __all__ = ["FunctionCalls"]
@@ -210,7 +210,7 @@ class FunctionCalls:
             UserFunctionError: It is not our own.
         """
         key = self._current.key
-        whose = "none" if key is NO_KEY else shown(self.key_type.thaw_key(key))
+        whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
         what = "timer" if method == "on_timer" else "element"
         where = where_raised(error)
         call = (

@@ -42,6 +42,7 @@ class Journal:
     def __init__(self) -> None:
         self._elements: list[Processed] = []
         self._taken: dict[int, int] = {}
+        self._written: Processed | None = None
 
     def next_of(self, index: int) -> Processed | None:
         """What became of the next element of a key group, or None where it is the first to get it.
@@ -53,22 +54,31 @@ class Journal:
         self._taken[index] = at + 1
         return self._elements[at] if at < len(self._elements) else None
 
-    def begin(self, value: Any, timestamp: int | None) -> None:
-        """An element is processed now, for the first time in the task."""
-        self._elements.append(Processed(value, timestamp))
+    def begin(self, value: Any, timestamp: int | None) -> Processed:
+        """An element is processed for the first time in the task: what it does is written down."""
+        self._written = Processed(value, timestamp)
+        self._elements.append(self._written)
+        return self._written
+
+    def end(self) -> None:
+        """It was processed: what is done now is done again, and written down already."""
+        self._written = None
 
     def write(self, change: Callable[[], None]) -> None:
         """Something was stored for the element that is processed now."""
-        self._elements[-1].changes.append(change)
+        if self._written is not None:
+            self._written.changes.append(change)
 
     def keep_local(self) -> None:
         """The element that is processed now looks at the state of keys."""
-        self._elements[-1].is_local = True
+        if self._written is not None:
+            self._written.is_local = True
 
     def forget(self) -> None:
         """The task is over."""
         self._elements.clear()
         self._taken.clear()
+        self._written = None
 
 
 @attrs.frozen

@@ -4,29 +4,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 from pyspark.sql import DataFrame
 
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.spark.broadcast_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    unkeyed,
+)
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.keyed_stream import KeyedStream
+from pyflinklike.spark.setup.checks import check_columns
 from pyflinklike.spark.setup.two_inputs import check_both_stream
 
 __all__ = ["ConnectedStreams", "connect"]
 
 
-def connect(first: DataFrame, second: DataFrame) -> ConnectedStreams:
+@overload
+def connect(first: DataFrame, second: DataFrame) -> ConnectedStreams: ...
+
+
+@overload
+def connect(first: DataFrame, second: BroadcastStream) -> BroadcastConnectedStream: ...
+
+
+def connect(
+    first: DataFrame, second: DataFrame | BroadcastStream
+) -> ConnectedStreams | BroadcastConnectedStream:
     """Have one function process the records of two DataFrames.
 
     Args:
         first: Streaming or batch.
-        second: As the first one, streaming or batch.  Its columns may be other ones.
+        second: As the first one, streaming or batch, with columns of its own; or what
+            `broadcast` gives, for a `BroadcastProcessFunction`, which has no keys.
 
     Raises:
         DeclarationTypeError: One is no DataFrame.
         DeclarationValueError: One is a stream and the other a batch.
     """
-    return ConnectedStreams(first, second)
+    if not isinstance(second, BroadcastStream):
+        return ConnectedStreams(first, second)
+    _check_frame(first)
+    check_columns(first)
+    return BroadcastConnectedStream(lambda event_time: unkeyed(first, event_time), second)
 
 
 class ConnectedStreams:
@@ -34,9 +56,7 @@ class ConnectedStreams:
 
     def __init__(self, first: DataFrame, second: DataFrame) -> None:
         for each in (first, second):
-            if not isinstance(each, DataFrame):
-                msg = f"connect takes two Spark DataFrames, got {each!r}; read it into one"
-                raise DeclarationTypeError(msg)
+            _check_frame(each)
         check_both_stream(first, second)
         self._first, self._second = first, second
 
@@ -57,6 +77,12 @@ class ConnectedStreams:
         first = KeyedStream(self._first, _names(columns1))
         second = KeyedStream(self._second, _names(columns1 if columns2 is None else columns2))
         return first.connect(second)
+
+
+def _check_frame(df: object) -> None:
+    if not isinstance(df, DataFrame):
+        msg = f"connect takes two Spark DataFrames, got {df!r}; read it into one"
+        raise DeclarationTypeError(msg)
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:

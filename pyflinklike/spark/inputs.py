@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -16,14 +17,15 @@ from pyspark.sql import types as st
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.setup.chains import phased
 from pyflinklike.spark.setup.event_time import with_event_time
+from pyflinklike.spark.setup.settings import default_max_parallelism
 from pyflinklike.spark.wire.connected_records import ConnectedReader
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.names import ARRIVAL, INPUT, INPUTS, KEY_GROUP, quoted
+from pyflinklike.spark.wire.names import ARRIVAL, BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP, quoted
 from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["Input", "OneInput", "TwoInputs"]
+__all__ = ["Input", "OneInput", "TwoInputs", "united"]
 
 _TIME = "__time"
 """The event time of a record of several inputs in ms, while a batch is sorted."""
@@ -47,6 +49,9 @@ class Input(Protocol):
     @property
     def reader(self) -> Reader:
         """Reads the records."""
+
+    def default_max_parallelism(self) -> int:
+        """How many key groups there are if the user does not say."""
 
     def keyed(self, max_parallelism: int) -> DataFrame:
         """The records of a stream, with the key group of each in a first column."""
@@ -108,6 +113,15 @@ class OneInput:
         if event_time is not None:
             df = with_event_time(df, event_time, before)
         return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
+
+    def element_schema(self) -> st.StructType:
+        """The columns that a function sees of a record."""
+        fields = self.df.schema.fields
+        return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
+
+    def default_max_parallelism(self) -> int:
+        """As many as the session's partitions want."""
+        return default_max_parallelism(self.df.sparkSession)
 
     def key_fields(self) -> list[st.StructField]:
         """The key columns with their types."""
@@ -179,6 +193,14 @@ class TwoInputs:
         """Name of the event-time column of the first input."""
         return self.first.event_time
 
+    def key_fields(self) -> list[st.StructField]:
+        """The key columns of the first input with their types."""
+        return self.first.key_fields()
+
+    def default_max_parallelism(self) -> int:
+        """As of one input."""
+        return self.first.default_max_parallelism()
+
     @property
     def reader(self) -> ConnectedReader:
         """Reads the records of both."""
@@ -207,18 +229,32 @@ class TwoInputs:
         return self.first, self.second
 
     def _union(self, max_parallelism: int, *extra: list[Column]) -> DataFrame:
-        first, second = (
-            self._tagged(number, max_parallelism, extra[number]) for number in range(2)
+        groups = [key_group(each.columns, max_parallelism) for each in self._inputs()]
+        frames = self.first.df, self.second.df
+        return united(
+            frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
         )
-        return first.unionByName(second)
 
-    def _tagged(self, number: int, max_parallelism: int, extra: list[Any]) -> DataFrame:
-        mine, other = self._inputs()[number], self._inputs()[1 - number]
-        record = F.struct(*(quoted(name) for name in mine.df.columns))
-        return mine.df.select(
-            key_group(mine.columns, max_parallelism).alias(KEY_GROUP),
-            F.lit(number + 1).cast("byte").alias(INPUT),
-            record.alias(INPUTS[number]),
-            F.lit(None).cast(other.df.schema).alias(INPUTS[1 - number]),
-            *extra,
-        )
+
+def united(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
+    """The records of two DataFrames as one.
+
+    Args:
+        frames: Of each input.
+        columns: What each has besides its number and its record; of the same names.
+    """
+    first, second = (_tagged(frames, number, columns[number]) for number in range(2))
+    return first.unionByName(second)
+
+
+def _tagged(
+    frames: tuple[DataFrame, DataFrame], number: int, columns: Sequence[Column]
+) -> DataFrame:
+    mine, other = frames[number], frames[1 - number]
+    record = F.struct(*(quoted(name) for name in mine.columns))
+    return mine.select(
+        *columns,
+        F.lit(number + 1).cast("byte").alias(INPUT),
+        record.alias(INPUTS[number]),
+        F.lit(None).cast(other.schema).alias(INPUTS[1 - number]),
+    )

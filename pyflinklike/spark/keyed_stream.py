@@ -8,7 +8,7 @@ the keyed DataFrame; `operators` makes the query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from pyspark.sql import DataFrame
 
@@ -17,13 +17,14 @@ from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from pyflinklike.spark.folds import Folds
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.operators import applied
-from pyflinklike.spark.setup.checks import check_column, check_function
+from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
 from pyflinklike.spark.setup.settings import time_zone_of
-from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.windows_and_joins import WindowsAndJoins
 from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = ["KeyedStream", "key_by"]
@@ -44,7 +45,7 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     return KeyedStream(df, columns)
 
 
-class KeyedStream(Folds):
+class KeyedStream(Folds, WindowsAndJoins):
     """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
@@ -56,17 +57,7 @@ class KeyedStream(Folds):
             raise DeclarationValueError(msg)
         for column in columns:
             check_column(df, column, "key_by")
-        reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
-        if reserved:
-            msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
-            raise DeclarationValueError(f"{msg}; rename them")
-        unusable = [name for name in df.columns if "." in name or "`" in name]
-        if unusable:
-            msg = (
-                f"Spark's mapInArrow takes no column with a dot or a backtick in its name, "
-                f"got {unusable}; rename them"
-            )
-            raise DeclarationValueError(msg)
+        check_columns(df)
         self._df = df
         self._columns = tuple(columns)
         self._time_zone = time_zone_of(df.sparkSession)
@@ -161,18 +152,31 @@ class KeyedStream(Folds):
             allow_pickle=allow_pickle,
         )
 
-    def connect(self, other: KeyedStream) -> KeyedConnectedStreams:
+    @overload
+    def connect(self, other: KeyedStream) -> KeyedConnectedStreams: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(
+        self, other: KeyedStream | BroadcastStream
+    ) -> KeyedConnectedStreams | BroadcastConnectedStream:
         """Have one function process the records of this keyed DataFrame and of another one.
 
         Args:
-            other: Keyed by columns of the same types.
+            other: Keyed by columns of the same types, or what `broadcast` gives.
 
         Raises:
-            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationTypeError: It is neither, or its keys have other types.
             DeclarationValueError: One is a stream and the other a batch.
         """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self._input, other)
         if not isinstance(other, KeyedStream):
-            msg = f"connect takes a keyed DataFrame, got {other!r}; call key_by on it first"
+            msg = (
+                f"connect takes a keyed or a broadcast DataFrame, got {other!r}; call key_by or "
+                "broadcast on it first"
+            )
             raise DeclarationTypeError(msg)
         return KeyedConnectedStreams(self._input, other._input)
 

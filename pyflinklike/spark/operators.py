@@ -43,12 +43,13 @@ from pyflinklike.spark.setup.event_time import event_time_mark
 from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.requirements import packages_checked
-from pyflinklike.spark.setup.settings import default_max_parallelism, partitions_of
+from pyflinklike.spark.setup.settings import partitions_of
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.names import BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types.pickle_switch import pickle_allowed
 
 __all__ = ["applied"]
@@ -59,16 +60,17 @@ def applied(
     source: Input,
     output_type: Any,
     *,
-    state_backend: StateBackend | None,
-    max_parallelism: int | None,
-    uid: str | None,
-    side_outputs: SideOutputs,
-    job_parameters: Mapping[str, str] | None,
-    processing_time_timers: bool | None,
-    from_savepoint: bytes | None,
-    output_event_time: str | None,
+    state_backend: StateBackend | None = None,
+    max_parallelism: int | None = None,
+    uid: str | None = None,
+    side_outputs: SideOutputs = (),
+    job_parameters: Mapping[str, str] | None = None,
+    processing_time_timers: bool | None = None,
+    from_savepoint: bytes | None = None,
+    output_event_time: str | None = None,
     output_before_watermark: str | None = None,
-    allow_pickle: bool,
+    allow_pickle: bool = True,
+    broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
     """The outputs of a function; its caller has seen that the function fits the records.
 
@@ -86,6 +88,7 @@ def applied(
         output_event_time: None for a column named as the event time.
         output_before_watermark: None for no column that says what came before the watermark.
         allow_pickle: Whether state may be unpickled.
+        broadcast_states: Those of the broadcast input, if there is one.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -115,6 +118,7 @@ def applied(
         plan_id=f"{name}-{uuid.uuid4()}",
         allow_pickle=pickle_allowed(allow_pickle),
         keeps_open=not holds_accumulators(function),
+        broadcast_states=broadcast_states,
     )
     return _planned(source, in_columns(plan), from_savepoint)
 
@@ -127,7 +131,7 @@ def _task(
 ) -> TaskInfo:
     spark, schema = source.df.sparkSession, source.df.schema
     if max_parallelism is None:
-        max_parallelism = default_max_parallelism(spark)
+        max_parallelism = source.default_max_parallelism()
     check_max_parallelism(max_parallelism)
     return TaskInfo(
         name,

@@ -13,11 +13,15 @@ from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeCont
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import TimeDomain
 from pyflinklike.types import TypeInformation
+from pyflinklike.windows.continuous import ContinuousProcessingTimeTrigger
 from pyflinklike.windows.kinds import TimeWindowSerializer
 from pyflinklike.windows.task import Collect, WindowDeclaration, WindowTask
 from pyflinklike.windows.trigger import Trigger
+from pyflinklike.windows.triggers import ProcessingTimeTrigger
 
 __all__ = ["WindowOperator"]
+
+_BY_CLOCK = (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)
 
 
 class WindowOperator(NamespacedFunction):
@@ -51,12 +55,15 @@ class WindowOperator(NamespacedFunction):
         """Whether its windows end by the clock, or its trigger may register such timers.
 
         Args:
-            registers: Tells it of a trigger by the code of its class.
+            registers: Tells it of a user's trigger by the code of its class.
         """
         assigner = self.declared.assigner
         serializer = assigner.get_window_serializer()
         ends_by_clock = not assigner.is_event_time() and serializer == TimeWindowSerializer()
-        return ends_by_clock or any(map(registers, _with_nested(self.declared.trigger)))
+        return ends_by_clock or any(
+            isinstance(each, _BY_CLOCK) or registers(each)
+            for each in _with_nested(self.declared.trigger)
+        )
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Declare the states, and open the user's function."""

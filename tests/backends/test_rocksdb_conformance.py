@@ -155,3 +155,8 @@ TestSpreadAgreement.settings = HISTORIES
 
 TestBackgroundAgreement = agreement_machine(in_directory(_MACHINES), background=True).TestCase
 TestBackgroundAgreement.settings = HISTORIES
+
+TestNamespacedAgreement = agreement_machine(
+    HashMapStateBackend(), in_directory(_MACHINES), namespaced=True
+).TestCase
+TestNamespacedAgreement.settings = HISTORIES

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from pyflinklike.errors import (
     DeclarationValueError,
     IncompatibleStateError,
     OutputError,
+    RequirementError,
     StateAccessError,
     StateValueError,
     UserFunctionError,
@@ -172,3 +174,26 @@ def test_a_batch_shows_its_columns():
         batch["m"]
     with pytest.raises(StateValueError, match="1 nulls"):
         batch.numpy("ts")
+
+
+def test_polars_is_asked_for_when_it_is_needed(monkeypatch):
+    """By a batch's view, and with what to install."""
+    monkeypatch.setitem(sys.modules, "polars", None)
+
+    class Views(KeyedBatchFunction):
+        def process_batch(self, batch, ctx):
+            with pytest.raises(RequirementError, match="pip install polars"):
+                batch.to_polars()
+
+    KeyedBatchHarness(Views(), "k").process_batch(KEYS)
+
+
+def test_a_batch_function_needs_its_key_column():
+    """And its event time, by name."""
+    harness = KeyedBatchHarness(Emits(None), "user", event_time="ts")
+
+    with pytest.raises(StateValueError, match="need the column 'user'"):
+        harness.process_batch({"ts": [1]})
+    with pytest.raises(StateValueError, match="need the column 'ts'"):
+        harness.process_batch({"user": ["a"]})
+    assert [] == harness.process_batch({"user": [], "ts": []}).to_pylist()

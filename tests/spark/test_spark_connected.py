@@ -4,127 +4,36 @@
 from __future__ import annotations
 
 import pytest
-import two_input_support
-from spark_savepoints import rocksdb
-from spark_support import (
-    Feed,
-    at,
-    bounded,
-    drain,
-    passes_watermarks,
-    pickle_by_value,
-    reads_state,
-    rows_of,
-)
-from two_input_support import Enrich, EnrichModel
+from spark_support import Feed, at, bounded, drain, passes_watermarks, pickle_by_value, rows_of
+from two_input_support import EnrichModel
+from two_stream_support import BATCHES, EVENTS, EXPECTED, JOINED, NAMES, EventFeeds, Joined
 
-from pyflinklike import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction, Row
+from pyflinklike import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     HostError,
     UserFunctionError,
 )
-from pyflinklike.spark import connect, error_of, key_by, read_savepoint
-from pyflinklike.testing import KeyedTwoInputHarness
+from pyflinklike.spark import connect, error_of, key_by
 
 pickle_by_value(__name__)
-pickle_by_value(two_input_support.__name__)
 
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-EVENTS = "user string, number long, at timestamp"
-NAMES = "name string, who string, seen timestamp"
-OUTPUT = "user string, number long, name string"
-
-
-class Joined(Enrich):
-    """`Enrich` over the columns of two DataFrames."""
-
-    def process_element1(self, value, ctx):
-        yield from super().process_element1((value.user, value.number), ctx)
-
-    def process_element2(self, value, ctx):
-        yield from super().process_element2((value.who, value.name), ctx)
-
-
-class Feeds:
-    """Two directories, of which a micro-batch reads a file each."""
-
-    def __init__(self, spark, directory):
-        self.events = Feed(spark, directory / "events", EVENTS)
-        self.names = Feed(spark, directory / "names", NAMES)
-
-    def add(self, events, names):
-        """Add the records of a micro-batch, with times in ms."""
-        self.events.add([(user, number, at(ms)) for user, number, ms in events])
-        self.names.add([(name, who, at(ms)) for name, who, ms in names])
-
-    def joined(self, **options):
-        """The join of both streams."""
-        connected = connect(self.events.stream(), self.names.stream()).key_by("user", "who")
-        return connected.process(Joined(), OUTPUT, event_time=("at", "seen"), **options)
-
-
-# Of "a" the name comes later, of "b" before, of "c" too late and of "d" never.
-BATCHES = [
-    ([("a", 1, 1_000), ("c", 2, 1_000)], [("Bob", "b", 900)]),
-    ([("b", 3, 2_000), ("d", 4, 2_001)], [("Ann", "a", 1_001)]),
-    ([("a", 5, 3_000)], [("Cid", "c", 3_000)]),
-    ([("z", 6, 9_000)], [("Zoe", "z", 8_000)]),
-    ([("z", 7, 9_001)], [("Zoe", "z", 8_001)]),
-]
-EXPECTED = [
-    ("a", 1, "Ann"),
-    ("a", 5, "Ann"),
-    ("b", 3, "Bob"),
-    ("c", 2, "Cid"),
-    ("d", 4, None),
-    ("z", 6, "Zoe"),
-    ("z", 7, "Zoe"),
-]
 
 
 @pytest.mark.telling
 @passes_watermarks
 def test_two_streams_share_state_and_timers_over_restarts(spark, tmp_path):
     """A timer waits for the slower input: "c" gets its name although the first input is past its time."""
-    feeds, runs = Feeds(spark, tmp_path), []
-    for batches in (BATCHES[:1], BATCHES[1:2], BATCHES[2:]):
+    feeds, runs = EventFeeds(spark, tmp_path), []
+    for batches in (BATCHES[:2], BATCHES[2:]):
         for events, names in batches:
             feeds.add(events, names)
         runs.append(rows_of(drain(feeds.joined(), tmp_path / "checkpoint")))
 
     assert EXPECTED == rows_of(row for run in runs for row in run)
-    assert [("a", 1, "Ann"), ("b", 3, "Bob")] == runs[1]
-
-
-def test_a_silent_input_holds_the_watermark(spark, tmp_path):
-    """As in Flink; its state stays what it is, and nothing fires."""
-    feeds = Feeds(spark, tmp_path)
-    feeds.add([("a", 1, 1_000)], [])
-    feeds.add([("a", 2, 9_000)], [])
-
-    assert [] == rows_of(drain(feeds.joined(), tmp_path / "checkpoint"))
-
-
-@reads_state
-def test_a_stream_goes_on_from_a_savepoint_over_another_backend(spark, tmp_path):
-    """With another max_parallelism, from half of the batches; a harness goes on from it, too."""
-    feeds = Feeds(spark, tmp_path / "before")
-    for events, names in BATCHES[:2]:
-        feeds.add(events, names)
-    first = drain(feeds.joined(max_parallelism=4), tmp_path / "old")
-    savepoint = read_savepoint(spark, tmp_path / "old")
-    later = Feeds(spark, tmp_path / "later")
-    for events, names in BATCHES[2:]:
-        later.add(events, names)
-    backend = rocksdb(tmp_path / "local")
-    options = {"max_parallelism": 6, "state_backend": backend, "from_savepoint": savepoint}
-    second = drain(later.joined(**options), tmp_path / "new")
-
-    assert EXPECTED == sorted(rows_of(first) + rows_of(second), key=repr)
-    with KeyedTwoInputHarness(Joined(), lambda row: row.who, restore=savepoint) as h:
-        assert [("c", 2, "Cid")] == h.process_element2(Row(who="c", name="Cid", seen=None))
+    assert [("a", 1, "Ann"), ("b", 3, "Bob")] == runs[0]
 
 
 def test_a_batch_has_both_inputs_by_event_time(spark):
@@ -136,7 +45,7 @@ def test_a_batch_has_both_inputs_by_event_time(spark):
     result = (
         key_by(first, "user")
         .connect(key_by(second, "who"))
-        .process(Joined(), OUTPUT, event_time=("at", "seen"))
+        .process(Joined(), JOINED, event_time=("at", "seen"))
     )
 
     model, expected = EnrichModel(), []
@@ -244,7 +153,7 @@ def test_a_greatest_watermark_is_refused(spark, inputs):
     spark.conf.set(POLICY, "max")
     try:
         with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
-            keyed.process(Joined(), OUTPUT, event_time="at")
+            keyed.process(Joined(), JOINED, event_time="at")
     finally:
         spark.conf.unset(POLICY)
 
@@ -252,7 +161,7 @@ def test_a_greatest_watermark_is_refused(spark, inputs):
 @pytest.mark.parametrize("event_time", ["at", ("at", "at"), ["at", "at"]])
 def test_an_event_time_may_be_of_both_inputs_or_a_pair(inputs, event_time):
     """Both inputs get a watermark, below what connects them."""
-    result = connect(*inputs[:2]).key_by("user").process(Joined(), OUTPUT, event_time=event_time)
+    result = connect(*inputs[:2]).key_by("user").process(Joined(), JOINED, event_time=event_time)
 
     assert result.isStreaming
 
@@ -261,21 +170,21 @@ def test_an_event_time_may_be_of_both_inputs_or_a_pair(inputs, event_time):
 def test_an_event_time_of_one_input_only_is_refused(inputs, event_time):
     """The other would be left out of the smaller watermark."""
     with pytest.raises(DeclarationTypeError, match=r"a pair of names, got .*both inputs need one"):
-        connect(*inputs[:2]).key_by("user").process(Joined(), OUTPUT, event_time=event_time)
+        connect(*inputs[:2]).key_by("user").process(Joined(), JOINED, event_time=event_time)
 
 
 def test_arguments_of_another_kind_are_refused(inputs):
     """By the name of what is wanted."""
     keyed = connect(*inputs[:2]).key_by("user")
     with pytest.raises(DeclarationTypeError, match=r"KeyedCoProcessFunction is required for .*got"):
-        keyed.process(Lengths(), OUTPUT)
+        keyed.process(Lengths(), JOINED)
     with pytest.raises(DeclarationTypeError, match="CoMapFunction is required"):
-        keyed.map(Joined(), OUTPUT)
+        keyed.map(Joined(), JOINED)
     with pytest.raises(DeclarationTypeError, match="CoFlatMapFunction is required"):
-        keyed.flat_map(Lengths(), OUTPUT)
+        keyed.flat_map(Lengths(), JOINED)
     with pytest.raises(DeclarationTypeError, match="connect takes two Spark DataFrames, got 'b'"):
         connect(inputs[0], "b")
     with pytest.raises(
-        DeclarationTypeError, match="connect takes a keyed DataFrame, got DataFrame"
+        DeclarationTypeError, match="connect takes a keyed or a broadcast DataFrame, got DataFrame"
     ):
         key_by(inputs[0], "user").connect(inputs[1])

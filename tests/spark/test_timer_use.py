@@ -11,6 +11,17 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 
 from pyflinklike import KeyedProcessFunction
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
+from pyflinklike.windows import (
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    GlobalWindows,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    window,
+)
 
 
 class Base(KeyedProcessFunction):
@@ -127,3 +138,41 @@ def test_code_that_names_the_registration_is_found(function):
 def test_code_that_does_not_name_it_is_not(function):
     """Event timers do not count; a name made up at run time is not foreseen, and such a timer is refused when registered."""
     assert uses_processing_timers(function()) is False
+
+
+class Ticking(EventTimeTrigger):
+    """An own trigger that also fires by the clock."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_processing_time_timer(7)
+        return super().on_element(element, timestamp, window, ctx)
+
+
+class Counting(CountTrigger):
+    """An own trigger that does not."""
+
+    def on_merge(self, window, ctx):
+        super().on_merge(window, ctx)
+
+
+@pytest.mark.parametrize(
+    ("assigner", "trigger", "expected"),
+    [
+        (TumblingEventTimeWindows.of(5), None, False),
+        (TumblingEventTimeWindows.of(5), PurgingTrigger(CountTrigger(2)), False),
+        (TumblingEventTimeWindows.of(5), Counting(2), False),
+        (TumblingEventTimeWindows.of(5), Ticking(), True),
+        (TumblingEventTimeWindows.of(5), PurgingTrigger(Ticking()), True),
+        (TumblingEventTimeWindows.of(5), ContinuousProcessingTimeTrigger.of(5), True),
+        (TumblingProcessingTimeWindows.of(5), None, True),
+        (TumblingProcessingTimeWindows.of(5), CountTrigger(2), True),
+        (GlobalWindows.create(), CountTrigger(2), False),
+        (GlobalWindows.create(), ProcessingTimeTrigger(), True),
+    ],
+)
+def test_windows_tell_by_their_assigner_and_trigger(assigner, trigger, expected):
+    """The operator's own code can register both kinds of timers."""
+    windowed = window(assigner)
+    if trigger is not None:
+        windowed.trigger(trigger)
+    assert expected == uses_processing_timers(windowed.reduce(max))

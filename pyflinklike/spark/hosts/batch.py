@@ -53,7 +53,7 @@ class _BatchRunner:
     def __init__(self, plan: Plan, operator: KeyedProcessOperator) -> None:
         self._plan = plan
         self._operator = operator
-        self._encode = plan.layout.encoder(plan.key_type.thaw_key)
+        self._encode = plan.layout.encoder(plan.show_key)
         self._arrange = plan.layout.arranger()
         self._index: int | None = None
 

@@ -124,7 +124,7 @@ class KeyGroupTask:
                 waiting.resume(task, owner)
             refused = plan.time_mode.refused_timers()
             self._operator = waiting or opened_operator(plan, task, owner, refused)
-            self._encode = plan.layout.encoder(plan.key_type.thaw_key)
+            self._encode = plan.layout.encoder(plan.show_key)
             self._waking = waking_of(plan.time_mode)
         return self._operator
 

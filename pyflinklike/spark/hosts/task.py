@@ -57,6 +57,7 @@ def opened_operator(
         owner,
         refused_timers=refused_timers,
         side_outputs_read=plan.layout.sides,
+        broadcast_states=plan.broadcast_states,
         # A worker's environment may refuse what the driver's did not.
         allow_pickle=pickle_allowed(plan.allow_pickle),
     )

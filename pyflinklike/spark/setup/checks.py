@@ -16,10 +16,12 @@ from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions import Function
 from pyflinklike.shown import instance_of, shown, shown_message
+from pyflinklike.spark.wire.names import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
 
 __all__ = [
     "MAX_KEY_GROUPS",
     "check_column",
+    "check_columns",
     "check_function",
     "check_max_parallelism",
     "check_pickle",
@@ -44,6 +46,25 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
         raise DeclarationTypeError(msg)
     if column not in df.columns:
         msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
+        raise DeclarationValueError(msg)
+
+
+def check_columns(df: DataFrame) -> None:
+    """See that a DataFrame's columns can be carried to a function.
+
+    Raises:
+        DeclarationValueError: One has a name that is the runtime's own, or that Spark cannot take.
+    """
+    reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
+    if reserved:
+        msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
+        raise DeclarationValueError(f"{msg}; rename them")
+    unusable = [name for name in df.columns if "." in name or "`" in name]
+    if unusable:
+        msg = (
+            f"Spark's mapInArrow takes no column with a dot or a backtick in its name, "
+            f"got {unusable}; rename them"
+        )
         raise DeclarationValueError(msg)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import attrs
 
@@ -14,6 +15,8 @@ from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.reader import Reader
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.table import GROUP_KEY
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Plan", "TimeMode"]
@@ -72,6 +75,7 @@ class Plan:
         plan_id: Distinguishes the working states of two queries in the same worker.
         keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
+        broadcast_states: Those of the broadcast input, if there is one.
     """
 
     function: Function
@@ -84,6 +88,11 @@ class Plan:
     plan_id: str
     keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
+    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), kw_only=True)
+
+    def show_key(self, key: Any) -> Any:
+        """The user's form of a key that an output was yielded under, None where there was none."""
+        return None if key is GROUP_KEY else self.key_type.thaw_key(key)
 
     def tells_phases(self) -> bool:
         """Whether an operator behind this one must know which outputs came before the watermark."""

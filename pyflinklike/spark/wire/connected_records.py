@@ -27,9 +27,9 @@ from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["ConnectedReader"]
+__all__ = ["INPUT_NUMBER", "ConnectedReader", "by_input", "payloads_by_input"]
 
-_NUMBER = INPUT.encode()
+INPUT_NUMBER = INPUT.encode()
 """The key of a payload's input in the metadata of its schema."""
 
 
@@ -81,13 +81,13 @@ class ConnectedReader:
 
     def _apart(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, records in _by_input(batch):
+            for number, records in by_input(batch):
                 refuse_null_keys(records, self.inputs[number - 1].key_columns)
-                yield records.replace_schema_metadata({_NUMBER: str(number)})
+                yield records.replace_schema_metadata({INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """The records of a key group's payloads, in the order to process them."""
-        first, second = _payloads_by_input(payloads)
+        first, second = payloads_by_input(payloads)
         return self._merged(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
@@ -98,7 +98,7 @@ class ConnectedReader:
         nothing = NO_RECORDS, NO_RECORDS
         first, second = (
             reader.read_apart(mine) if mine else nothing
-            for reader, mine in zip(self.inputs, _payloads_by_input(payloads))
+            for reader, mine in zip(self.inputs, payloads_by_input(payloads))
         )
         return self._merged(first[0], second[0]), self._merged(first[1], second[1])
 
@@ -122,22 +122,31 @@ class ConnectedReader:
             StateValueError: A record has a null key.
         """
         rows: dict[int, Iterator[tuple[Any, ...]]] = {}
-        for number, mine in _by_input(records):
+        for number, mine in by_input(records):
             read = self.inputs[number - 1].read_sorted(mine)
             rows[number] = zip(read.keys, zip(repeat(number), read.values), read.timestamps)
         numbers = records.column(INPUT).to_pylist()
         return Records(*map(list, zip(*(next(rows[number]) for number in numbers))))
 
 
-def _payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+    """The payloads of each of two inputs.
+
+    Args:
+        payloads: Of a key group, in the order of arrival.
+    """
     return [
-        [each for each in payloads if each.schema.metadata[_NUMBER] == number]
+        [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
         for number in (b"1", b"2")
     ]
 
 
-def _by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The records of each input that has any, with its own columns, and their key groups if known."""
+def by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The records of each input that has any, with its own columns, and their key groups if known.
+
+    Args:
+        batch: Of the union of both inputs.
+    """
     numbers = batch.column(INPUT)
     for number, column in enumerate(INPUTS, 1):
         mine = batch.filter(pc.equal(numbers, number))

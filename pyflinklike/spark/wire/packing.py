@@ -77,7 +77,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
 
     Args:
         key_columns: A key of one column must not be null.
-        group_ids: The grouping key of each key group.
+        group_ids: The grouping key of each key group.  Records without a key group are for
+            every one.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,6 +87,11 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
         sequence = partition * _MAX_PAYLOADS
         called: set[int] = set()
         for chunk in _chunks(batches):
+            if KEY_GROUP not in chunk.schema.names:
+                yield from _for_all(chunk, sequence, group_ids)
+                sequence += 1
+                called.update(group_ids)
+                continue
             refuse_null_keys(chunk, key_columns)
             result = _packed(chunk, sequence, group_ids)
             sequence += result.num_rows
@@ -145,6 +151,19 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
         ],
         schema=_PACKED,
     )
+
+
+def _for_all(
+    chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Records without a key group as a payload for each key group, few enough at a time for Arrow."""
+    payload = to_payload(chunk)
+    count = max(1, _MAX_BYTES // len(payload))
+    for start in range(0, len(group_ids), count):
+        numbers = group_ids[start : start + count]
+        columns = [list(numbers), [sequence] * len(numbers), [payload] * len(numbers)]
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, _PACKED.types)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
 
 
 def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:

@@ -37,16 +37,19 @@ __all__ = ["agreement_machine"]
 
 
 def agreement_machine(
-    *backends: StateBackend, background: bool = False
+    *backends: StateBackend, background: bool = False, namespaced: bool = False
 ) -> type[RuleBasedStateMachine]:
     """A state machine that compares backends with the model and with one another.
 
     Args:
         backends: One is enough: it is compared with the model.
         background: Whether background cleanup runs; see the module.
+        namespaced: Whether states and timers are those of two namespaces of one key, instead of
+            those of two keys; these can be merged.
 
     Returns:
         A class whose `TestCase` unittest and pytest collect.
     """
     name = "BackgroundAgreement" if background else "Agreement"
-    return type(name, (WorkersLife,), {"backends": backends, "background": background})
+    settings = {"backends": backends, "background": background, "namespaced": namespaced}
+    return type(name, (WorkersLife,), settings)

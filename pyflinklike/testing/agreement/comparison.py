@@ -26,6 +26,7 @@ class Comparison(RuleBasedStateMachine):
 
     backends: tuple[StateBackend, ...] = ()
     background = False
+    namespaced = False
 
     @initialize(ttl=st.none() | whiles.filter(bool), on_read=st.booleans(), show=st.booleans())
     def declare(self, ttl: int | None, on_read: bool, show: bool) -> None:
@@ -35,7 +36,9 @@ class Comparison(RuleBasedStateMachine):
         self.model = Model(ttl, on_read and ttl is not None, show)
         self.committed = copy.deepcopy(self.model)
         self.replicas = [
-            Replica(backend, config, mode) for backend in self.backends for mode in Mode
+            Replica(backend, config, mode, namespaced=self.namespaced)
+            for backend in self.backends
+            for mode in Mode
         ]
 
     def _config(self, ttl: int, on_read: bool, show: bool) -> StateTtlConfig:
@@ -60,11 +63,18 @@ class Comparison(RuleBasedStateMachine):
         results = []
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
-            replica.operator.current.key = key
+            self.select(replica, key)
             results.append(operation(replica.states))
             replica.operator.current.key = NO_KEY
             replica.step()
         return results
+
+    def select(self, replica: Replica, key: Any) -> None:
+        """Make a key current; of namespaced states that is a namespace of the one key there is."""
+        current = replica.operator.current
+        current.key = key
+        if self.namespaced:
+            current.key, current.namespace = "k", ord(key)
 
     def agree(self, expected: Any, key: Any, operation: Callable[[FiveStates], Any]) -> None:
         """Do it on every replica; each must give what the model gives, and store as much."""

@@ -53,6 +53,23 @@ class Model:
             self.lists[key] = [(self.now, value) for _, value in alive]
         return [value for _, value in (entries if self.return_expired else alive)]
 
+    def merge(self, state: str, target: str, source: str) -> None:
+        """Contents of one namespace become part of those of another; elements keep their age."""
+        if state == "list":
+            self.lists[target] += self.lists[source]
+            self.lists[source] = []
+            return
+        moved = self.read(self.single, (state, source))
+        self.single.pop((state, source), None)
+        if moved:
+            there = self.read(self.single, (state, target))
+            parts = [*there, *moved]
+            if state == "reducing":
+                merged: Any = "".join(parts)
+            else:
+                merged = sorted(number for part in parts for number in part)
+            self.single[state, target] = (self.now, merged)
+
     def counts(self) -> dict[str, int]:
         """How many entries are stored."""
         found = {"value": 0, "reducing": 0, "aggregating": 0}

@@ -178,6 +178,16 @@ class Operations(Comparison):
             self.model.single.pop((state, key), None)
         self.agree(None, key, lambda states: getattr(states, state).clear())
 
+    # Namespaces
+
+    @rule(into=keys, state=st.sampled_from(["reducing", "aggregating", "list"]))
+    @precondition(lambda self: self.namespaced)
+    def merge_namespaces(self, into: str, state: str) -> None:
+        """What is in the one namespace becomes part of what is in the other."""
+        source = "b" if into == "a" else "a"
+        self.model.merge(state, into, source)
+        self.agree(None, into, lambda states: states.merge(state, into, source))
+
     # Timers and time
 
     @rule(key=keys, timestamp=times)
@@ -185,7 +195,7 @@ class Operations(Comparison):
         """Registering one again changes nothing."""
         self.model.timers.add((key, timestamp))
         for replica in self.replicas:
-            replica.operator.current.key = key
+            self.select(replica, key)
             replica.operator.timers.register_event_time_timer(timestamp)
             replica.operator.current.key = NO_KEY
             replica.step()
@@ -195,7 +205,7 @@ class Operations(Comparison):
         """Registered or not."""
         self.model.timers.discard((key, timestamp))
         for replica in self.replicas:
-            replica.operator.current.key = key
+            self.select(replica, key)
             replica.operator.timers.delete_event_time_timer(timestamp)
             replica.operator.current.key = NO_KEY
             replica.step()

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeContext
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.functions import AggregateFunction
@@ -92,12 +93,54 @@ class FiveStates(KeyedProcessFunction):
             with_ttl(AggregatingStateDescriptor("aggregating", _Sorted(), numbers))
         )
 
+    def merge(self, state: str, target: str, source: str) -> None:
+        """Merge what is in one namespace of a state into another, where there are namespaces."""
+        raise NotImplementedError
+
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         """Not called."""
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
         """Remember the call."""
         self.fired.append((ctx.get_current_key(), timestamp))
+
+
+class FiveStatesOfPairs(FiveStates, NamespacedFunction):
+    """The same of key and namespace."""
+
+    namespace_type = Types.LONG()
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the states."""
+        assert isinstance(runtime_context, NamespacedRuntimeContext)
+        self._context = runtime_context
+        super().open(_OfPairs(runtime_context))  # type: ignore[arg-type]  # it has the five getters
+
+    def merge(self, state: str, target: str, source: str) -> None:
+        """Merge what is in one namespace of a state into another."""
+        self._context.merge_namespaces(state, ord(target), [ord(source)])
+
+    def on_timer(
+        self,
+        timestamp: int,
+        ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002  it has the key only
+    ) -> None:
+        """Remember the call by the namespace."""
+        namespace: Any = self._context.current.namespace
+        self.fired.append((chr(namespace), timestamp))
+
+
+class _OfPairs:
+    """Has every getter of a context declare a state of key and namespace."""
+
+    def __init__(self, context: NamespacedRuntimeContext) -> None:
+        self._context = context
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        """The state."""
+        return self._context.get_partitioned_state(descriptor.name, descriptor)
+
+    get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get_state
 
 
 class Mode(Enum):
@@ -111,7 +154,15 @@ class Mode(Enum):
 class Replica:
     """A key group over one backend, with its durable store and the workers that have served it."""
 
-    def __init__(self, backend: StateBackend, ttl: StateTtlConfig | None, mode: Mode) -> None:
+    def __init__(
+        self,
+        backend: StateBackend,
+        ttl: StateTtlConfig | None,
+        mode: Mode,
+        *,
+        namespaced: bool = False,
+    ) -> None:
+        self._states = FiveStatesOfPairs if namespaced else FiveStates
         self._fired: list[tuple[Any, int]] = []
         self._backend, self._ttl = backend, ttl
         self._workers = [self._new_worker()]
@@ -122,7 +173,7 @@ class Replica:
         self.load()
 
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
-        states = FiveStates(self._ttl, self._fired)
+        states = self._states(self._ttl, self._fired)
         operator = keyed_process_operator(
             states,
             self._backend,

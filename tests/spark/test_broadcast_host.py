@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The streaming host with a broadcast input, over a double of Spark's state operator."""
+
+from __future__ import annotations
+
+import attrs
+import pyarrow as pa
+import pytest
+from broadcast_support import LIMITS, Alert
+from checkpoint_double import Checkpoint, Program, Times
+
+from pyflinklike import Types
+from pyflinklike.errors import UserFunctionError
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.broadcast_records import BroadcastReader
+from pyflinklike.spark.wire.names import BATCH_TIME, INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark.wire.packing import payload_to_batch
+from pyflinklike.spark.wire.records import RecordReader
+
+RECORD = pa.struct([("key", pa.string()), ("n", pa.int64())])
+RULE = pa.struct([("name", pa.string()), ("limit", pa.int64())])
+READER = BroadcastReader(
+    RecordReader(("key",), None, Types.STRING(), "UTC"),
+    RecordReader((), None, Types.STRING(), "UTC", arrival_order=True),
+)
+
+
+class Sums(Alert):
+    """`Alert` whose outputs are a key and a number: its sum, or how many rules it breaks."""
+
+    def process_element(self, value, ctx):
+        for key, total, broken in super().process_element(value, ctx):
+            yield key, len(broken.split(",")) * 1_000 + total if broken else total
+
+    def process_broadcast_element(self, value, ctx):
+        if value.name == "fail":
+            raise ValueError
+        for _, name in super().process_broadcast_element(tuple(value), ctx):
+            yield name, -1
+
+
+@attrs.frozen
+class Broadcasting(Program):
+    """A program with a broadcast input."""
+
+    def plan(self) -> Plan:
+        """What the workers are told."""
+        return attrs.evolve(super().plan(), reader=READER, broadcast_states=(LIMITS,))
+
+
+def run(checkpoint, rules, records, time, groups=4):
+    """A micro-batch in a new task, as after every restart; what it gave."""
+    program = Broadcasting(Sums(), max_parallelism=groups)
+    mine = [program.group_of(key) for key, _ in records]
+    columns = {
+        KEY_GROUP: pa.array([None] * len(rules) + mine, pa.int32()),
+        INPUT: pa.array([2] * len(rules) + [1] * len(records), pa.int8()),
+        INPUTS[0]: pa.array(
+            [None] * len(rules) + [{"key": key, "n": n} for key, n in records], RECORD
+        ),
+        INPUTS[1]: pa.array(
+            [{"name": name, "limit": limit} for name, limit in rules] + [None] * len(records), RULE
+        ),
+    }
+    rows: dict[int, list[dict[str, object]]] = {}
+    packing = READER.packing(group_ids(groups))
+    for packed in packing([pa.RecordBatch.from_pydict(columns)]):
+        for row in packed.to_pylist():
+            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
+    results = checkpoint.transaction(program, rows, {}, Times(time))
+    payloads = [row["payload"] for row in results if row["payload"]]
+    return sorted(
+        tuple(each.values()) for blob in payloads for each in payload_to_batch(blob).to_pylist()
+    )
+
+
+def test_every_key_group_keeps_every_rule_over_restarts():
+    """Also one without records then; what is put out for a rule comes once in a task."""
+    checkpoint, keys = Checkpoint(), [f"k{n}" for n in range(12)]
+    first = run(checkpoint, [("low", 3), ("high", 8)], [], 1)
+    second = run(checkpoint, [("high", None)], [(key, 4) for key in keys], 2)
+
+    assert [("high", -1), ("low", -1)] == first
+    assert sorted([("high", -1), *((key, 1_004) for key in keys)]) == second
+    assert 4 == len(checkpoint.roll().served_at)
+
+
+def test_a_micro_batch_that_fails_leaves_the_rules_as_they_were():
+    """In every key group; the retry begins from them."""
+    checkpoint = Checkpoint()
+    run(checkpoint, [("low", 3)], [], 1)
+    with pytest.raises(UserFunctionError, match="process_broadcast_element failed"):
+        run(checkpoint, [("low", None), ("fail", 0)], [("a", 4)], 2)
+
+    assert [("a", 1_004)] == run(checkpoint, [], [("a", 4)], 3)
+
+
+def test_a_rule_changes_the_state_of_keys_in_every_key_group():
+    """Each of which processes it, for each has keys of its own."""
+    checkpoint, keys = Checkpoint(), [f"k{n}" for n in range(8)]
+    run(checkpoint, [], [(key, 4) for key in keys], 1)
+    resets = run(checkpoint, [("reset", 100)], [], 2)
+
+    assert [("reset", -1)] * 4 == resets
+    assert sorted((key, 101) for key in keys) == run(checkpoint, [], [(k, 1) for k in keys], 3)
+
+
+def test_the_record_of_the_operator_tells_its_broadcast_states():
+    """Beside those of keys."""
+    checkpoint = Checkpoint()
+    run(checkpoint, [("low", 3)], [("a", 1)], 1)
+    states = checkpoint.record().states
+
+    assert ("broadcast", {"limits", "total"}) == (states["limits"]["kind"], set(states))
