@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from host_models import model_stream
-from spark_support import Feed, at, bounded, drain, pickle_by_value, reads_state, rows_of
+from spark_support import (
+    Feed,
+    at,
+    bounded,
+    drain,
+    passes_watermarks,
+    pickle_by_value,
+    reads_state,
+    rows_of,
+)
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -102,6 +112,39 @@ def test_both_kinds_of_functions_go_on_from_each_others_checkpoint(spark, tmp_pa
 
     with KeyedProcessHarness(ByElement(), lambda row: row.user) as harness:
         assert rows_of(model_stream(harness, feed.elements(), "ts").output) == rows
+
+
+class Counts(KeyedBatchFunction):
+    """How many records the key has had, and the time of each."""
+
+    def open(self, ctx):
+        self.count = ctx.get_column_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_batch(self, batch, ctx):
+        count = batch.groups.spread(self.count.get(0)) + batch.groups.rank() + 1
+        self.count.put(batch.groups.last(count))
+        return {"bucket": count % 3, "n": count, "ts": batch["ts"]}
+
+
+@passes_watermarks
+def test_one_columnar_function_behind_another_loses_no_record(spark, tmp_path):
+    """Two keys, one query; the second counts what the first gave, all of it."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add(*BATCHES[:2])
+    output = "bucket long, n long, ts timestamp"
+    first = key_by(feed.stream(), "user").process(
+        Counts(), output, event_time="ts", uid="first", max_parallelism=2
+    )
+    second = key_by(first, "bucket").process(
+        Counts(), output, event_time="ts", uid="second", max_parallelism=2
+    )
+
+    rows = rows_of(drain(second, tmp_path / "checkpoint"))
+
+    users = Counter(user for batch in BATCHES[:2] for user, _, _ in batch)
+    buckets = Counter(n % 3 for count in users.values() for n in range(1, count + 1))
+    numbers = [n for count in buckets.values() for n in range(1, count + 1)]
+    assert sorted(numbers) == sorted(n for _, n, _ in rows)
 
 
 @reads_state
