@@ -24,6 +24,7 @@ from pyflink.datastream.functions import (
     KeyedProcessFunction,
     ReduceFunction,
     RuntimeContext,
+    WindowFunction,
 )
 from pyflink.datastream.state import (
     AggregatingStateDescriptor,
@@ -33,11 +34,15 @@ from pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows
 from pyflink.java_gateway import get_gateway
 
 READ_EVERY = 10
 RULES = 100
 TIMER_DELAY_MS = 1000
+START_MS = 1_700_000_000_000
+PANES = 10
+COUNTS = 1_000
 
 
 LIMITS = MapStateDescriptor("limits", Types.LONG(), Types.LONG())
@@ -139,6 +144,36 @@ class TimerPerRecord(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+class Count(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class Told(WindowFunction):
+    """What `windowed.told` gives on our side."""
+
+    def apply(self, key: str, window: Any, inputs: Any) -> Any:
+        for count in inputs:
+            yield key, (window.max_timestamp() - START_MS) * COUNTS + count
+
+
+def windows(name: str, keys: int) -> Any:
+    """The assigner of W9 or W10; `windowed.py` says how long windows are."""
+    length = Time.milliseconds
+    if name == "W9":
+        return SlidingEventTimeWindows.of(length(PANES * keys), length(keys))
+    return EventTimeSessionWindows.with_gap(length(keys))
+
+
 class SeenByTheOther(KeyedCoProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen1 = runtime_context.get_state(ValueStateDescriptor("seen1", Types.LONG()))
@@ -237,13 +272,18 @@ def main() -> None:
             task["total"],
             task["records"],
             task["keys"],
-            name == "W7",
+            name in ("W7", "W9", "W10"),
         )
     )
     total = Types.DOUBLE() if name == "W6" else Types.LONG()
-    outputs = keyed(env, records, name).process(
-        FUNCTIONS[name](), output_type=Types.TUPLE([Types.STRING(), total])
-    )
+    by_user = keyed(env, records, name)
+    output_type = Types.TUPLE([Types.STRING(), total])
+    if name in FUNCTIONS:
+        outputs = by_user.process(FUNCTIONS[name](), output_type=output_type)
+    else:
+        outputs = by_user.window(windows(name, task["keys"])).aggregate(
+            Count(), Told(), accumulator_type=Types.LONG(), output_type=output_type
+        )
     outputs._j_data_stream.sinkTo(bench.CheckSink(task["folder"], task["every"], task["limit"]))
     env.execute(name)
 

@@ -55,9 +55,10 @@ class Side:
 
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
+_WINDOWS = ("W9", "W10")
 _W1_TO_8 = (*_W1_TO_7, "W8")
 _TWO_INPUTS = ("J1", "B1")
-_OURS = (*_W1_TO_8, *_TWO_INPUTS)
+_OURS = (*_W1_TO_8, *_WINDOWS, *_TWO_INPUTS)
 _FLOOR = _SPARK = (*_W1_TO_6, *_TWO_INPUTS)
 _SPARK_CAN = _PYFLINK_CAN = (*_W1_TO_7, *_TWO_INPUTS)
 
@@ -90,6 +91,12 @@ def _python_tws(interface: str) -> Measure:
         return spark_tws.measure(spark, side, workload, shape, interface)
 
     return measure
+
+
+def _built_in_windows(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
+    from sides import spark_window
+
+    return spark_window.measure(spark, side, workload, shape)
 
 
 def _apply(spark: Any, side: str, workload: Workload, shape: Shape) -> Result:
@@ -140,8 +147,8 @@ SIDES = {
         _spark_side(
             "spark_pandas",
             "Spark transformWithStateInPandas",
-            _SPARK,
-            _SPARK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("pandas"),
             share=0.1,
             batches=4,
@@ -149,11 +156,18 @@ SIDES = {
         _spark_side(
             "spark_rows",
             "Spark transformWithState, rows",
-            _SPARK,
-            _SPARK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_SPARK_CAN, *_WINDOWS),
             _python_tws("rows"),
             share=0.2,
             batches=4,
+        ),
+        _spark_side(
+            "spark_window",
+            "Spark's own window aggregation",
+            _WINDOWS,
+            _WINDOWS,
+            _built_in_windows,
         ),
         _spark_side(
             "spark_apply",
@@ -174,16 +188,16 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            _SPARK,
-            _PYFLINK_CAN,
+            (*_SPARK, *_WINDOWS),
+            (*_PYFLINK_CAN, *_WINDOWS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),
         Side(
             "pyflink_rocksdb",
             "PyFlink, thread mode, RocksDB",
-            _W1_TO_6,
-            _W1_TO_7,
+            (*_W1_TO_6, *_WINDOWS),
+            (*_W1_TO_7, *_WINDOWS),
             _pyflink("rocksdb", "thread"),
             share=0.25,
         ),

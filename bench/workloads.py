@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads W1 to W8, J1 and B1, and our function for each of them.
+"""The workloads W1 to W10, J1 and B1, and our function for each of them.
 
 Every function yields `(user, total)`; what `total` is, is the workload's.  The
 other sides have the same logic, written as their users would write it.
@@ -7,12 +7,13 @@ other sides have the same logic, written as their users would write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
+from windowed import session_count, sliding_count, told
 
 from pyflinklike import (
     AggregateFunction,
@@ -43,13 +44,14 @@ class Workload:
     """What every side is measured on: a function, its input and its size.
 
     Args:
-        name: W1 to W8; J1 has two inputs, B1 a broadcast one.
+        name: W1 to W10; J1 has two inputs, B1 a broadcast one.
         title: What it measures.
         shape: At full size.
         columns: Of the input.
         function: Our side's.
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
+        windows: Our function where it is of windows, given the number of keys.
         inputs: How often our side reads the records: once for each of two inputs.
         rules: Records of its broadcast input, in the first micro-batch.
         columnar: The same function in columns, where there is one.
@@ -62,6 +64,7 @@ class Workload:
     function: type[Any]
     event_time: bool = False
     total: str = "long"
+    windows: Callable[[int], KeyedProcessFunction] | None = None
     inputs: int = 1
     rules: int = 0
     columnar: type[KeyedBatchFunction] | None = None
@@ -73,7 +76,13 @@ class Workload:
 
     def limit(self, shape: Shape) -> int | None:
         """Outputs above it are not checked: hosts differ in which last timers still fire."""
+        if self.windows is not None:
+            return told(shape.last_ms, 0) - 1
         return shape.last_ms - 1 if self.event_time else None
+
+    def made(self, shape: Shape) -> KeyedProcessFunction:
+        """Our side's function for an input."""
+        return self.function() if self.windows is None else self.windows(shape.keys)
 
 
 class RunningCount(KeyedProcessFunction):
@@ -229,6 +238,14 @@ _MANY = Shape(200_000, 10, 100_000)
 _FEW = Shape(200_000, 10, 10_000)
 _PLAIN = ("user", "amount")
 
+
+def _windowed(
+    name: str, title: str, windows: Callable[[int], KeyedProcessFunction], shape: Shape
+) -> Workload:
+    columns = ("user", "ts")
+    return Workload(name, title, shape, columns, RunningCount, event_time=True, windows=windows)
+
+
 WORKLOADS = {
     each.name: each
     for each in (
@@ -271,6 +288,8 @@ WORKLOADS = {
             RunningCount,
             columnar=CountInColumns,
         ),
+        _windowed("W9", "sliding windows, 10 panes", sliding_count, Shape(50_000, 10, 5_000)),
+        _windowed("W10", "session windows", session_count, _FEW),
         Workload("J1", "two inputs, two ValueStates", _MANY, _PLAIN, SeenByTheOther, inputs=2),
         Workload("B1", "broadcast, 100 rules", _MANY, _PLAIN, AboveLimit, rules=RULES),
     )

@@ -28,6 +28,7 @@ DOORS: Final = frozenset(
         "pyflinklike.columns",
         "pyflinklike.errors",  # it defines what it shows
         "pyflinklike.folds",
+        "pyflinklike.joins",
         "pyflinklike.kafka",
         "pyflinklike.spark",
         "pyflinklike.stores",

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from inputs import Shape, batch_of
 from results import Check
+from windowed import PANES, told
 from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, WORKLOADS, limit_of
 
 _HOUR_MS = 3_600_000
@@ -30,10 +31,11 @@ Output = tuple[list[str], list[Any]]
 class Floor:
     """Runs a workload, batch by batch, over dicts of its own."""
 
-    def __init__(self, workload: str) -> None:
+    def __init__(self, workload: str, keys: int = 1) -> None:
         self.state: dict[Any, Any] = {}
         self.timers: list[tuple[int, str]] = []
         self.watermark = -1
+        self.keys = keys
         self.workload = WORKLOADS[workload]
         self._loop: Callable[[Columns], Output] = getattr(self, workload.lower())
 
@@ -145,6 +147,35 @@ class Floor:
             users.append(timer[1])
         return users, totals
 
+    def w9(self, columns: Columns) -> Output:
+        state, slide = self.state, self.keys
+        for user, ts in zip(columns["user"], columns["ts"]):
+            newest = ts - ts % slide
+            for start in range(newest, newest - PANES * slide, -slide):
+                window = start + PANES * slide - 1, user
+                state[window] = state.get(window, 0) + 1
+        self.watermark = max(columns["ts"])
+        over = [window for window in state if window[0] <= self.watermark]
+        totals = [told(last, state.pop((last, user))) for last, user in over]
+        return [user for _, user in over], totals
+
+    def w10(self, columns: Columns) -> Output:
+        state, users, totals = self.state, [], []
+
+        def end(user: str) -> None:
+            last, count = state.pop(user)
+            users.append(user)
+            totals.append(told(last + self.keys - 1, count))
+
+        for user, ts in zip(columns["user"], columns["ts"]):
+            if user in state and state[user][0] + self.keys < ts:
+                end(user)
+            state[user] = ts, state.get(user, (0, 0))[1] + 1
+        self.watermark = max(columns["ts"])
+        for user in [each for each in state if state[each][0] + self.keys - 1 <= self.watermark]:
+            end(user)
+        return users, totals
+
 
 _FLOORS: dict[str, Floor] = {}
 
@@ -172,7 +203,7 @@ def in_process(workload: str, shape: Shape) -> tuple[list[float], list[float], C
     Returns:
         Wall and CPU seconds of each micro-batch, and what the outputs add up to.
     """
-    floor = Floor(workload)
+    floor = Floor(workload, shape.keys)
     wall, cpu = [], []
     rows, total = 0, 0
     limit = WORKLOADS[workload].limit(shape)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +32,9 @@ def measure(
     spark: SparkSession, side: str, workload: Workload, shape: Shape, backend: str
 ) -> Result:
     """One run on one backend, `max_parallelism` at its default, 16 for two partitions."""
-    return run(spark, side, workload, shape, transform(workload, backend, workload.function))
+    return run(
+        spark, side, workload, shape, transform(workload, backend, partial(workload.made, shape))
+    )
 
 
 def measure_columns(spark: SparkSession, side: str, workload: Workload, shape: Shape) -> Result:
@@ -39,7 +43,7 @@ def measure_columns(spark: SparkSession, side: str, workload: Workload, shape: S
     return run(spark, side, workload, shape, transform(workload, "heap", workload.columnar))
 
 
-def transform(workload: Workload, backend: str, function: type[Any]) -> Transform:
+def transform(workload: Workload, backend: str, function: Callable[[], Any]) -> Transform:
     """The query."""
 
     def connected(df: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from results import Result
 from spark_run import run
+from windowed import PANES, told
 from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, Workload, limit_of
 
 _TTL_MS = 3_600_000
@@ -135,6 +136,78 @@ class TimerPerRecord(Count):
         return []
 
 
+class SlidingCount(Count):
+    """W9: a count for the end of each window, and a timer there."""
+
+    column = "ts"
+    keys: int
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state: Any = handle.getMapState("state", "end long", "count long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        added: dict[int, int] = {}
+        slide = self.keys
+        for ts in values:
+            first = _millis(ts) // slide * slide + slide
+            for end in range(first, first + PANES * slide, slide):
+                added[end] = added.get(end, 0) + 1
+        for end, count in added.items():
+            known = self.state.getValue((end,))
+            if known is None:
+                self.handle.registerTimer(end - 1)
+            self.state.updateValue((end,), ((known or (0,))[0] + count,))
+        return []
+
+    def fired(self, key: Any, info: Any) -> tuple[Any, int]:
+        last = info.getExpiryTimeInMs()
+        (count,) = self.state.getValue((last + 1,))
+        self.state.removeKey((last + 1,))
+        return key[0], told(last, count)
+
+
+class SessionCount(Count):
+    """W10: the sessions of the key that are not over, by their last ms, and a timer for each."""
+
+    column = "ts"
+    keys: int
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state: Any = handle.getMapState("state", "last long", "first long, count long")
+
+    def totals(self, values: Iterable[Any]) -> list[Any]:
+        sessions = {last: tuple(each) for (last,), each in self.state.iterator()}
+        before = dict(sessions)
+        for ts in sorted(map(_millis, values)):
+            first, last, count = ts, ts + self.keys - 1, 1
+            for other, (start, known) in list(sessions.items()):
+                if start <= last + 1 and first <= other + 1:
+                    del sessions[other]
+                    first, last, count = min(first, start), max(last, other), count + known
+            sessions[last] = first, count
+        for last in before.keys() - sessions.keys():
+            self.state.removeKey((last,))
+            self.handle.deleteTimer(last)
+        for last, session in sessions.items():
+            if before.get(last) != session:
+                self.state.updateValue((last,), session)
+                self.handle.registerTimer(last)
+        return []
+
+    def fired(self, key: Any, info: Any) -> tuple[Any, int]:
+        last = info.getExpiryTimeInMs()
+        _, count = self.state.getValue((last,))
+        self.state.removeKey((last,))
+        return key[0], told(last, count)
+
+
+def _millis(ts: Any) -> int:
+    millis: int = round(ts.timestamp() * 1000)
+    return millis
+
+
 class SeenByTheOther(Count):
     """J1, on one stream: the operator has one input."""
 
@@ -210,6 +283,8 @@ _LOGIC = {
     "W6": AverageSoFar,
     "W7": TimerPerRecord,
     "W8": Count,
+    "W9": SlidingCount,
+    "W10": SessionCount,
     "J1": SeenByTheOther,
     "B1": AboveLimit,
 }
@@ -228,7 +303,7 @@ def measure(
         interface: "pandas" or "rows".
     """
     face = InPandas if interface == "pandas" else InRows
-    processor = type(face.__name__, (face, _LOGIC[workload.name]), {})()
+    processor = type(face.__name__, (face, _LOGIC[workload.name]), {"keys": shape.keys})()
     mode = "None"
     if workload.event_time:
         mode = "EventTime"

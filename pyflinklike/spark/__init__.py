@@ -14,18 +14,32 @@ with pyspark_checked():
     from pyflinklike.spark.debezium.frames import decode_debezium
     from pyflinklike.spark.ending import end_input, with_ending_watermark
     from pyflinklike.spark.failures import error_of
+    from pyflinklike.spark.interval_join import IntervalJoined
     from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
     from pyflinklike.spark.progress import metrics_of
     from pyflinklike.spark.savepoints import read_savepoint
     from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+    from pyflinklike.spark.window_join import (
+        CoGroupedStreams,
+        JoinedStreams,
+        WindowedCoGroup,
+        WindowedJoin,
+    )
+    from pyflinklike.spark.windowed_stream import WindowedStream, window_all
 
 __all__ = [
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CoGroupedStreams",
     "ConnectedStreams",
+    "IntervalJoined",
+    "JoinedStreams",
     "KeyedConnectedStreams",
     "KeyedStream",
+    "WindowedCoGroup",
+    "WindowedJoin",
+    "WindowedStream",
     "broadcast",
     "connect",
     "decode_debezium",
@@ -37,6 +51,7 @@ __all__ = [
     "main_output",
     "metrics_of",
     "read_savepoint",
+    "window_all",
     "with_ending_watermark",
 ]
 

@@ -20,7 +20,7 @@ from pyflinklike.spark.setup.event_time import with_event_time
 from pyflinklike.spark.setup.settings import default_max_parallelism
 from pyflinklike.spark.wire.connected_records import ConnectedReader
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.names import ARRIVAL, INPUT, INPUTS, KEY_GROUP, quoted
+from pyflinklike.spark.wire.names import ARRIVAL, BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP, quoted
 from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
@@ -114,6 +114,11 @@ class OneInput:
             df = with_event_time(df, event_time, before)
         return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
 
+    def element_schema(self) -> st.StructType:
+        """The columns that a function sees of a record."""
+        fields = self.df.schema.fields
+        return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
+
     def default_max_parallelism(self) -> int:
         """As many as the session's partitions want."""
         return default_max_parallelism(self.df.sparkSession)
@@ -187,6 +192,10 @@ class TwoInputs:
     def event_time(self) -> str | None:
         """Name of the event-time column of the first input."""
         return self.first.event_time
+
+    def key_fields(self) -> list[st.StructField]:
+        """The key columns of the first input with their types."""
+        return self.first.key_fields()
 
     def default_max_parallelism(self) -> int:
         """As of one input."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyflinklike.spark.setup.options import OperatorOptions
     from pyflinklike.type_vars import Unpack
 
-__all__ = ["InputOf", "KeyedConnectedStreams"]
+__all__ = ["EventTimes", "InputOf", "KeyedConnectedStreams", "connected"]
 
 EventTimes = str | tuple[str, str]
 InputOf = Callable[[str | None], OneInput]
@@ -184,8 +184,24 @@ class KeyedConnectedStreams:
         event_time: EventTimes | None,
         **options: Any,
     ) -> DataFrame:
-        times = event_times_of(event_time)
-        source = TwoInputs(self._first(times[0]), self._second(times[1]))
-        if event_time is not None and source.df.isStreaming:
-            check_watermark_policy(source.df.sparkSession)
+        source = connected(self._first, self._second, event_time)
         return applied(function, source, output_type, **options)
+
+
+def connected(first: InputOf, second: InputOf, event_time: EventTimes | None) -> TwoInputs:
+    """The records of two keyed DataFrames as the input of one operator.
+
+    Args:
+        first: The first one.
+        second: The second one.
+        event_time: A name for both, a pair of names, or None for none.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The event times cannot be these.
+        HostError: The session's watermark would be the greater one of both.
+    """
+    times = event_times_of(event_time)
+    source = TwoInputs(first(times[0]), second(times[1]))
+    if event_time is not None and source.df.isStreaming:
+        check_watermark_policy(source.df.sparkSession)
+    return source

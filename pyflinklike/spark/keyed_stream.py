@@ -24,6 +24,7 @@ from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.operators import applied
 from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
 from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.windows_and_joins import WindowsAndJoins
 from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = ["KeyedStream", "key_by"]
@@ -44,7 +45,7 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     return KeyedStream(df, columns)
 
 
-class KeyedStream(Folds):
+class KeyedStream(Folds, WindowsAndJoins):
     """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ LAYERS = [
     ("api", ["api"]),
     ("log", ["log"]),
     ("backends", ["backends"]),
-    ("programs", ["stores", "upsert", "windows", "folds"]),
+    ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),

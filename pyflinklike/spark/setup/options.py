@@ -8,14 +8,13 @@ from typing import TypedDict
 
 from pyflinklike.backends.base import StateBackend
 
-__all__ = ["KeyedOptions", "OperatorOptions"]
+__all__ = ["CommonOptions", "KeyedOptions", "OperatorOptions"]
 
 
-class OperatorOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """The keyword arguments that operators pass on to `KeyedStream.process`, which explains them.
 
     Args:
-        event_time: Name of a timestamp column.
         state_backend: Where working state is kept.
         max_parallelism: Number of key groups.
         uid: Names the operator.
@@ -24,13 +23,22 @@ class OperatorOptions(TypedDict, total=False):
         allow_pickle: Whether state may be unpickled.
     """
 
-    event_time: str | None
     state_backend: StateBackend | None
     max_parallelism: int | None
     uid: str | None
     job_parameters: Mapping[str, str] | None
     from_savepoint: bytes | None
     allow_pickle: bool
+
+
+class OperatorOptions(CommonOptions, total=False):
+    """The same with event time, for operators that also run without it.
+
+    Args:
+        event_time: Name of a timestamp column.
+    """
+
+    event_time: str | None
 
 
 class KeyedOptions(OperatorOptions, total=False):

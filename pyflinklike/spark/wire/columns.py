@@ -46,7 +46,7 @@ class OutputEncoder:
             OutputError: A row does not fit; names the column, the value and the key.
         """
         if set(map(type, rows)) != {tuple}:
-            rows = [self._in_order(row, key) for row, key in zip(rows, keys)]
+            rows = [self.in_order(row, key) for row, key in zip(rows, keys)]
         width = len(self.schema)
         if set(map(len, rows)) != {width}:
             self._blame_width(rows, keys)
@@ -60,7 +60,16 @@ class OutputEncoder:
                 raise self._blame_value(field, values, keys, error) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
+    def in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
+        """The values of a row, by the names of the columns where it has just these, else by place.
+
+        Args:
+            row: Of any kind that `encode` takes.
+            key: Whose output it is, for messages.
+
+        Raises:
+            OutputError: It is of another kind, or a mapping of other columns.
+        """
         names = self.schema.names
         if isinstance(row, Mapping):
             if set(row) != set(names):

@@ -15,17 +15,18 @@ from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.shown import shown_message
 from pyflinklike.spark.wire.columns import to_arrow
-from pyflinklike.spark.wire.schema import arrow_type
+from pyflinklike.spark.wire.schema import arrow_type, ddl_type
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.row import row_class
 from pyflinklike.types.zones import local_time
 
-__all__ = ["ColumnTypeInfo", "element_type"]
+__all__ = ["ColumnTypeInfo", "element_type", "type_of_ddl"]
 
 _KNOWN: dict[type[st.DataType], TypeInformation] = {
     st.BooleanType: Types.BOOLEAN(),
@@ -54,6 +55,25 @@ def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
     """
     kinds = [_type_of(field.dataType, time_zone) for field in schema.fields]
     return Types.ROW_NAMED(schema.names, kinds)
+
+
+def type_of_ddl(df: DataFrame, ddl: str, what: str, time_zone: str) -> TypeInformation:
+    """The type that DDL declares: of a row, or of what is no row.
+
+    Args:
+        df: Of the session that parses it.
+        ddl: Such as "n long, total double", or "long".
+        what: The argument's name, for messages.
+        time_zone: Of the session.
+
+    Raises:
+        DeclarationTypeError: Python functions cannot be given such a type.
+        DeclarationValueError: It does not parse.
+    """
+    kind = ddl_type(df, ddl, what)
+    if isinstance(kind, st.StructType):
+        return element_type(kind, time_zone)
+    return _type_of(kind, time_zone)
 
 
 def _type_of(kind: st.DataType, time_zone: str) -> TypeInformation:

@@ -31,9 +31,12 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
     """The key group of a record.
 
     Args:
-        columns: Names of the key columns; their Spark types are part of the hash.
+        columns: Names of the key columns; their Spark types are part of the hash.  Without any
+            there is one key.
         max_parallelism: The number of key groups.
     """
+    if not columns:
+        return F.lit(0)
     keys = [F.col(quoted(column)) for column in columns]
     return F.pmod(F.xxhash64(*keys), F.lit(max_parallelism)).cast("int")
 
@@ -64,8 +67,8 @@ class KeyGroupFinder:
         Raises:
             IncompatibleStateError: The columns cannot hold a key.
         """
-        if not keys:
-            return []
+        if not keys or not self.columns:
+            return [0] * len(keys)
         columns = [keys] if len(self.columns) == 1 else list(zip(*keys))
         arrays = [self._array(values, each) for values, each in zip(columns, self.columns.values())]
         self._check_same(keys, arrays)

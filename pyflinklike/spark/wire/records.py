@@ -27,7 +27,7 @@ class RecordReader:
     """Reads the elements of one operator.
 
     Args:
-        key_columns: Names of the columns that make the key.
+        key_columns: Names of the columns that make the key; without any there is one key, ().
         event_time: Name of the event-time column, or None.
         key_type: Of the keys.
         time_zone: Of the Spark session.
@@ -97,6 +97,8 @@ class RecordReader:
         elements = to_rows(names, columns, records.num_rows)
         if isinstance(self.key_type, InstantKeyTypeInfo):
             keys = self.key_type.frozen([records.column(name) for name in self.key_columns])
+        elif not self.key_columns:
+            keys = [()] * records.num_rows
         else:
             keys = self._keys([columns[names.index(name)] for name in self.key_columns])
         return (UnsortedRecords if self.arrival_order else Records)(keys, elements, times)

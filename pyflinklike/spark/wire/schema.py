@@ -26,7 +26,14 @@ from pyflinklike.types import (
 )
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
-__all__ = ["arrow_schema", "arrow_type", "changelog_schema", "key_type_of", "output_schema"]
+__all__ = [
+    "arrow_schema",
+    "arrow_type",
+    "changelog_schema",
+    "ddl_type",
+    "key_type_of",
+    "output_schema",
+]
 
 _ARROW: dict[type[st.DataType], pa.DataType] = {
     st.BooleanType: pa.bool_(),
@@ -146,7 +153,7 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         DeclarationValueError: The DDL does not parse.
     """
     if isinstance(output_type, str):
-        schema: Any = _parsed(df, output_type, what)
+        schema: Any = ddl_type(df, output_type, what)
     elif isinstance(output_type, st.DataType):
         schema = output_type
     elif isinstance(output_type, TypeInformation):
@@ -168,7 +175,17 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
     return checked
 
 
-def _parsed(df: DataFrame, ddl: str, what: str) -> st.DataType:
+def ddl_type(df: DataFrame, ddl: str, what: str) -> st.DataType:
+    """The Spark type that DDL declares.
+
+    Args:
+        df: Of the session that parses it.
+        ddl: Of columns, or of one type.
+        what: The argument's name, for messages.
+
+    Raises:
+        DeclarationValueError: It does not parse.
+    """
     try:
         return df.sparkSession.createDataFrame([], ddl).schema
     except PySparkException as error:

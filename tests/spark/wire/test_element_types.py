@@ -57,6 +57,15 @@ def test_values_of_all_types_come_back_as_they_were(kind, value, is_null):
     assert repr([row] * 2) == repr([element.thaw(stored), element.thaw(read)])
 
 
+def test_a_deleted_element_is_null_in_the_log():
+    """Every type takes None there."""
+    element = element_type(
+        st.StructType([st.StructField(f"c{at}", kind) for at, (kind, _) in enumerate(CASES)]), ZONE
+    )
+
+    assert [None] == element.from_arrow(element.to_arrow([None]))
+
+
 @pytest.mark.parametrize("value", [[1, [2]], {"a": [1]}], ids=["list", "map"])
 def test_what_was_read_is_the_callers_own(value):
     """A list or map that is changed after it was stored, or after it was read, changes nothing in state."""

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins of two keyed streams by time, as Flink's; PyFlink has none.
+
+a = key_by(clicks, "user").interval_join(key_by(orders, "user"))          # on Spark
+pairs = a.between(timedelta(seconds=-5), timedelta(seconds=5)).process(Pairing(), "...")
+
+IntervalJoin(Pairing(), JoinBounds(-5_000, 5_000))                        # in the harness
+"""
+
+from pyflinklike.doors import pin
+from pyflinklike.joins.functions import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    ProcessJoinFunction,
+)
+from pyflinklike.joins.grouping import CoGrouping, JoinedGroups
+from pyflinklike.joins.interval import IntervalJoin, JoinBounds
+from pyflinklike.joins.tagged import TaggedTypeInfo
+
+__all__ = [
+    "CoGroupFunction",
+    "CoGrouping",
+    "FlatJoinFunction",
+    "IntervalJoin",
+    "JoinBounds",
+    "JoinFunction",
+    "JoinedGroups",
+    "ProcessJoinFunction",
+    "TaggedTypeInfo",
+]
+
+pin(globals())

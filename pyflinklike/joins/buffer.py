@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The elements of one input that may still find a partner, in order of time.
+
+They lie in an ordered table under their time, and under a number where two are of one time.  So
+those within an interval are found without a look at the others, where Flink goes through all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import attrs
+
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.map import MapState
+from pyflinklike.state.table import MISSING, OrderedTable, Table, TableSpec
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["BufferDescriptor", "Buffered", "JoinBuffer"]
+
+_KEY = struct.Struct(">QI")
+_BIAS = 1 << 63
+_LAST = (1 << 63) - 1
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class Buffered(NamedTuple):
+    """An element of a buffer.
+
+    Args:
+        place: Where it lies.
+        timestamp: In ms.
+        joined: Whether it is known to have found a partner.
+        element: The caller's own.
+    """
+
+    place: bytes
+    timestamp: int
+    joined: bool
+    element: Any
+
+
+class JoinBuffer(MapState[bytes, Any]):
+    """Elements of the current key by time; `BufferDescriptor` makes it."""
+
+    __slots__ = ("_range",)
+
+    def __init__(self, name: str, table: Any, value_type: TypeInformation) -> None:
+        super().__init__(name, table, _BYTES, value_type)
+        ordered: OrderedTable = table
+        self._range = ordered.range
+
+    def append(self, timestamp: int, joined: bool, element: Any) -> None:
+        """Put an element behind those of the same time.
+
+        Raises:
+            StateValueError: It is of another type than the elements are declared to be.
+        """
+        place = _KEY.pack(timestamp + _BIAS, 0)
+        if self._get(place) is not MISSING:
+            last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
+            place = _KEY.pack(timestamp + _BIAS, _KEY.unpack(last)[1] + 1)
+        self.put(place, (joined, element))
+
+    def within(self, first: int, last: int) -> Iterator[Buffered]:
+        """The elements from one time to another, both included, in order of time and arrival."""
+        thaw = self._thaw or _same
+        begin = _KEY.pack(max(first + _BIAS, 0), 0)
+        for place, stored in self._range(begin, _end(last)):
+            joined, element = thaw(stored)
+            yield Buffered(place, _KEY.unpack(place)[0] - _BIAS, joined, element)
+
+    def mark_joined(self, buffered: Buffered) -> None:
+        """Note that an element has found a partner."""
+        self.put(buffered.place, (True, buffered.element))
+
+    def earliest(self) -> int | None:
+        """The least time there is, or None."""
+        for place, _ in self._range(limit=1):
+            time: int = _KEY.unpack(place)[0]
+            return time - _BIAS
+        return None
+
+
+def _end(last: int) -> bytes | None:
+    """The first place behind a time; None where there is none."""
+    if last >= _LAST:
+        return None
+    return _KEY.pack(max(last + 1 + _BIAS, 0), 0)
+
+
+def _same(stored: Any) -> Any:
+    return stored
+
+
+class BufferDescriptor(MapStateDescriptor[bytes, Any]):
+    """Declares a `JoinBuffer`, obtained with `get_map_state`.
+
+    Args:
+        name: Of the state.
+        element_type: Of the elements.
+    """
+
+    kind = "join buffer"
+
+    def __init__(self, name: str, element_type: TypeInformation) -> None:
+        super().__init__(name, _BYTES, Types.TUPLE([Types.BOOLEAN(), element_type]))
+
+    def spec(self) -> TableSpec:
+        """What the backend and the log need to know."""
+        return attrs.evolve(super().spec(), ordered=True)
+
+    def state(self, table: Table) -> JoinBuffer:
+        """The state over a table made for `spec`."""
+        return JoinBuffer(self.name, table, self._value_type_info)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interval join: pairs of elements of one key whose times lie within an interval.
+
+The rules are those of Flink's `IntervalJoinOperator`:
+
+1. A left element at l and a right one at r are a pair if l + lower <= r <= l + upper.
+2. The pair is given out when the later of the two arrives, with the greater of their times.
+3. An element that is earlier than the watermark is late: it goes to its side output, or is
+   dropped and counted.
+4. An element is let go when the watermark has reached the last time of a partner, or its own time
+   where all partners are earlier.
+
+Outer joins, which Flink's DataStream API does not have, add: an element that is let go without
+having found a partner is given out with None, at the time of 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from pyflinklike.api.co_process import KeyedCoProcessFunction
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.errors import StateValueError
+from pyflinklike.joins.buffer import BufferDescriptor, Buffered
+from pyflinklike.joins.functions import ProcessJoinFunction
+from pyflinklike.joins.results import outputs_in
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
+
+OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
+    {
+        "inner": (False, False),
+        "left_outer": (True, False),
+        "right_outer": (False, True),
+        "full_outer": (True, True),
+    }
+)
+"""By the name of a join: whether left and right elements without a partner are given out."""
+
+_PICKLED = Types.PICKLED_BYTE_ARRAY()
+
+
+@attrs.frozen
+class JoinBounds:
+    """When a right element is a partner of a left one: in ms, both bounds included.
+
+    Args:
+        lower: The least time of a right element behind the left one; often negative.
+        upper: The greatest.
+    """
+
+    lower: int
+    upper: int
+
+    def kept_for(self, is_left: bool) -> int:
+        """How long behind its own time an element of an input may find a partner, in ms."""
+        return max(self.upper if is_left else -self.lower, 0)
+
+    def partners_of(self, timestamp: int, is_left: bool) -> tuple[int, int]:
+        """The first and the last time of the partners of an element of an input."""
+        if is_left:
+            return timestamp + self.lower, timestamp + self.upper
+        return timestamp - self.upper, timestamp - self.lower
+
+
+@attrs.define
+class _PairContext(ProcessJoinFunction.Context):
+    key: Any = None
+    left: int | None = None
+    right: int | None = None
+    time: int = 0
+
+    def get_left_timestamp(self) -> int | None:
+        """Of the left element."""
+        return self.left
+
+    def get_right_timestamp(self) -> int | None:
+        """Of the right element."""
+        return self.right
+
+    def get_timestamp(self) -> int:
+        """Of the pair."""
+        return self.time
+
+    def get_current_key(self) -> Any:
+        """Of both."""
+        return self.key
+
+
+@attrs.define
+class _Side:
+    """One input of the join.
+
+    Args:
+        is_left: Whether it is the first one.
+        outer: Whether its elements are given out without a partner, too.
+        late: Where its late elements go.
+        element_type: Of its elements.
+        buffer: What is kept of them, once the function is open.
+    """
+
+    is_left: bool
+    outer: bool
+    late: OutputTag | None
+    element_type: TypeInformation
+    buffer: Any = attrs.field(default=None, repr=False)
+
+
+class IntervalJoin(KeyedCoProcessFunction):
+    """Joins two keyed streams by an interval of time; on Spark `KeyedStream.interval_join`.
+
+    Args:
+        function: Is given the pairs.
+        bounds: The interval.
+        join: "inner", "left_outer", "right_outer" or "full_outer".
+        left_type: Of the elements of the first input; by default anything that pickles.
+        right_type: Of those of the second.
+        left_late: The side output of late elements of the first input.
+        right_late: That of the second.
+    """
+
+    def __init__(
+        self,
+        function: ProcessJoinFunction,
+        bounds: JoinBounds,
+        join: str = "inner",
+        *,
+        left_type: TypeInformation = _PICKLED,
+        right_type: TypeInformation = _PICKLED,
+        left_late: OutputTag | None = None,
+        right_late: OutputTag | None = None,
+    ) -> None:
+        self._function = function
+        self._bounds = bounds
+        left_outer, right_outer = OUTER[join]
+        self._left = _Side(True, left_outer, left_late, left_type)
+        self._right = _Side(False, right_outer, right_late, right_type)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the function, and obtain the states."""
+        self._function.open(runtime_context)
+        for side, name in ((self._left, "left"), (self._right, "right")):
+            descriptor = BufferDescriptor(f"_join_{name}", side.element_type)
+            side.buffer = runtime_context.get_map_state(descriptor)
+        self._dropped = runtime_context.get_metrics_group().counter("numLateRecordsDropped")
+        self._context = _PairContext()
+
+    def close(self) -> None:
+        """Close the function."""
+        self._function.close()
+
+    def process_element1(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        """Join a left element with the right ones."""
+        return self._joined(self._left, self._right, value, ctx)
+
+    def process_element2(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        """Join a right element with the left ones."""
+        return self._joined(self._right, self._left, value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        """Let go of the elements that can find no partner any more."""
+        for side in (self._left, self._right):
+            kept_for = self._bounds.kept_for(side.is_left)
+            for over in side.buffer.within(MIN_WATERMARK, timestamp - kept_for):
+                if side.outer and not over.joined:
+                    yield from self._alone(side, over, timestamp, ctx.get_current_key())
+                side.buffer.remove(over.place)
+            # There is a timer for each, unless the interval was shorter when it was registered.
+            earliest = side.buffer.earliest()
+            if earliest is not None:
+                ctx.timer_service().register_event_time_timer(earliest + kept_for)
+
+    def _joined(
+        self, side: _Side, other: _Side, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterator[Any]:
+        timestamp, timers = _timed(ctx.timestamp()), ctx.timer_service()
+        if timestamp < timers.current_watermark():
+            if side.late is None:
+                self._dropped.inc()
+            else:
+                yield side.late, value
+            return
+        found = False
+        self._context.key = ctx.get_current_key()
+        for partner in other.buffer.within(*self._bounds.partners_of(timestamp, side.is_left)):
+            found = True
+            if other.outer and not partner.joined:
+                other.buffer.mark_joined(partner)
+            yield from self._pair(side.is_left, timestamp, value, partner)
+        side.buffer.append(timestamp, found, value)
+        timers.register_event_time_timer(timestamp + self._bounds.kept_for(side.is_left))
+
+    def _pair(self, is_left: bool, timestamp: int, value: Any, partner: Buffered) -> Iterable[Any]:
+        """The outputs for an element and one that was there before."""
+        context = self._context
+        context.time = max(timestamp, partner.timestamp)
+        if is_left:
+            context.left, context.right = timestamp, partner.timestamp
+            pair = value, partner.element
+        else:
+            context.left, context.right = partner.timestamp, timestamp
+            pair = partner.element, value
+        return outputs_in(self._function.process_element(*pair, context))
+
+    def _alone(self, side: _Side, over: Buffered, time: int, key: Any) -> Iterator[Any]:
+        context = self._context
+        context.key, context.time = key, time
+        if side.is_left:
+            context.left, context.right = over.timestamp, None
+            pair = over.element, None
+        else:
+            context.left, context.right = None, over.timestamp
+            pair = None, over.element
+        yield from outputs_in(self._function.process_element(*pair, context))
+
+
+def _timed(timestamp: int | None) -> int:
+    """A time that is there.
+
+    Raises:
+        StateValueError: There is none.
+    """
+    if timestamp is None:
+        msg = (
+            "elements of an interval join need times, got one without; name the column with "
+            "event_time, and filter out where it is null"
+        )
+        raise StateValueError(msg)
+    return timestamp

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function that a join calls gave back, as the outputs it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import GeneratorType
+from typing import Any
+
+from pyflinklike.api.results import check_results
+
+__all__ = ["outputs_in"]
+
+
+def outputs_in(results: Iterable[Any] | None) -> Iterable[Any]:
+    """The outputs; none for None.
+
+    Raises:
+        OutputError: It is a single output, not an iterable of outputs.
+    """
+    if results is None:
+        return ()
+    if results.__class__ is not GeneratorType:
+        check_results(results)
+    return results

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)` for DataFrames.
+
+`pyflinklike.windows` has the windows themselves.  What they give is a row of the key columns, the
+columns of the window (`spark.wire.window_rows`) and those of `output_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.clock import DurationLike
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions import AggregateFunction, ReduceFunction
+from pyflinklike.shown import shown
+from pyflinklike.spark.inputs import OneInput
+from pyflinklike.spark.setup.checks import check_columns
+from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.window_result import WindowResult
+from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
+from pyflinklike.spark.wire.schema import key_type_of
+from pyflinklike.types import TypeInformation
+from pyflinklike.windows.assigner import WindowAssigner
+from pyflinklike.windows.evictor import Evictor
+from pyflinklike.windows.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from pyflinklike.windows.operator import WindowOperator
+from pyflinklike.windows.trigger import Trigger
+from pyflinklike.windows.windowed import Windowed
+
+if TYPE_CHECKING:
+    from pyflinklike.spark.setup.options import KeyedOptions
+    from pyflinklike.type_vars import Unpack
+
+__all__ = ["WindowedStream", "window_all"]
+
+SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+AnyWindowFunction = (
+    WindowFunction | ProcessWindowFunction | AllWindowFunction | ProcessAllWindowFunction
+)
+
+
+def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+    """Windows over all records of a DataFrame, without keys, as PyFlink's `DataStream.window_all`.
+
+    One task does all the work.  Functions are `AllWindowFunction` and `ProcessAllWindowFunction`.
+
+    Args:
+        df: Streaming or batch.
+        assigner: Says in which windows a record is.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: A column has a name that the runtime cannot take.
+    """
+    if not isinstance(df, DataFrame):
+        msg = f"window_all takes a Spark DataFrame, got {df!r}; read it into one"
+        raise DeclarationTypeError(msg)
+    check_columns(df)
+    zone = time_zone_of(df.sparkSession)
+
+    def source(event_time: str | None, **options: Any) -> OneInput:
+        return OneInput.of(df, (), event_time, key_type_of([], zone), zone, **options)
+
+    return WindowedStream(source, assigner, keyed=False)
+
+
+class WindowedStream:
+    """Windows over the records of a DataFrame, of which it is yet to be said what they do.
+
+    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger` and the
+    other methods that say when windows fire change it and return it.  Those that say what windows
+    do take the options of `KeyedStream.process` by keyword; windows of event time need
+    `event_time`.
+
+    The result has the key columns, then `window_start`, `window_end` and `window_time` (count
+    windows: `window_id`; global windows: nothing), then the columns of `output_type`.
+    `window_time` is the last millisecond of the window and the event time of the result, for
+    windows, timers and joins behind it.
+    """
+
+    def __init__(
+        self,
+        source: Callable[..., OneInput],
+        assigner: WindowAssigner[Any, Any],
+        *,
+        keyed: bool = True,
+    ) -> None:
+        self._source = source
+        untimed = source(None)
+        self._schema, self._time_zone = untimed.element_schema(), untimed.time_zone
+        elements = element_type(self._schema, self._time_zone)
+        self._windowed = Windowed(assigner, elements, keyed=keyed)
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream:
+        """Say when a window fires, instead of the assigner's default.
+
+        Raises:
+            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+        """
+        self._windowed.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream:
+        """Remove records when a window fires; every record is kept then.
+
+        Raises:
+            DeclarationTypeError: It is no evictor.
+        """
+        self._windowed.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: DurationLike) -> WindowedStream:
+        """Keep windows of event time open for so long behind their end; 0 if it is not said.
+
+        Args:
+            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+        """
+        self._windowed.allowed_lateness(time_ms)
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
+        """Send records that come too late for all their windows to a side output, as they are.
+
+        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
+
+        Args:
+            output_tag: Its type, if it has one, is not asked for: it is that of the records.
+
+        Raises:
+            DeclarationTypeError: It is no output tag.
+        """
+        self._windowed.side_output_late_data(output_tag)
+        return self
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
+        window_function: AnyWindowFunction | None = None,
+        output_type: Any = None,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """Reduce the records of a window to one, as they come.
+
+        Args:
+            reduce_function: Reduces two to one, such as `Sum("amount")` of `pyflinklike.folds`.
+            window_function: Makes outputs of the one; without it that is the output.
+            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By default
+                the columns of the DataFrame but the key's, which the result has already.
+            side_outputs: The tags whose outputs are wanted, besides that of late records.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        operator = self._windowed.reduce(reduce_function, window_function)
+        if output_type is None and window_function is None:
+            output_type = self._schema
+            return self._result(operator, output_type, side_outputs, options, is_record=True)
+        return self._result(operator, output_type, side_outputs, options)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[Any, Any, Any],
+        window_function: AnyWindowFunction | None = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | str | None = None,
+        output_type: Any = None,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """Fold the records of a window into an accumulator, as they come.
+
+        Args:
+            aggregate_function: Folds them.
+            window_function: Makes outputs of its result; without it that is the output.
+            accumulator_type: Of the accumulator: a type, a list of the types of a row, or DDL.
+                By default anything that pickles.
+            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, besides that of late records.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        kind: Any = accumulator_type
+        if isinstance(accumulator_type, str):
+            df = self._source(None).df
+            kind = type_of_ddl(df, accumulator_type, "accumulator_type", self._time_zone)
+        operator = self._windowed.aggregate(aggregate_function, window_function, kind)
+        return self._result(operator, output_type, side_outputs, options)
+
+    def apply(
+        self,
+        window_function: WindowFunction | AllWindowFunction,
+        output_type: Any = None,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """Make outputs of all records of a window, with a `WindowFunction`.
+
+        Args:
+            window_function: Of `window_all` an `AllWindowFunction`.
+            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, besides that of late records.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        operator = self._windowed.apply(window_function)
+        return self._result(operator, output_type, side_outputs, options)
+
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction | ProcessAllWindowFunction,
+        output_type: Any = None,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """Make outputs of all records of a window, with a `ProcessWindowFunction`.
+
+        Args:
+            process_window_function: Of `window_all` a `ProcessAllWindowFunction`.
+            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, besides that of late records.
+            **options: Of `KeyedStream.process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        operator = self._windowed.process(process_window_function)
+        return self._result(operator, output_type, side_outputs, options)
+
+    def _result(
+        self,
+        operator: WindowOperator,
+        output_type: Any,
+        side_outputs: SideOutputs,
+        options: KeyedOptions,
+        *,
+        is_record: bool = False,
+    ) -> DataFrame:
+        if output_type is None:
+            msg = (
+                f"windows need the type of what they give, got output_type={shown(output_type)}; "
+                'write it as DDL, such as output_type="total long"'
+            )
+            raise DeclarationTypeError(msg)
+        source = self._source(
+            options.pop("event_time", None),
+            before_watermark=options.pop("before_watermark", None),
+            arrival_order=options.pop("arrival_order", False),
+        )
+        result = WindowResult.of(source, operator, output_type, is_record=is_record)
+        return result.over(source, side_outputs, self._schema, options)

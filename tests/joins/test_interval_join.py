@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interval join in the harness: Flink's rules one by one, then outer joins."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    OutputTag,
+    Row,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import IncompatibleStateError, OutputError, StateValueError
+from pyflinklike.joins import IntervalJoin, JoinBounds, ProcessJoinFunction
+from pyflinklike.testing import KeyedTwoInputHarness
+
+LATE = OutputTag("late"), OutputTag("late too")
+
+
+class Pairs(ProcessJoinFunction):
+    """Tells of pairs, with all that the context says."""
+
+    def process_element(self, left, right, ctx):
+        times = ctx.get_left_timestamp(), ctx.get_right_timestamp(), ctx.get_timestamp()
+        yield left and left[1], right and right[1], times
+
+
+class Counting(ProcessJoinFunction):
+    """Numbers the pairs of each key."""
+
+    def open(self, runtime_context):
+        self.pairs = runtime_context.get_state(ValueStateDescriptor("pairs", Types.LONG()))
+
+    def process_element(self, left, right, ctx):
+        self.pairs.update((self.pairs.value() or 0) + 1)
+        return [(ctx.get_current_key(), self.pairs.value())]
+
+
+class Single(ProcessJoinFunction):
+    """Returns a row where it should give one among others."""
+
+    def process_element(self, left, right, ctx):
+        return Row(left, right)
+
+
+def joining(lower=-2, upper=1, join="inner", function=None, **options):
+    """A harness over a join; elements are pairs of a key and a value."""
+    restore, backend = options.pop("restore", None), options.pop("backend", HashMapStateBackend)
+    function = IntervalJoin(function or Pairs(), JoinBounds(lower, upper), join, **options)
+    return KeyedTwoInputHarness(
+        function, lambda pair: pair[0], state_backend=backend(), restore=restore
+    )
+
+
+def left(harness, *timestamps):
+    """Left elements of key k, each named after its time; what they give out."""
+    return [out for at in timestamps for out in harness.process_element1(("k", f"l{at}"), at)]
+
+
+def right(harness, *timestamps):
+    """Right elements of key k."""
+    return [out for at in timestamps for out in harness.process_element2(("k", f"r{at}"), at)]
+
+
+def names(outputs):
+    """The two elements of each pair."""
+    return [output[:2] for output in outputs]
+
+
+def buffered(harness):
+    """How many elements are kept of each input, and how many timers there are."""
+    sides = (harness.num_keyed_state_entries(f"_join_{name}") for name in ("left", "right"))
+    return (*sides, harness.num_event_time_timers())
+
+
+def test_bounds_are_included():
+    """A right element is a partner from l - 2 to l + 1, and not a millisecond before or behind."""
+    with joining() as harness:
+        right(harness, 7, 8, 9, 10, 11, 12)
+
+        assert [("l10", f"r{at}") for at in (8, 9, 10, 11)] == names(left(harness, 10))
+
+
+def test_the_bounds_turn_round_for_a_right_element():
+    """A left element is its partner from r - 1 to r + 2."""
+    with joining() as harness:
+        left(harness, 13, 12, 11, 10, 9, 8)
+
+        assert [(f"l{at}", "r10") for at in (9, 10, 11, 12)] == names(right(harness, 10))
+
+
+@pytest.mark.parametrize("bounds", [(3, 5), (-5, -3)])
+def test_an_interval_may_lie_on_one_side(bounds):
+    """Both bounds positive, or both negative."""
+    with joining(*bounds) as harness:
+        left(harness, 10)
+        inside, around = [10 + at for at in range(bounds[0], bounds[1] + 1)], range(20)
+
+        assert [("l10", f"r{at}") for at in inside] == names(right(harness, *around))
+
+
+def test_the_times_of_a_pair_are_told_and_its_own_is_the_later_one():
+    """Whichever element came last."""
+    with joining() as harness:
+        left(harness, 10)
+        right(harness, 21)
+
+        assert [("l10", "r9", (10, 9, 10))] == right(harness, 9)
+        assert [("l20", "r21", (20, 21, 21))] == left(harness, 20)
+
+
+def test_elements_of_one_time_all_have_their_pairs_in_the_order_of_arrival():
+    """They share a place in time, and none replaces another."""
+    with joining(0, 0) as harness:
+        for name in "abc":
+            harness.process_element1(("k", name), 5)
+
+        assert [(name, "r5") for name in "abc"] == names(right(harness, 5))
+
+
+def test_keys_do_not_meet():
+    """Only elements of one key are pairs."""
+    with joining() as harness:
+        left(harness, 10)
+
+        assert [] == harness.process_element2(("other", "r"), 10)
+
+
+def test_times_before_1970_join():
+    """Negative times are times."""
+    with joining() as harness:
+        left(harness, -10, 0)
+
+        assert [("l-10", "r-11")] == names(right(harness, -11))
+
+
+def test_an_element_before_the_watermark_is_late():
+    """One at the watermark is not, as in Flink; a late one is counted, joins nothing and is not kept."""
+    with joining(-100, 100) as harness:
+        right(harness, 10)
+        harness.process_both_watermarks(10)
+
+        assert [] == left(harness, 9)
+        assert (0, 1, 1) == buffered(harness)
+        assert {"numLateRecordsDropped": 1} == harness.metrics()
+        assert [("l10", "r10")] == names(left(harness, 10))
+
+
+def test_late_elements_go_to_the_side_output_of_their_input():
+    """Then they are not counted as dropped."""
+    with joining(left_late=LATE[0], right_late=LATE[1]) as harness:
+        harness.process_both_watermarks(10)
+        left(harness, 9)
+        right(harness, 8)
+
+        late = [harness.side_output(tag) for tag in LATE]
+        assert ([("k", "l9")], [("k", "r8")], 0) == (
+            *late,
+            harness.metrics()["numLateRecordsDropped"],
+        )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left_until", "right_until"),
+    [((-2, 1), 11, 12), ((3, 5), 15, 10), ((-5, -3), 10, 15), ((0, 0), 10, 10)],
+)
+def test_elements_are_kept_until_their_last_partner_could_come(bounds, left_until, right_until):
+    """Then they are let go with their timers; a millisecond before that they are there."""
+    kept = []
+    with joining(*bounds) as harness:
+        left(harness, 10)
+        right(harness, 10)
+        for watermark in range(9, 17):
+            harness.process_both_watermarks(watermark)
+            kept.append((watermark, *buffered(harness)[:2]))
+        timers = harness.num_event_time_timers()
+
+    assert [(at, int(at < left_until), int(at < right_until)) for at in range(9, 17)] == kept
+    assert 0 == timers
+
+
+def test_an_interval_that_grew_at_a_restart_leaves_nothing_behind():
+    """The timers of what was kept before come too early, and are registered anew."""
+    with joining(-2, 1) as harness:
+        left(harness, 10)
+        right(harness, 10)
+        snapshot = harness.snapshot()
+    with joining(-5, 4, restore=snapshot) as harness:
+        harness.process_both_watermarks(13)
+        assert (1, 1) == buffered(harness)[:2]
+        harness.process_both_watermarks(14)
+        assert (0, 1) == buffered(harness)[:2]
+        harness.process_both_watermarks(15)
+
+        assert (0, 0, 0) == buffered(harness)
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+def test_a_restart_loses_no_pair(backend):
+    """What was kept is kept by time, and several elements of one time stay several."""
+    with joining(backend=backend) as harness:
+        left(harness, 10, 10, 9, 13)
+        snapshot = harness.snapshot()
+    with joining(backend=backend, restore=snapshot) as harness:
+        assert [("l9", "r10"), ("l10", "r10"), ("l10", "r10")] == names(right(harness, 10))
+
+
+def test_a_join_reaches_a_worker():
+    """It pickles before it is opened."""
+    join = IntervalJoin(Counting(), JoinBounds(0, 0))
+
+    assert isinstance(pickle.loads(pickle.dumps(join)), IntervalJoin)
+
+
+def test_an_element_without_a_time_is_refused():
+    """With the words that mend it."""
+    with joining() as harness, pytest.raises(StateValueError, match="event_time"):
+        harness.process_element1(("k", "l"))
+
+
+def test_a_function_has_state_of_the_key():
+    """It is opened and may declare states of its own."""
+    with joining(function=Counting()) as harness:
+        left(harness, 1, 2)
+
+        assert [("k", 1), ("k", 2)] == right(harness, 1)
+
+
+def test_a_single_output_is_refused():
+    """Its fields would become outputs."""
+    with joining(function=Single()) as harness:
+        left(harness, 1)
+        with pytest.raises(OutputError, match="yield it"):
+            right(harness, 1)
+
+
+@pytest.mark.parametrize(
+    ("join", "expected"),
+    [
+        ("inner", []),
+        ("left_outer", [("l10", None, (10, None, 11))]),
+        ("right_outer", [(None, "r20", (None, 20, 22))]),
+        ("full_outer", [("l10", None, (10, None, 11)), (None, "r20", (None, 20, 22))]),
+    ],
+)
+def test_an_outer_join_gives_out_elements_without_a_partner_when_they_are_let_go(join, expected):
+    """Once, and not those that had one, whichever of the two came first; the time is the timer's."""
+    with joining(join=join) as harness:
+        left(harness, 10, 30)
+        right(harness, 20, 30, 40)
+        left(harness, 40)
+        harness.process_both_watermarks(10)
+        outputs = harness.process_both_watermarks(100)
+
+        assert (expected, (0, 0, 0)) == (outputs, buffered(harness))
+
+
+def test_an_element_has_had_its_partner_also_when_that_is_gone():
+    """A left element outlives the partner that it had; it is not given out alone."""
+    with joining(-10, 10, "full_outer") as harness:
+        left(harness, 10)
+        right(harness, 0)
+        harness.process_both_watermarks(10)
+
+        assert [] == harness.process_both_watermarks(100)
+
+
+def test_kept_elements_of_another_type_are_refused_at_a_restart():
+    """They would be joined as what they are not."""
+    with joining(left_type=Types.TUPLE([Types.STRING(), Types.STRING()])) as harness:
+        left(harness, 10)
+        snapshot = harness.snapshot()
+
+    with pytest.raises(IncompatibleStateError, match="_join_left"):
+        joining(restore=snapshot)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interval join compared with its rules, written a second time over plain lists."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyflinklike import MIN_WATERMARK, EmbeddedRocksDBStateBackend, HashMapStateBackend
+from pyflinklike.joins import IntervalJoin, JoinBounds, ProcessJoinFunction
+from pyflinklike.testing import KeyedTwoInputHarness
+
+JOINS = ("inner", "left_outer", "right_outer", "full_outer")
+WATERMARK = 0
+
+keys = st.sampled_from("ab")
+times = st.integers(0, 8)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from((1, 2)), keys, times),
+        st.tuples(st.just(WATERMARK), st.just(""), times),
+    ),
+    max_size=25,
+)
+bounds = st.tuples(st.integers(-3, 3), st.integers(-3, 3)).map(sorted)
+
+
+class Pairs(ProcessJoinFunction):
+    """Tells of pairs and of the time of each."""
+
+    def process_element(self, left, right, ctx):
+        yield left, right, ctx.get_timestamp()
+
+
+class Kept(NamedTuple):
+    """An element that may still find a partner."""
+
+    side: int
+    key: str
+    time: int
+    element: Any
+
+
+class Model:
+    """The rules over one list of kept elements."""
+
+    def __init__(self, lower: int, upper: int, join: str) -> None:
+        self.lower, self.upper = lower, upper
+        self.outer = {
+            1: join in ("left_outer", "full_outer"),
+            2: join in ("right_outer", "full_outer"),
+        }
+        self.watermark = MIN_WATERMARK
+        self.kept: list[Kept] = []
+        self.joined: set[Any] = set()
+
+    def until(self, each: Kept) -> int:
+        return each.time + max(self.upper if each.side == 1 else -self.lower, 0)
+
+    def add(self, new: Kept) -> list[Any]:
+        if new.time < self.watermark:
+            return []
+        pairs = []
+        for other in self.kept:
+            left, right = sorted((new, other), key=lambda each: each.side)
+            is_pair = new.side != other.side and new.key == other.key
+            if is_pair and left.time + self.lower <= right.time <= left.time + self.upper:
+                pairs.append((left.element, right.element, max(new.time, other.time)))
+                self.joined |= {new.element, other.element}
+        self.kept.append(new)
+        return pairs
+
+    def advance(self, watermark: int) -> list[Any]:
+        self.watermark = max(self.watermark, watermark)
+        over = [each for each in self.kept if self.until(each) <= watermark]
+        self.kept = [each for each in self.kept if each not in over]
+        return [
+            (*((each.element, None) if each.side == 1 else (None, each.element)), self.until(each))
+            for each in over
+            if self.outer[each.side] and each.element not in self.joined
+        ]
+
+
+@given(
+    steps,
+    bounds,
+    st.sampled_from(JOINS),
+    st.sampled_from((HashMapStateBackend, EmbeddedRocksDBStateBackend)),
+    st.integers(0, 25),
+)
+def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, restart):
+    """Element by element, whatever the order, the watermarks, the backend and the place of a restart."""
+
+    def harness(restore=None):
+        function = IntervalJoin(Pairs(), JoinBounds(*bounds), join)
+        return KeyedTwoInputHarness(
+            function, lambda each: each[0], state_backend=backend(), restore=restore
+        )
+
+    model, joining = Model(*bounds, join), harness()
+    for number, (side, key, time) in enumerate(steps):
+        if number == restart:
+            snapshot = joining.snapshot()
+            joining.close()
+            joining = harness(snapshot)
+            joining.process_both_watermarks(model.watermark)
+        if side == WATERMARK:
+            expected, outputs = model.advance(time), joining.process_both_watermarks(time)
+        else:
+            element = (key, number)
+            expected = model.add(Kept(side, key, time, element))
+            process = joining.process_element1 if side == 1 else joining.process_element2
+            outputs = process(element, time)
+        assert sorted(expected, key=repr) == sorted(outputs, key=repr)
+    joining.close()
