@@ -6,8 +6,10 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 import pytest
-from broadcast_support import LIMITS, Alert
+from broadcast_support import LIMITS, Alert, AlertModel
 from checkpoint_double import Checkpoint, Program, Times
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyflinklike import Types
 from pyflinklike.errors import UserFunctionError
@@ -113,3 +115,27 @@ def test_the_record_of_the_operator_tells_its_broadcast_states():
     states = checkpoint.record().states
 
     assert ("broadcast", {"limits", "total"}) == (states["limits"]["kind"], set(states))
+
+
+RULES = st.tuples(
+    st.sampled_from(["low", "high", "clear", "reset"]), st.none() | st.integers(0, 4)
+).map(lambda rule: (rule[0], 0 if rule == ("reset", None) else rule[1]))
+RECORDS = st.tuples(st.sampled_from(["k1", "k2", "k3", "k4"]), st.integers(0, 3))
+MICRO_BATCHES = st.tuples(st.lists(RULES, max_size=3), st.lists(RECORDS, max_size=4))
+
+
+@settings(max_examples=settings().max_examples // 5 + 1)
+@given(st.lists(MICRO_BATCHES, max_size=5), st.integers(1, 3))
+def test_micro_batches_agree_with_dicts(micro_batches, groups):
+    """Rules first, then records; restarted after each, with any number of key groups."""
+    checkpoint, model = Checkpoint(), AlertModel()
+    for number, (rules, records) in enumerate(micro_batches, 1):
+        for name, limit in rules:
+            model.rule(name, limit)
+        expected = []
+        for key, n in records:
+            _, total, broken = model.element(key, n)
+            expected.append((key, len(broken.split(",")) * 1_000 + total if broken else total))
+        given = run(checkpoint, rules, records, number, groups)
+
+        assert sorted(expected) == [each for each in given if each[0].startswith("k")]
