@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from broadcast_support import LIMITS, Alert, AlertModel
 from checkpoint_double import Checkpoint, Program, Times
+from group_state_double import GroupStates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,9 +52,8 @@ class Broadcasting(Program):
         return attrs.evolve(super().plan(), reader=READER, broadcast_states=(LIMITS,))
 
 
-def run(checkpoint, rules, records, time, groups=4):
-    """A micro-batch in a new task, as after every restart; what it gave."""
-    program = Broadcasting(Sums(), max_parallelism=groups)
+def packed_rows(program, rules, records, time):
+    """What Spark hands over, in a list."""
     mine = [program.group_of(key) for key, _ in records]
     columns = {
         KEY_GROUP: pa.array([None] * len(rules) + mine, pa.int32()),
@@ -65,11 +65,17 @@ def run(checkpoint, rules, records, time, groups=4):
             [{"name": name, "limit": limit} for name, limit in rules] + [None] * len(records), RULE
         ),
     }
+    packing = READER.packing(group_ids(program.max_parallelism))
+    batches = packing([pa.RecordBatch.from_pydict(columns)])
+    return [{**row, BATCH_TIME: time} for batch in batches for row in batch.to_pylist()]
+
+
+def run(checkpoint, rules, records, time, groups=4):
+    """A micro-batch in a new task, as after every restart; what it gave."""
+    program = Broadcasting(Sums(), max_parallelism=groups)
     rows: dict[int, list[dict[str, object]]] = {}
-    packing = READER.packing(group_ids(groups))
-    for packed in packing([pa.RecordBatch.from_pydict(columns)]):
-        for row in packed.to_pylist():
-            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
+    for row in packed_rows(program, rules, records, time):
+        rows.setdefault(row[KEY_GROUP], []).append(row)
     results = checkpoint.transaction(program, rows, {}, Times(time))
     payloads = [row["payload"] for row in results if row["payload"]]
     return sorted(
@@ -106,6 +112,27 @@ def test_a_rule_changes_the_state_of_keys_in_every_key_group():
 
     assert [("reset", -1)] * 4 == resets
     assert sorted((key, 101) for key in keys) == run(checkpoint, [], [(k, 1) for k in keys], 3)
+
+
+def test_the_host_of_spark_3_5_keeps_every_rule_in_every_key_group():
+    """As the other one, whatever the order in which it hands rows over."""
+    keys = [f"k{n}" for n in range(12)]
+    query = GroupStates(Broadcasting(Sums(), max_parallelism=4))
+    batches = [
+        ([("low", 3), ("high", 8)], []),
+        ([("high", None)], [(key, 4) for key in keys]),
+        ([("reset", 100)], []),
+        ([], [("k1", 1)]),
+    ]
+    given = []
+    for time, (rules, records) in enumerate(batches, 1):
+        query.program = Broadcasting(Sums(), max_parallelism=4)
+        rows = packed_rows(query.program, rules, records, time)
+        given.append(query.run(now=time, initial=rows))
+
+    assert [("high", -1), ("low", -1)] == given[0]
+    assert sorted([("high", -1), *((key, 1_004) for key in keys)]) == given[1]
+    assert ([("reset", -1)] * 4, [("k1", 1_101)]) == (given[2], given[3])
 
 
 def test_the_record_of_the_operator_tells_its_broadcast_states():
