@@ -8,7 +8,7 @@ window itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -263,17 +263,21 @@ class WindowTask:
         if result.is_fire():
             self._kept.fire(window, self._apply)
         if result.is_purge():
-            self._current.namespace = state_window
             self._kept.clear()
 
     def _apply(self, window: Window, contents: Sequence[Any]) -> None:
         """Apply the function, and take all that it gives while its window is current."""
+        state_window = self._current.namespace
         self._current.namespace = self._to_namespace(window)
         self._function_context.current_window = window
         results = self._function.process(self._key, self._function_context, contents)
-        if results is None:
-            return
-        check_results(results)
+        if results is not None:
+            check_results(results)
+            self._emit(window, results)
+        self._current.namespace = state_window  # an evictor goes on with the contents
+
+    def _emit(self, window: Window, results: Iterable[Any]) -> None:
+        """Gather what the function gives; a generator runs here."""
         collect = self._collect
         if collect is None:
             self._outputs.extend(results)

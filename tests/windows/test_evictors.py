@@ -157,6 +157,21 @@ def test_evictors_in_sessions():
         assert [[("k", 10), ("k", 5)]] == [each[2] for each in driver.end_of_input()]
 
 
+def test_what_stays_of_a_session_is_in_its_state_window():
+    """Also where that is not the session's own: it grew to the front, and then fires twice."""
+    operator = processed(
+        EventTimeSessionWindows.with_gap(5), evictor=CountEvictor.of(1, True), allowed_lateness=50
+    )
+    with harness(operator) as driver:
+        driver.process_elements(elements(10, 7, 8))
+        driver.process_watermark(20)
+        driver.process_elements(elements(9))
+        seen = [[n for _, n in each[2]] for each in driver.output]
+        assert [[10, 7, 8], [8, 9]] == seen
+        driver.end_of_input()
+        assert 0 == driver._operator.backend.count()
+
+
 def test_evictors_are_checked():
     """Counts and times are positive, and functions are functions."""
     with pytest.raises(DeclarationValueError, match="at least 1"):

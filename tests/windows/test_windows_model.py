@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows against a model in plain Python: any assigner, trigger, lateness, order and restarts.
+"""Windows against a model in plain Python: any assigner, trigger, evictor, lateness, order and restarts.
 
 The model keeps a dict of open windows for each key, and does what Flink's rules say one by one.
 It knows no state, no namespace, no timer queue and no merging-window set.
@@ -20,6 +20,7 @@ from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.runtime.serving import Records, serve
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
+    CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -54,6 +55,8 @@ class Settings:
     number: int
     purges: bool
     lateness: int
+    keeps: int
+    evicts_after: bool
 
     def operator(self, folded: bool) -> Any:
         """The windows; of elements `(key, number)`."""
@@ -69,6 +72,8 @@ class Settings:
         }[self.trigger]()
         windowed = window(assigner, Types.PICKLED_BYTE_ARRAY())
         windowed.trigger(PurgingTrigger.of(trigger) if self.purges else trigger)
+        if self.keeps:
+            windowed.evictor(CountEvictor.of(self.keeps, self.evicts_after))
         windowed.allowed_lateness(self.lateness).side_output_late_data(LATE)
         if folded:
             return windowed.reduce(lambda one, other: (one[0], one[1] + other[1]), Numbers())
@@ -153,9 +158,11 @@ class Model:
 
     def fire(self, at: tuple[int, int]) -> None:
         """Give out what is in a window."""
-        mine = self.open[at]
+        mine, s = self.open[at], self.settings
         if mine.elements:
-            self.out.append((self.key, at, tuple(mine.elements)))
+            kept = mine.elements[-s.keeps :]  # all of them, if it is 0
+            self.out.append((self.key, at, tuple(mine.elements if s.evicts_after else kept)))
+            mine.elements = kept
         if self.settings.purges:
             mine.elements = []
 
@@ -190,6 +197,8 @@ SETTINGS = st.builds(
     number=st.integers(1, 4),
     purges=st.booleans(),
     lateness=st.sampled_from([0, 0, 1, 5]),
+    keeps=st.sampled_from([0, 0, 1, 2]),
+    evicts_after=st.booleans(),
 )
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(-6, 6)), max_size=8)
 MOVES = st.none() | st.tuples(
