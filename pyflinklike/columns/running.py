@@ -39,7 +39,7 @@ def accumulated(
     Raises:
         StateValueError: An int does not fit in its type.
     """
-    kind = np.result_type(start, values)
+    kind = np.result_type(start.dtype, values.dtype)
     if kind.kind == "b" and ufunc in _ARITHMETIC:
         kind = np.dtype(np.int64)
     begin = np.broadcast_to(start, counts.shape).astype(kind)

@@ -138,6 +138,9 @@ class ColumnTable:
         spec: Of the state; one entry per key.
     """
 
+    portion_bytes = 1 << 29
+    """How much of a key group is made columns of at once, about."""
+
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self._columns = Columns(spec, vector_of(pa.int64()))
@@ -213,16 +216,16 @@ class ColumnTable:
         """Forget what changed."""
         self._columns.dirty[:] = False
 
-    def drain(self) -> ColumnChanges:
+    def drain(self) -> list[ColumnChanges]:
         """What changed since the last drain; the changes count as taken."""
         dirty = self._columns.dirty
         rows = np.flatnonzero(dirty)
         dirty[rows] = False
-        return self._changes(rows)
+        return self._portions(rows)
 
-    def contents(self) -> ColumnChanges:
+    def contents(self) -> list[ColumnChanges]:
         """Every entry, as changes to an empty key group."""
-        return self._changes(self.all_rows())
+        return self._portions(self.all_rows())
 
     def apply(self, changes: ColumnChanges) -> None:
         """Take over entries that were restored; they do not count as changed."""
@@ -235,6 +238,12 @@ class ColumnTable:
         if self.spec.paired:
             columns.stamps[rows] = changes.stamps
         columns.count = int(columns.present[: self._group.index.count].sum())
+
+    def _portions(self, rows: Any) -> list[ColumnChanges]:
+        """Entries in portions whose columns Arrow can hold: its strings end at 2 GiB."""
+        each = (self._columns.nbytes + self._group.index.nbytes) // max(self._group.index.count, 1)
+        count = 1 + len(rows) * each // self.portion_bytes
+        return [self._changes(some) for some in np.array_split(rows, count)]
 
     def _changes(self, rows: Any) -> ColumnChanges:
         columns = self._columns

@@ -56,7 +56,7 @@ class Input:
         without_tailnum: Records without a key.
         cancelled: Records with a key, of flights that were cancelled.
         start: The first event time, naive UTC.
-        end: The last event time of a flight that was flown: where the watermark ends.
+        end: The last event time of a flight that was flown: the watermark ends 1 ms before it.
     """
 
     days: int
@@ -89,12 +89,12 @@ class Input:
 
 
 def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
-    """The silences that are known when the watermark is at `end`.
+    """The silences that a stream knows when its last flight is at `end`.
 
-    A batch knows that nothing follows its last record, so all aircraft are silent at its
+    Its watermark is 1 ms before that then.  A batch knows that nothing follows its last record, so all aircraft are silent at its
     end.  A stream waits.
     """
-    return [row for row in silences if end - row[1] >= _SILENCE]
+    return [row for row in silences if end - row[1] > _SILENCE]
 
 
 # While it runs

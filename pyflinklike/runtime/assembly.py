@@ -14,7 +14,7 @@ from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import DeclarationValueError, PyflinklikeError
+from pyflinklike.errors import DeclarationValueError, PyflinklikeError, RequirementError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.runtime.broadcast_states import BroadcastStates
@@ -69,11 +69,8 @@ def keyed_process_operator(
             backend's files would have to be.
     """
     if isinstance(function, KeyedBatchFunction):
-        from pyflinklike.runtime.batch_assembly import keyed_batch_operator
-
-        return keyed_batch_operator(
-            function, state_backend, key_type, task, owner, allow_pickle=allow_pickle
-        )
+        options = (function, state_backend, key_type, task, owner)
+        return _batch_operator(*options, allow_pickle=allow_pickle)
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
@@ -103,6 +100,23 @@ def keyed_process_operator(
     parts = (key_type, current, clock, context, before, metrics, outputs)
     calls = caller_of(function, parts, states, runtime)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+
+
+def _batch_operator(*arguments: Any, allow_pickle: bool) -> KeyedProcessOperator:
+    """The operator of a `KeyedBatchFunction`.
+
+    Raises:
+        RequirementError: NumPy is not installed.
+    """
+    try:
+        from pyflinklike.runtime.batch_assembly import keyed_batch_operator
+    except ImportError as error:
+        msg = (
+            f"a KeyedBatchFunction needs the package numpy, got {error}; "
+            "pip install 'pyflinklike[columns]' wherever it runs"
+        )
+        raise RequirementError(msg) from error
+    return keyed_batch_operator(*arguments, allow_pickle=allow_pickle)
 
 
 def _backend(

@@ -51,6 +51,10 @@ class WithBroadcast:
         """Reads the records of both."""
         return BroadcastReader(self.main.reader, self.rules.reader)
 
+    def key_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.columns
+
     def default_max_parallelism(self) -> int:
         """As of one input; without keys one for each of the session's partitions."""
         if self.columns:

@@ -21,6 +21,7 @@ from pyflinklike.spark.broadcast_inputs import WithBroadcast
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.operators import applied
 from pyflinklike.spark.setup.checks import check_columns, check_function
+from pyflinklike.spark.setup.event_time import has_watermark
 from pyflinklike.spark.setup.settings import check_watermark_policy, time_zone_of
 from pyflinklike.spark.setup.two_inputs import check_both_stream
 from pyflinklike.state.broadcast import broadcast_spec
@@ -140,7 +141,7 @@ class BroadcastConnectedStream:
         """
         source = WithBroadcast(self._main(event_time), self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
-        if self._broadcast.input.event_time is not None and source.df.isStreaming:
+        if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
         return applied(
             function,

@@ -50,6 +50,9 @@ class Input(Protocol):
     def reader(self) -> Reader:
         """Reads the records."""
 
+    def key_names(self) -> tuple[str, ...]:
+        """What a checkpoint calls the key columns: another program with other ones is refused."""
+
     def default_max_parallelism(self) -> int:
         """How many key groups there are if the user does not say."""
 
@@ -118,6 +121,10 @@ class OneInput:
         """The columns that a function sees of a record."""
         fields = self.df.schema.fields
         return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
+
+    def key_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.columns
 
     def default_max_parallelism(self) -> int:
         """As many as the session's partitions want."""
@@ -196,6 +203,11 @@ class TwoInputs:
     def key_fields(self) -> list[st.StructField]:
         """The key columns of the first input with their types."""
         return self.first.key_fields()
+
+    def key_names(self) -> tuple[str, ...]:
+        """Their names in both inputs where they differ."""
+        pairs = zip(self.first.columns, self.second.columns)
+        return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
 
     def default_max_parallelism(self) -> int:
         """As of one input."""

@@ -138,7 +138,10 @@ def _task(
         parallelism=partitions_of(spark),
         max_parallelism=max_parallelism,
         job_parameters=dict(job_parameters or {}),
-        key_columns=tuple((each, schema[each].dataType.simpleString()) for each in source.columns),
+        key_columns=tuple(
+            (name, schema[column].dataType.simpleString())
+            for name, column in zip(source.key_names(), source.columns)
+        ),
     )
 
 

@@ -44,6 +44,10 @@ class WindowEnds:
             return window.max_timestamp()
         return min(window.max_timestamp() + self.lateness, MAX_WATERMARK)
 
+    def is_late(self, window: Window, watermark: int) -> bool:
+        """Whether a window is over for elements to come; by the clock it never is."""
+        return self.by_event_time and self.time(window) <= watermark
+
     def register(self, window: Window) -> None:
         """Have a timer tell when a window, the current one, ends; none tells of the end of time."""
         time = self.time(window)

@@ -70,12 +70,16 @@ class MergingWindowSet:
         if state_window is not None:
             self._state.remove(state_window)
 
-    def add(self, new: Window, on_merge: OnMerge) -> tuple[Window, Any]:
+    def add(self, new: Window, on_merge: OnMerge, *, is_late: bool) -> tuple[Window, Any] | None:
         """Add a window; it, or what it became part of, and the namespace of the contents.
 
         Args:
             new: A window of an element.
             on_merge: Is called where windows merge, or one grows, before that is noted.
+            is_late: Whether the new window by itself is over already.
+
+        Returns:
+            None where it is, and meets none that is open.
         """
         to_window = self._serializer.to_window
         known = {to_window(actual): kept for kept, actual in self._state.items()}
@@ -89,7 +93,7 @@ class MergingWindowSet:
                 target = self._join(merged, olds, known, on_merge)
             if new in group:
                 result = merged, target
-        if result is None:
+        if result is None and not is_late:
             namespace = self._serializer.to_namespace(new)
             self._state.put(namespace, namespace)
             return new, namespace

@@ -123,7 +123,7 @@ class WindowTask:
         for window in self._assign(value, timestamp, self._assigner_context):
             if merging is not None:
                 is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
-            elif not self._is_event_time or self._cleanup_time(window) > watermark:
+            elif not self._ends.is_late(window, watermark):
                 is_skipped = False
                 namespace = to_namespace(window)
                 self._add(value, timestamp, window, namespace, namespace)
@@ -162,10 +162,11 @@ class WindowTask:
         watermark: int,
     ) -> bool:
         """Put an element into the window that its own becomes; whether that is late."""
-        actual, state_window = merging.add(window, self._merged)
-        if self._is_event_time and self._cleanup_time(actual) <= watermark:
-            merging.retire(actual)
+        is_late = self._ends.is_late(window, watermark)
+        found = merging.add(window, self._merged, is_late=is_late)
+        if found is None:
             return True
+        actual, state_window = found
         self._add(value, timestamp, actual, self._to_namespace(actual), state_window)
         return False
 

@@ -17,6 +17,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.columns.grouping import KeyReader, frozen_keys
+from pyflinklike.columns.table import ColumnTable
 from pyflinklike.errors import CorruptStateError, DeclarationError, StateValueError
 from pyflinklike.log.column_entries import decode_columns, encode_columns
 from pyflinklike.log.entries import encode_batch, encode_entries, schema_of
@@ -138,6 +139,18 @@ class Keeps(KeyedBatchFunction):
         self.last.put(last, where=last != 0)
         self.last.clear(where=last == 0)
         return {"key": batch.groups.first(batch["key"]), "before": before}
+
+
+def test_a_large_key_group_is_written_in_portions(monkeypatch):
+    """Arrow's strings end at 2 GiB, and a key group may have more."""
+    monkeypatch.setattr(ColumnTable, "portion_bytes", 1 << 12)
+    worker, store = Worker(), InMemoryLogStorage()
+    some = [f"key-{number}" for number in range(500)]
+
+    worker.serve(store, some, 7)
+
+    assert 2 < len(worker.operator.backend.contents())
+    assert [7] * 500 == Worker().serve(store, some, 8)
 
 
 class Worker:

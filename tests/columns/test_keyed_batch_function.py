@@ -197,3 +197,11 @@ def test_a_batch_function_needs_its_key_column():
     with pytest.raises(StateValueError, match="need the column 'ts'"):
         harness.process_batch({"user": ["a"]})
     assert [] == harness.process_batch({"user": [], "ts": []}).to_pylist()
+
+
+def test_numpy_is_asked_for_when_it_is_needed(monkeypatch):
+    """With what to install; functions of elements do without."""
+    monkeypatch.setitem(sys.modules, "pyflinklike.runtime.batch_assembly", None)
+
+    with pytest.raises(RequirementError, match=r"pip install 'pyflinklike\[columns\]'"):
+        KeyedBatchHarness(Emits(None), "k")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo says about its speed."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
-from pyflinklike.demo.report import COLD_BATCHES, Input, print_run
+from pyflinklike.demo.late_aircraft import SILENT_AFTER
+from pyflinklike.demo.report import COLD_BATCHES, Input, known_by, print_run
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 from pyflinklike.demo import runs
@@ -49,3 +50,11 @@ def test_the_whole_time_and_the_batch_are_told_as_well(capsys):
 
     assert "stream  50.0 s for 14 days, 1 to a micro-batch, Spark's warm-up included\n" in said
     assert "batch   2.0 s, 6,000 records/s" in said
+
+
+def test_a_silence_is_known_when_the_watermark_has_passed_it():
+    """Which is 1 ms before the last flight: a silence that ends with it is not yet known."""
+    end, length = DAYS.end, timedelta(milliseconds=SILENT_AFTER.to_milliseconds())
+    silences = [("N1", end - length), ("N2", end - length - timedelta(minutes=1))]
+
+    assert silences[1:] == known_by(silences, end)

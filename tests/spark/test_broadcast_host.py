@@ -6,8 +6,11 @@ from __future__ import annotations
 import attrs
 import pyarrow as pa
 import pytest
-from broadcast_support import LIMITS, Alert
+from broadcast_support import LIMITS, Alert, AlertModel
 from checkpoint_double import Checkpoint, Program, Times
+from group_state_double import GroupStates
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyflinklike import Types
 from pyflinklike.errors import UserFunctionError
@@ -49,9 +52,8 @@ class Broadcasting(Program):
         return attrs.evolve(super().plan(), reader=READER, broadcast_states=(LIMITS,))
 
 
-def run(checkpoint, rules, records, time, groups=4):
-    """A micro-batch in a new task, as after every restart; what it gave."""
-    program = Broadcasting(Sums(), max_parallelism=groups)
+def packed_rows(program, rules, records, time):
+    """What Spark hands over, in a list."""
     mine = [program.group_of(key) for key, _ in records]
     columns = {
         KEY_GROUP: pa.array([None] * len(rules) + mine, pa.int32()),
@@ -63,11 +65,17 @@ def run(checkpoint, rules, records, time, groups=4):
             [{"name": name, "limit": limit} for name, limit in rules] + [None] * len(records), RULE
         ),
     }
+    packing = READER.packing(group_ids(program.max_parallelism))
+    batches = packing([pa.RecordBatch.from_pydict(columns)])
+    return [{**row, BATCH_TIME: time} for batch in batches for row in batch.to_pylist()]
+
+
+def run(checkpoint, rules, records, time, groups=4):
+    """A micro-batch in a new task, as after every restart; what it gave."""
+    program = Broadcasting(Sums(), max_parallelism=groups)
     rows: dict[int, list[dict[str, object]]] = {}
-    packing = READER.packing(group_ids(groups))
-    for packed in packing([pa.RecordBatch.from_pydict(columns)]):
-        for row in packed.to_pylist():
-            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
+    for row in packed_rows(program, rules, records, time):
+        rows.setdefault(row[KEY_GROUP], []).append(row)
     results = checkpoint.transaction(program, rows, {}, Times(time))
     payloads = [row["payload"] for row in results if row["payload"]]
     return sorted(
@@ -106,6 +114,27 @@ def test_a_rule_changes_the_state_of_keys_in_every_key_group():
     assert sorted((key, 101) for key in keys) == run(checkpoint, [], [(k, 1) for k in keys], 3)
 
 
+def test_the_host_of_spark_3_5_keeps_every_rule_in_every_key_group():
+    """As the other one, whatever the order in which it hands rows over."""
+    keys = [f"k{n}" for n in range(12)]
+    query = GroupStates(Broadcasting(Sums(), max_parallelism=4))
+    batches = [
+        ([("low", 3), ("high", 8)], []),
+        ([("high", None)], [(key, 4) for key in keys]),
+        ([("reset", 100)], []),
+        ([], [("k1", 1)]),
+    ]
+    given = []
+    for time, (rules, records) in enumerate(batches, 1):
+        query.program = Broadcasting(Sums(), max_parallelism=4)
+        rows = packed_rows(query.program, rules, records, time)
+        given.append(query.run(now=time, initial=rows))
+
+    assert [("high", -1), ("low", -1)] == given[0]
+    assert sorted([("high", -1), *((key, 1_004) for key in keys)]) == given[1]
+    assert ([("reset", -1)] * 4, [("k1", 1_101)]) == (given[2], given[3])
+
+
 def test_the_record_of_the_operator_tells_its_broadcast_states():
     """Beside those of keys."""
     checkpoint = Checkpoint()
@@ -113,3 +142,27 @@ def test_the_record_of_the_operator_tells_its_broadcast_states():
     states = checkpoint.record().states
 
     assert ("broadcast", {"limits", "total"}) == (states["limits"]["kind"], set(states))
+
+
+RULES = st.tuples(
+    st.sampled_from(["low", "high", "clear", "reset"]), st.none() | st.integers(0, 4)
+).map(lambda rule: (rule[0], 0 if rule == ("reset", None) else rule[1]))
+RECORDS = st.tuples(st.sampled_from(["k1", "k2", "k3", "k4"]), st.integers(0, 3))
+MICRO_BATCHES = st.tuples(st.lists(RULES, max_size=3), st.lists(RECORDS, max_size=4))
+
+
+@settings(max_examples=settings().max_examples // 5 + 1)
+@given(st.lists(MICRO_BATCHES, max_size=5), st.integers(1, 3))
+def test_micro_batches_agree_with_dicts(micro_batches, groups):
+    """Rules first, then records; restarted after each, with any number of key groups."""
+    checkpoint, model = Checkpoint(), AlertModel()
+    for number, (rules, records) in enumerate(micro_batches, 1):
+        for name, limit in rules:
+            model.rule(name, limit)
+        expected = []
+        for key, n in records:
+            _, total, broken = model.element(key, n)
+            expected.append((key, len(broken.split(",")) * 1_000 + total if broken else total))
+        given = run(checkpoint, rules, records, number, groups)
+
+        assert sorted(expected) == [each for each in given if each[0].startswith("k")]

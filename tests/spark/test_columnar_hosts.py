@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
+import pyarrow as pa
 import pytest
 from group_state_double import GroupStates
 from program_double import Program
 
 from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.serving import EarlyRecords, call
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.hosts.task import opened_operator
+from pyflinklike.spark.wire.names import BEFORE_WATERMARK
 
 
 class SumsInColumns(KeyedBatchFunction):
@@ -81,3 +87,26 @@ def test_both_kinds_run_in_turns_through_group_state():
         results.append(query.run(batch, now=number))
 
     assert expected() == [sorted(rows) for rows in results]
+
+
+def test_what_comes_before_the_watermark_is_processed_and_emitted_before_it():
+    """Behind another operator: in two batches, whose rows the next operator can tell apart."""
+    columns = {
+        "key": ["a", "b", "a"],
+        "n": [1, 2, 3],
+        BEFORE_WATERMARK: [False, True, True],
+    }
+    plan = Program(SumsInColumns()).plan()
+    reader = attrs.evolve(plan.reader, before_watermark=BEFORE_WATERMARK)
+    operator = opened_operator(plan, plan.task, "tested")
+    operator.enter(WorkingState(0))
+
+    early, others = reader.read_apart([pa.RecordBatch.from_pydict(columns)])
+    call(operator, others, EarlyRecords(early, 7))
+    before, after = operator.outputs.take_apart()
+
+    encode = plan.layout.encoder(str)
+    rows = [[batch.to_pylist() for _, batch in encode(each)] for each in (before, after)]
+    assert [[[{"k": "b", "n": 2}, {"k": "a", "n": 3}]], [[{"k": "a", "n": 4}]]] == rows
+    assert (2, 1) == (len(before), len(after))
+    assert 3 == operator.metrics.records

@@ -11,6 +11,7 @@ from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 from two_stream_support import (
     BATCHES,
     EXPECTED,
+    JOINED,
     PARTITIONS,
     RULES,
     SIDES,
@@ -78,6 +79,18 @@ def test_a_stream_goes_on_from_a_savepoint_over_another_backend(spark, tmp_path)
     assert EXPECTED == sorted(rows_of(first) + rows_of(second), key=repr)
     with KeyedTwoInputHarness(Joined(), lambda row: row.who, restore=savepoint) as h:
         assert [("c", 2, "Cid")] == h.process_element2(Row(who="c", name="Cid", seen=None))
+
+
+def test_a_checkpoint_refuses_other_key_columns_of_the_second_input(spark, tmp_path):
+    """Its records would look for state under keys that mean something else."""
+    feeds = EventFeeds(spark, tmp_path)
+    feeds.add(*BATCHES[0])
+    drain(feeds.joined(), tmp_path / "checkpoint")
+    feeds.add(*BATCHES[1])
+    other = connect(feeds.events.stream(), feeds.names.stream()).key_by("user", "name")
+    result = other.process(Joined(), JOINED, event_time=("at", "seen"))
+    with pytest.raises(Exception, match=r"user = who"):
+        drain(result, tmp_path / "checkpoint")
 
 
 # A broadcast input

@@ -156,6 +156,10 @@ def test_a_greatest_watermark_is_refused(spark, events, rules):
             key_by(events, "user").connect(broadcast(rules, LIMITS, event_time="at")).process(
                 Alert(), OUTPUT, event_time="at"
             )
+        with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
+            key_by(events, "user").connect(
+                broadcast(rules.withWatermark("at", "1 minute"), LIMITS)
+            ).process(Alert(), OUTPUT, event_time="at")
         key_by(events, "user").connect(broadcast(rules, LIMITS)).process(
             Alert(), OUTPUT, event_time="at"
         )

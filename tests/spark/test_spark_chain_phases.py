@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from host_models import model_stream
 from relay import SCHEMA, Relay, milliseconds, relays
-from spark_support import Feed, at, drain, pickle_by_value, rows_of
+from spark_support import Feed, at, drain, passes_watermarks, pickle_by_value, rows_of
 
 from pyflinklike import OutputTag
 from pyflinklike.errors import DeclarationError
@@ -48,6 +48,7 @@ def _chained(df):
     return _process(get_side_output(first, ASIDE), Relay(3), "two", max_parallelism=2)
 
 
+@passes_watermarks
 @pytest.mark.telling
 def test_two_operators_give_what_they_give_element_by_element(spark, tmp_path):
     """Stopped on the way, and with other partitions in the session then: all that each could see is what it sees in harnesses behind each other."""
@@ -87,6 +88,7 @@ def _time(timed):
     return timed[1]
 
 
+@passes_watermarks
 def test_a_lost_phase_is_refused(spark, tmp_path):
     """Where DataFrame code between two operators has not kept it; the message says which arguments do."""
     first = _process(_feed(spark, tmp_path).stream(), Relay(3), "one")
@@ -97,6 +99,7 @@ def test_a_lost_phase_is_refused(spark, tmp_path):
         _process(first.where("n > 0"), Relay(3), "two")
 
 
+@passes_watermarks
 def test_the_phase_is_in_every_output_and_is_found_there(spark, tmp_path):
     """As the column that was asked for, behind the columns of the output, in a stream as in a batch."""
     feed = _feed(spark, tmp_path)

@@ -129,7 +129,7 @@ def test_the_timers_of_a_savepoint_wake_groups_without_data(spark, tmp_path):
     for number in range(6):
         reminding.process_element(Row(key=f"k{number}", n=1_000 + number))
     feed = Feed(spark, tmp_path / "input", "key string, ts timestamp, n int")
-    feed.add([("other", at(1_004), 9_000)])
+    feed.add([("other", at(1_005), 9_000)])
     result = key_by(feed.stream(), "key").process(
         Reminder(),
         "key string, at long",

@@ -14,7 +14,6 @@ from spark_support import (
     milliseconds,
     pickle_by_value,
     reads_state,
-    rows_of,
 )
 
 from pyflinklike import AggregateFunction, EmbeddedRocksDBStateBackend, OutputTag, Types
@@ -31,7 +30,8 @@ pickle_by_value(__name__)
 
 SCHEMA = "key string, ts timestamp, n long"
 RESULT = "key string, opens long, closes long, numbers string"
-LATE = OutputTag("late", Types.ROW_NAMED(["key", "n"], [Types.STRING(), Types.LONG()]))
+ELEMENT = Types.ROW_NAMED(["key", "ts", "n"], [Types.STRING(), Types.SQL_TIMESTAMP(), Types.LONG()])
+LATE = OutputTag("late", ELEMENT)
 
 
 class Numbers(ProcessWindowFunction):
@@ -96,7 +96,9 @@ def rows_and_late(*runs):
     """The main rows and the late numbers of runs of a stream, sorted."""
     rows = [row for run in runs for batch in run.values() for row in batch]
     main = [tuple(row)[:4] for row in rows if row.output_tag is None]
-    return sorted(main), sorted(tuple(row[LATE.tag_id]) for row in rows if row.output_tag)
+    return sorted(main), sorted(
+        (row[LATE.tag_id].key, row[LATE.tag_id].n) for row in rows if row.output_tag
+    )
 
 
 def expected(operator, feed):
@@ -171,4 +173,4 @@ def test_windows_of_a_batch_fire_at_its_end(spark):
             sums[key, start] = sums.get((key, start), 0) + n
     assert sorted(
         (key, start, start + 20, str(total)) for (key, start), total in sums.items()
-    ) == rows_of(result.collect())
+    ) == sorted(map(tuple, result.collect()))

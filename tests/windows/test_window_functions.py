@@ -26,10 +26,14 @@ from pyflinklike.errors import (
 from pyflinklike.windows import (
     AllWindowFunction,
     EventTimeSessionWindows,
+    MergingWindowAssigner,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     SlidingEventTimeWindows,
+    TimeWindow,
+    Trigger,
     TumblingEventTimeWindows,
+    WindowAssigner,
     WindowFunction,
     window,
     window_all,
@@ -317,3 +321,21 @@ def test_an_output_belongs_to_the_last_time_of_its_window():
     with harness(processed(TEN)) as driver:
         driver.process_elements((value, time) for time, value in between)
         assert [((0, 10), [3]), ((10, 20), [11])] == contents(driver.end_of_input())
+
+
+def test_pyflink_scripts_subscript_their_classes():
+    """As PyFlink's own tests write them, also where annotations are evaluated."""
+    assert all(
+        (
+            WindowFunction[tuple, tuple, str, TimeWindow],
+            AllWindowFunction[tuple, tuple, TimeWindow],
+            ProcessWindowFunction[tuple, tuple, str, TimeWindow],
+            ProcessWindowFunction.Context[TimeWindow],
+            ProcessAllWindowFunction[tuple, tuple, TimeWindow],
+            ProcessAllWindowFunction.Context[TimeWindow],
+            Trigger[tuple, TimeWindow],
+            WindowAssigner[tuple, TimeWindow],
+            MergingWindowAssigner[tuple, TimeWindow],
+            MergingWindowAssigner.MergeCallback[TimeWindow],
+        )
+    )

@@ -62,7 +62,8 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
 
     def drain(self) -> Sequence[Changes]:
         """What changed since the last drain."""
-        return [*super().drain(), *(each.drain() for each in self._column_tables.values())]
+        drained = [changes for each in self._column_tables.values() for changes in each.drain()]
+        return [*super().drain(), *drained]
 
     def discard_changes(self) -> None:
         """Forget what changed."""
@@ -79,7 +80,8 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
 
     def contents(self) -> Sequence[Changes]:
         """Every entry of the key group."""
-        return [*super().contents(), *(each.contents() for each in self._column_tables.values())]
+        every = [changes for each in self._column_tables.values() for changes in each.contents()]
+        return [*super().contents(), *every]
 
     def count(self) -> int:
         """How many entries the key group holds in all tables."""
