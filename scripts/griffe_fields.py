@@ -71,12 +71,20 @@ def _annotation(cls: griffe.Class, name: str) -> Any:
     new = cls.members.get("__new__")
     if isinstance(new, griffe.Function):
         return new.parameters[name].annotation
-    for each in (cls, *cls.mro()):
+    for each in (cls, *_bases(cls)):
         for field in (name, f"_{name}"):
             declared = each.members.get(field)
             if isinstance(declared, griffe.Attribute):
                 return declared.annotation
     return None
+
+
+def _bases(cls: griffe.Class) -> list[griffe.Class]:
+    try:
+        return cls.mro()
+    except ValueError:
+        # Griffe takes a nested class for its own base where both have one name.
+        return []
 
 
 def _shown(default: object) -> str:

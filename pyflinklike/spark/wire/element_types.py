@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.shown import shown_message
 from pyflinklike.spark.wire.columns import to_arrow
 from pyflinklike.spark.wire.schema import arrow_type, ddl_type
@@ -70,10 +71,13 @@ def type_of_ddl(df: DataFrame, ddl: str, what: str, time_zone: str) -> TypeInfor
         DeclarationTypeError: Python functions cannot be given such a type.
         DeclarationValueError: It does not parse.
     """
-    kind = ddl_type(df, ddl, what)
-    if isinstance(kind, st.StructType):
-        return element_type(kind, time_zone)
-    return _type_of(kind, time_zone)
+    try:
+        # By itself Spark would make a row of one column of a type that is no row.
+        column: Any = ddl_type(df, f"value {ddl}", what)
+    except DeclarationValueError:
+        columns: Any = ddl_type(df, ddl, what)
+        return element_type(columns, time_zone)
+    return _type_of(column["value"].dataType, time_zone)
 
 
 def _type_of(kind: st.DataType, time_zone: str) -> TypeInformation:
