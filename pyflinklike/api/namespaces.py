@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.state.table import CurrentKey
 from pyflinklike.types import TypeInformation
 
 __all__ = ["NamespacedFunction", "NamespacedRuntimeContext"]

@@ -19,7 +19,8 @@ from pyflinklike.errors import DeclarationValueError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes
-from pyflinklike.state.table import CurrentKey, Table, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Table, TableChanges, TableSpec
 
 __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 

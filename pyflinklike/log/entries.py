@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.arrow_message import Layout
-from pyflinklike.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import MAX_BYTES, SEGMENT_BYTES
 from pyflinklike.shown import shown_message
 from pyflinklike.state.column_changes import CLEAR, DELETE, PUT
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec

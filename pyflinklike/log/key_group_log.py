@@ -32,10 +32,11 @@ from pyflinklike.log.chain import divided
 from pyflinklike.log.column_entries import decode_columns, encode_columns
 from pyflinklike.log.compaction import LogCleanup, is_outgrown
 from pyflinklike.log.counters import LogCounters
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
-from pyflinklike.log.segments import SEGMENT_BYTES, Declaration, Section, Segment, total
+from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment, total
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState

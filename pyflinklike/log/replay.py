@@ -11,9 +11,10 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.entries import CLEAR, DELETE, divided_batch, encode_batch
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.segments import Section
 from pyflinklike.log.stored_entries import has_stamps, keys_of, read_batch
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types

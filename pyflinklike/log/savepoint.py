@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.chain import chained
-from pyflinklike.log.segments import MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import MAX_BYTES, Section, Segment
 from pyflinklike.log.storage import Head
 from pyflinklike.types.signature import type_of
 

@@ -26,7 +26,8 @@ from pyflinklike.log.entries import (
     layout_of,
 )
 from pyflinklike.log.segments import Section
-from pyflinklike.state.table import GROUP_KEY, MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["decode_entries", "has_stamps", "keys_of", "read_batch"]

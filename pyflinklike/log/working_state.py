@@ -13,7 +13,8 @@ import attrs
 
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.segments import Declaration, Section, Segment
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section, Segment
 from pyflinklike.state.agenda import Agenda
 from pyflinklike.state.table import RESERVED_PREFIX
 

@@ -28,8 +28,8 @@ from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.table import CurrentKey
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.types import TypeInformation

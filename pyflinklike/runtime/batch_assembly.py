@@ -26,7 +26,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickle_switch import check_pickled
 

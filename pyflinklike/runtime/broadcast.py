@@ -19,8 +19,8 @@ from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.contexts import OperatorRuntimeContext
 from pyflinklike.runtime.journal import Processed
 from pyflinklike.shown import shown
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY
 from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.state.table import GROUP_KEY, NO_KEY
 
 __all__ = ["BroadcastCalls"]
 

@@ -19,8 +19,9 @@ from pyflinklike.state.broadcast import (
     broadcast_spec,
     map_over,
 )
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
-from pyflinklike.state.table import CurrentKey, Table, Tables, TableSpec
+from pyflinklike.state.table import Table, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = [

@@ -24,7 +24,7 @@ from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.runtime.two_inputs import TwoInputCalls
 from pyflinklike.runtime.unkeyed_context import UnkeyedOperatorContext
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.types import TypeInformation
 
 __all__ = ["caller_of", "context_of", "runtime_context_of"]

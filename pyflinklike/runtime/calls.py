@@ -28,7 +28,7 @@ from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.table import GROUP_KEY, NO_KEY, CurrentKey
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation
 
 __all__ = ["FunctionCalls"]

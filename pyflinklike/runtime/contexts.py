@@ -18,6 +18,7 @@ from pyflinklike.runtime.extension import Extension
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from pyflinklike.state.assembly import Assembled, assemble
+from pyflinklike.state.current_key import NO_KEY, CurrentKey
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -26,7 +27,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import NO_KEY, CurrentKey, Tables, TableSpec
+from pyflinklike.state.table import Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]

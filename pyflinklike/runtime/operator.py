@@ -38,7 +38,7 @@ from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
-from pyflinklike.state.table import NO_KEY
+from pyflinklike.state.current_key import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
 

@@ -37,7 +37,8 @@ from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import StateValueError, UserFunctionError
 from pyflinklike.shown import shown
 from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import NamespacedKey, Shape, Tables, TableSpec
+from pyflinklike.state.current_key import NamespacedKey
+from pyflinklike.state.table import Shape, Tables, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["TimerQueue"]

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.state.table import CurrentKey, Table
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Table
 from pyflinklike.type_vars import IN, OUT
 from pyflinklike.types import TypeInformation
 

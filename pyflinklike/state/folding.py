@@ -10,7 +10,8 @@ from typing import Any
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
 from pyflinklike.state.base import MergingState, State
-from pyflinklike.state.table import MISSING, CurrentKey, Table
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Table
 from pyflinklike.type_vars import IN, OUT, T
 from pyflinklike.types import TypeInformation
 

@@ -9,7 +9,8 @@ from typing import Any
 from pyflinklike.errors import StateValueError
 from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState
-from pyflinklike.state.table import CurrentKey, Table
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Table
 from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation
 

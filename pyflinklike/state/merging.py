@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.base import MergingState
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["merge_namespaces"]
 

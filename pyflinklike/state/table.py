@@ -44,24 +44,24 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pyflinklike.errors import StateAccessError
+from pyflinklike.state.current_key import (
+    CurrentKey,
+    KeyAtAnyTime,
+    KeyOfGroup,
+    NamespacedKey,
+    TableKey,
+)
 from pyflinklike.types import TypeInformation
 
 __all__ = [
-    "GROUP_KEY",
     "MISSING",
-    "NO_KEY",
-    "NO_NAMESPACE",
     "REPLICATED",
     "RESERVED_PREFIX",
-    "CurrentKey",
     "Entry",
-    "NamespacedKey",
     "OrderedTable",
     "Shape",
     "Table",
     "TableChanges",
-    "TableKey",
     "TableSpec",
     "Tables",
 ]
@@ -88,106 +88,6 @@ class _Missing(Enum):
 
 MISSING: Final = _Missing.MISSING
 """There is no entry.  Falsy, and distinct from `None`, which is data."""
-
-
-class _NoKey:
-    """Takes the place of the current key while there is none.
-
-    Every access hashes the current key.  This one refuses to be hashed, so any access
-    outside a keyed call raises the right error, at no cost to the other accesses.
-    """
-
-    def __hash__(self) -> int:
-        msg = (
-            "keyed state and timers can only be used while process_element or on_timer runs, "
-            "got an access with no current key; in open() only create the state"
-        )
-        raise StateAccessError(msg)
-
-    def __repr__(self) -> str:
-        return "NO_KEY"
-
-
-NO_KEY: Final = _NoKey()
-
-
-class _NoNamespace:
-    """Takes the place of the current namespace while there is none; see `_NoKey`."""
-
-    def __hash__(self) -> int:
-        msg = (
-            "state and timers of a window can only be used while that window is worked on, "
-            "got an access with no current window; use them within the call they were handed to"
-        )
-        raise StateAccessError(msg)
-
-    def __repr__(self) -> str:
-        return "NO_NAMESPACE"
-
-
-NO_NAMESPACE: Final = _NoNamespace()
-
-
-@attrs.define
-class CurrentKey:
-    """The current key of one operator, in its frozen form; all its tables look here.
-
-    Args:
-        key: The key.
-        namespace: What divides the state of the key further, for tables that are namespaced.
-    """
-
-    key: Hashable = NO_KEY
-    namespace: Hashable = NO_NAMESPACE
-
-
-class TableKey(Protocol):
-    """What a table asks for the key it looks under."""
-
-    @property
-    def key(self) -> Hashable:
-        """The frozen key, or `NO_KEY`, which cannot be hashed."""
-
-
-GROUP_KEY: Final = None
-"""Stands for the key where entries belong to the key group; no key is None."""
-
-
-@attrs.frozen
-class _GroupKey:
-    """One key for all keys of a group, while any is current."""
-
-    _current: CurrentKey
-
-    @property
-    def key(self) -> Hashable:
-        """`GROUP_KEY`; hashing the current key refuses an access without one."""
-        hash(self._current.key)
-        return GROUP_KEY
-
-
-class _AnyKey:
-    """One key for all keys of a group, also while none is current."""
-
-    key = GROUP_KEY
-
-
-@attrs.define
-class NamespacedKey:
-    """The pair of the current key and the current namespace."""
-
-    _current: CurrentKey
-
-    @property
-    def key(self) -> tuple[Hashable, Hashable]:
-        """The pair; hashing it refuses an access where either is missing."""
-        current = self._current
-        return current.key, current.namespace
-
-    @key.setter
-    def key(self, pair: tuple[Hashable, Hashable]) -> None:
-        """Make both current."""
-        self._current.key, self._current.namespace = pair
 
 
 class Shape(Enum):
@@ -236,9 +136,9 @@ class TableSpec:
     def key_of(self, current: CurrentKey) -> TableKey:
         """What tells a table of this spec which key to look under."""
         if self.is_replicated:
-            return _AnyKey()
+            return KeyAtAnyTime()
         if self.per_group:
-            return _GroupKey(current)
+            return KeyOfGroup(current)
         return current if self.namespace_type is None else NamespacedKey(current)
 
 

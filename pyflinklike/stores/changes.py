@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.state.table import GROUP_KEY, MISSING, Table
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.table import MISSING, Table
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.records import ChangelogRecord
 

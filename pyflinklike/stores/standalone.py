@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pyflinklike.api.context import StoreDeclaration
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.stores.base import StateStore
 from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor

@@ -16,8 +16,8 @@ from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import shown
 from pyflinklike.state.broadcast import ReadOnlyBroadcastState
+from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.table import GROUP_KEY
 from pyflinklike.testing.arguments import check_key_selector, checked_time
 from pyflinklike.testing.operator_harness import OperatorHarness
 from pyflinklike.testing.watermarks import InputWatermarks

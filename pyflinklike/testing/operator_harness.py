@@ -22,8 +22,9 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
+from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.table import GROUP_KEY, TableChanges
+from pyflinklike.state.table import TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
 from pyflinklike.testing.batches import Batches
 from pyflinklike.testing.summary import summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.state.table import GROUP_KEY
+from pyflinklike.state.current_key import GROUP_KEY
 
 __all__ = ["summary"]
 

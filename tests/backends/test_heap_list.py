@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.table import CurrentKey, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.types import Types
 

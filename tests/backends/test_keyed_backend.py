@@ -14,7 +14,8 @@ from pyflinklike.backends.heap.data import HeapTableData  # noqa: E402
 from pyflinklike.backends.heap.ordered import new_table  # noqa: E402
 from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend  # noqa: E402
 from pyflinklike.log.working_state import WorkingState  # noqa: E402
-from pyflinklike.state.table import CurrentKey, Shape, TableSpec  # noqa: E402
+from pyflinklike.state.current_key import CurrentKey  # noqa: E402
+from pyflinklike.state.table import Shape, TableSpec  # noqa: E402
 from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
 from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
 from pyflinklike.types import Types  # noqa: E402

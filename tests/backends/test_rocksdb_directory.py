@@ -17,7 +17,7 @@ from rocksdb_tasks import NONCE, fill, found, found_nonce, kept, leave, only_dir
 from pyflinklike import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import HostError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 
 def test_the_directory_is_its_users_alone(tmp_path):

@@ -11,9 +11,10 @@ from rocksdb_support import BATCHES, contents, run_task
 from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 
 from pyflinklike.backends.rocksdb.kept import KeptTable, from_row, row_at, to_row
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 DECLARATION = Declaration("s", "map", "map", "str", "int", "")

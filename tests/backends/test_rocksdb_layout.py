@@ -12,7 +12,8 @@ from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, ope
 from pyflinklike import Row, Types
 from pyflinklike.backends.rocksdb.kept import entries_at
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import MISSING, CurrentKey, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Shape, TableSpec
 from pyflinklike.types.pickled import Pickled
 
 

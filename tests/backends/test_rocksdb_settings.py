@@ -25,7 +25,7 @@ from pyflinklike.errors import (
     HostError,
 )
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 

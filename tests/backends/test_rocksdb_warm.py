@@ -22,7 +22,8 @@ from rocksdb_tasks import (
 from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.errors import HostError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import MISSING, CurrentKey, TableChanges
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, TableChanges
 
 
 def test_working_state_outlives_its_task(tmp_path):

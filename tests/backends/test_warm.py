@@ -7,7 +7,8 @@ from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.warm import WarmGroups
 from pyflinklike.backends.heap.weight import weight_of
 from pyflinklike.clock import TimeDomain
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.agenda import Agenda, timers_table
 from pyflinklike.state.table import Shape, TableSpec

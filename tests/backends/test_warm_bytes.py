@@ -14,7 +14,8 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WarmGroups
 from pyflinklike.backends.heap.weight import measured, slack, weight_of
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import Types
 
 TEXT, ANY = Types.STRING(), Types.PICKLED_BYTE_ARRAY()

@@ -20,8 +20,9 @@ from pyflinklike.columns.grouping import KeyReader, frozen_keys
 from pyflinklike.columns.table import ColumnTable
 from pyflinklike.errors import CorruptStateError, DeclarationError, StateValueError
 from pyflinklike.log.column_entries import decode_columns, encode_columns
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_batch, encode_entries, schema_of
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.segments import Section
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.batch_records import ColumnReader

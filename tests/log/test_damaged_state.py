@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.segments import Declaration, Section, read_segment
+from pyflinklike.log.segments import Section, read_segment
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec

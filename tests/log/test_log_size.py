@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.log.chain import divided, joined, snapshots
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import divided_batch, encode_entries
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.savepoint import merge, read_log
-from pyflinklike.log.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
+from pyflinklike.log.segments import MAX_BYTES, Section, Segment, read_segment
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.table import MISSING, CurrentKey, Shape, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, StateValueError
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.log.segments import Section, Segment, read_segment
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import strategies

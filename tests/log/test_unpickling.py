@@ -22,9 +22,10 @@ from pyflinklike.errors import (
     DeclarationValueError,
     IncompatibleStateError,
 )
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.savepoint import merge, refuse_pickles
-from pyflinklike.log.segments import Declaration, Segment, read_segment
+from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness

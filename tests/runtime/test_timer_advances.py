@@ -15,7 +15,7 @@ from pyflinklike import MAX_WATERMARK, KeyedProcessFunction, TimeDomain
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 EVENT, PROCESSING = "event_time_timer", "processing_time_timer"

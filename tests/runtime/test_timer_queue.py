@@ -11,7 +11,7 @@ from pyflinklike.clock import Clock
 from pyflinklike.errors import HostError
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 # Deleting
 

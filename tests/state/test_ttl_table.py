@@ -10,7 +10,8 @@ import pytest
 from pyflinklike import StateTtlConfig
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.clock import Clock
-from pyflinklike.state.table import MISSING, CurrentKey, Shape, Table, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 from pyflinklike.state.ttl import TtlTable
 from pyflinklike.types import Types
 

@@ -28,9 +28,10 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries, schema_of
 from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.log.segments import Section, Segment, read_segment
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec

@@ -12,7 +12,8 @@ from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.storage import HeadTimes
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.table import CurrentKey, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 

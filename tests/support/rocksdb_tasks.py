@@ -20,7 +20,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 

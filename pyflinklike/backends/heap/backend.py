@@ -12,7 +12,7 @@ from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["HashMapStateBackend"]
 

@@ -14,7 +14,8 @@ from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
 from pyflinklike.columns.table import ColumnTable, KeyGroupColumns
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes, ColumnChanges
-from pyflinklike.state.table import RESERVED_PREFIX, CurrentKey, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import RESERVED_PREFIX, TableSpec
 
 __all__ = ["ColumnarStateBackend"]
 

@@ -13,7 +13,8 @@ from pyflinklike.backends.heap.warm import WARM_GROUPS
 from pyflinklike.backends.heap.weight import charge
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes
-from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import TableChanges, TableSpec
 
 __all__ = ["HeapKeyedStateBackend"]
 

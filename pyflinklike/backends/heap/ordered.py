@@ -15,7 +15,8 @@ from pyflinklike.backends.heap.data import HeapTableData
 from pyflinklike.backends.heap.list import HeapListTable
 from pyflinklike.backends.heap.many import ManyTable
 from pyflinklike.backends.heap.single import SingleTable
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
 
 __all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
 

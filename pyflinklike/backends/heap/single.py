@@ -8,7 +8,8 @@ from itertools import compress, islice, repeat
 from typing import Any
 
 from pyflinklike.backends.heap.data import HeapTableData, any_by, found
-from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
+from pyflinklike.state.current_key import TableKey
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
 
 __all__ = ["SingleTable"]
 

@@ -20,7 +20,7 @@ from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.log.backend import KeyedStateBackend
 from pyflinklike.shown import shown
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
 

@@ -26,7 +26,7 @@ from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
 from pyflinklike.backends.rocksdb.options import PredefinedOptions
 from pyflinklike.backends.rocksdb.package import require_rocksdict
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions"]
 

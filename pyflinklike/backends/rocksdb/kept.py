@@ -21,7 +21,8 @@ from typing import NamedTuple, NoReturn
 
 import attrs
 
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section
 from pyflinklike.log.working_state import WorkingState
 
 __all__ = ["KeptTable", "entries_at", "from_row", "row_at", "to_row"]

@@ -18,7 +18,8 @@ from pyflinklike.backends.rocksdb.ordered import RocksTableOfAnyShape, new_table
 from pyflinklike.backends.rocksdb.table import RocksTableData
 from pyflinklike.errors import LocalStateError
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import TableChanges, TableSpec
 
 __all__ = ["RocksDBKeyedStateBackend"]
 

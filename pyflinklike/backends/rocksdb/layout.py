@@ -31,7 +31,8 @@ from pyflinklike.backends.rocksdb.table import (
     load,
 )
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, Entry, Shape, TableKey, TableSpec
+from pyflinklike.state.current_key import TableKey
+from pyflinklike.state.table import MISSING, Entry, Shape, TableSpec
 
 __all__ = ["POSITION", "RocksManyRows"]
 

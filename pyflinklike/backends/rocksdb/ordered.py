@@ -20,7 +20,8 @@ from pyflinklike.backends.rocksdb.many import RocksManyTable
 from pyflinklike.backends.rocksdb.single import RocksSingleTable
 from pyflinklike.backends.rocksdb.table import Rebuild, load
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.table import MISSING, CurrentKey, Entry, Shape, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, Entry, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
 

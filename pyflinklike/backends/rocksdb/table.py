@@ -27,7 +27,8 @@ from pyflinklike.backends.rocksdb.database import LocalDatabase
 from pyflinklike.backends.rocksdb.keys import encode
 from pyflinklike.errors import LocalStateError
 from pyflinklike.shown import shown_error
-from pyflinklike.state.table import MISSING, Entry, TableChanges, TableKey, TableSpec
+from pyflinklike.state.current_key import TableKey
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
 
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["in_columns"]
 

@@ -15,8 +15,8 @@ from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.reader import Reader
+from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.table import GROUP_KEY
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Plan", "TimeMode"]

@@ -20,7 +20,7 @@ from pyflinklike.spark.wire.connected_records import INPUT_NUMBER, by_input, pay
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.state.table import GROUP_KEY
+from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
 
 __all__ = ["BroadcastReader"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.state.table import NO_KEY
+from pyflinklike.state.current_key import NO_KEY
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.testing.agreement.model import Model
 from pyflinklike.testing.agreement.replica import FiveStates, Mode, Replica

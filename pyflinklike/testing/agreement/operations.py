@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from pyflinklike.state.table import NO_KEY
+from pyflinklike.state.current_key import NO_KEY
 from pyflinklike.testing.agreement.comparison import Comparison, whiles
 from pyflinklike.testing.agreement.replica import FiveStates
 

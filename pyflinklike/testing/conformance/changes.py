@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.table import CurrentKey, Shape, Table, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SOME_USER_KEY,

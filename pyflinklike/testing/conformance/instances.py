@@ -11,10 +11,12 @@ import pytest
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.log.backend import KeyedStateBackend
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.segments import Declaration, Section
+from pyflinklike.log.segments import Section
 from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.state.table import CurrentKey, Shape, Table, TableChanges, TableSpec
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, Table, TableChanges, TableSpec
 from pyflinklike.types import Types
 
 __all__ = [

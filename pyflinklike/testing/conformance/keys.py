@@ -10,7 +10,8 @@ import attrs
 import pytest
 
 from pyflinklike.errors import StateAccessError
-from pyflinklike.state.table import MISSING, NO_KEY, Shape, Table, TableSpec
+from pyflinklike.state.current_key import NO_KEY
+from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SINGLE,

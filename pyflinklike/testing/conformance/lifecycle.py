@@ -7,7 +7,7 @@ import copy
 import pickle
 
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import CurrentKey
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing.conformance.instances import MAP, ConformanceTests, Instance
 
 __all__ = ["LifecycleConformance"]

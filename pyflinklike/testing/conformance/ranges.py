@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from pyflinklike.errors import StateAccessError
-from pyflinklike.state.table import GROUP_KEY, MISSING, NO_KEY, OrderedTable, Shape, TableSpec
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY
+from pyflinklike.state.table import MISSING, OrderedTable, Shape, TableSpec
 from pyflinklike.testing.conformance.instances import ConformanceTests, Instance, through_bytes
 from pyflinklike.types import Types
 

@@ -18,7 +18,7 @@ from pyflinklike.spark.wire.names import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
-from pyflinklike.state.table import GROUP_KEY
+from pyflinklike.state.current_key import GROUP_KEY
 
 MAIN = pa.struct([("user", pa.string()), ("n", pa.int64())])
 RULES = pa.struct([("name", pa.string())])
