@@ -75,10 +75,14 @@ class Frozen:
 
     Args:
         long_s: From how many CPU seconds on a collection is long.
+        clock: Tells the CPU seconds of a thread.
     """
 
-    def __init__(self, long_s: float = _LONG_S) -> None:
+    def __init__(
+        self, long_s: float = _LONG_S, clock: Callable[[], float] = time.thread_time
+    ) -> None:
         self._long_s = long_s
+        self._clock = clock
         self._began = 0.0
         self._modules = 0
         self._all_s = 0.0
@@ -92,9 +96,9 @@ class Frozen:
         if self.collected not in gc.callbacks:
             gc.callbacks.append(self.collected)
         gc.unfreeze()
-        began = time.thread_time()
+        began = self._clock()
         gc.collect()
-        self._all_s = time.thread_time() - began
+        self._all_s = self._clock() - began
         gc.freeze()
         self._modules, self._spent_s = modules, 0.0
 
@@ -103,9 +107,9 @@ class Frozen:
         if info["generation"] != 2:
             return
         if phase == "start":
-            self._began = time.thread_time()
+            self._began = self._clock()
             return
-        took_s = time.thread_time() - self._began
+        took_s = self._clock() - self._began
         if took_s >= self._long_s:
             self._spent_s += took_s
             gc.freeze()
