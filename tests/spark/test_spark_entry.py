@@ -64,7 +64,7 @@ class NoFunction:
     ("options", "error", "match"),
     [
         ({"function": Nothing}, DeclarationTypeError, r"that is the class: give an instance of it, Nothing\(...\)"),
-        ({"function": NoFunction()}, DeclarationTypeError, r"KeyedProcessFunction is required"),
+        ({"function": NoFunction()}, DeclarationTypeError, r"KeyedProcessFunction or KeyedBatchFunction is required"),
         ({"output_type": "user strin"}, DeclarationValueError, r'must be DDL such as .*, got \'user strin\''),
         ({"output_type": ["a"]}, DeclarationTypeError, r"DDL, a StructType or Types.ROW_NAMED.*got \['a'\]"),
         ({"output_type": Types.INSTANT()}, DeclarationTypeError, r"types that Spark has, got .*Instant"),
