@@ -106,7 +106,7 @@ def test_a_watermark_passes_through_operators_of_all_kinds(spark, tmp_path):
 @pytest.mark.parametrize(
     ("taken", "counts"),
     [
-        (main_output, [("1970-01-01 00:00:01", 3)]),
+        pytest.param(main_output, [("1970-01-01 00:00:01", 3)], marks=pytest.mark.thorough),
         (lambda df: get_side_output(df, SIDE), [("1970-01-01 00:00:02", 3)]),
     ],
     ids=["main", "side"],

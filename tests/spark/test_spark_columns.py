@@ -131,6 +131,7 @@ class Counts(KeyedBatchFunction):
         return {"bucket": count % 3, "n": count, "ts": batch["ts"]}
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_one_columnar_function_behind_another_loses_no_record(spark, tmp_path):
     """Two keys, one query; the second counts what the first gave, all of it."""

@@ -78,6 +78,7 @@ def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, 
         assert [True, True] == [0 < first < end for first, end in heads]
 
 
+@pytest.mark.thorough
 def test_a_stream_without_warm_state_ends_as_one_with_it(spark, tmp_path):
     """A query whose workers keep nothing, stopped once, gives what the harness gives."""
     feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)

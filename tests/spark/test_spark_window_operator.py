@@ -123,6 +123,7 @@ def test_windows_go_on_after_a_restart(spark, tmp_path):
     assert (main, late) == expected(sessions(), feed)
 
 
+@pytest.mark.thorough
 @reads_state
 def test_windows_go_on_from_a_savepoint(spark, tmp_path):
     """In another number of key groups and over RocksDB; windows of one key stay with their key."""
