@@ -30,6 +30,7 @@ LAYERS = [
     ("log", ["log"]),
     ("backends", ["backends"]),
     ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
+    ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),
