@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from threading import Thread
 from typing import Any, Generic
 
 import attrs
 
+from pyflinklike.clock import wall_clock
 from pyflinklike.errors import HostError
 from pyflinklike.graph.running import JobRun, JobStatus
 from pyflinklike.type_vars import T
@@ -86,7 +86,7 @@ class JobClient:
 
     def __init__(self, run: JobRun) -> None:
         self._run, self._job_id = run, JobID()
-        self._began, self._runtime = time.monotonic(), 0
+        self._began, self._runtime = wall_clock(), 0
         self._failure: BaseException | None = None
         self._thread = Thread(target=self._work, name=f"job {self._job_id}", daemon=True)
         self._thread.start()
@@ -96,7 +96,7 @@ class JobClient:
             self._run.wait()
         except BaseException as error:  # raised to whoever asks for the result
             self._failure = error
-        self._runtime = int((time.monotonic() - self._began) * 1000)
+        self._runtime = wall_clock() - self._began
 
     def get_job_id(self) -> JobID:
         """Of the run."""

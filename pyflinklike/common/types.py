@@ -116,6 +116,10 @@ class Row:
             raise ValueError(f"{msg}; give one for each")
         return restore_row(self._values, args, self._row_kind)
 
+    def _make(self, values: Iterable[Any]) -> Row:
+        """A row like this one with other values."""
+        return restore_row(self._fields, values, self._row_kind)
+
     def _position(self, item: Any) -> Any:
         if isinstance(item, (int, slice)):
             return item
@@ -174,6 +178,9 @@ class Row:
             return f"<Row({', '.join(map(repr, self._values))})>"
         fields = zip(self._fields, self._values)
         return f"Row({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
+
+Sequence.register(Row)
 
 
 class _NoFieldError(KeyError, ValueError):

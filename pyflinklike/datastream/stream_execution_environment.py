@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from pyflinklike.clock import wall_clock
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
@@ -208,9 +208,9 @@ class StreamExecutionEnvironment(KeptSettings):
             DeclarationError: There is no sink, or a setting is wrong.
             PyflinklikeError: The job failed.
         """
-        began = time.monotonic()
+        began = wall_clock()
         self._program.start(job_name).wait()
-        return JobExecutionResult(JobID(), int((time.monotonic() - began) * 1000))
+        return JobExecutionResult(JobID(), wall_clock() - began)
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run all sinks declared since the last time, in the background.

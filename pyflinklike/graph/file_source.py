@@ -113,7 +113,7 @@ class FileSource(Source):
     def _lines(self, files: list[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
             # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
-            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:  # type: ignore[type-var]
+            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:
                 for line in text:
                     yield line.removesuffix("\n"), None
 
