@@ -257,14 +257,14 @@ def test_compaction_and_full_snapshots_leave_expired_entries_out():
         assert 1 == harness.num_keyed_state_entries("last")
 
 
-class Timers(Keeps):
-    """Wants timers."""
+class Renamed(Keeps):
+    """Wants timers, by the name that they have in a KeyedProcessFunction."""
 
-    def on_timers(self, batch, ctx):
+    def on_timer(self, batch, ctx):
         """Would never be called."""
 
 
-def test_a_method_for_timers_is_refused():
+def test_a_method_for_single_timers_is_refused():
     """It would never be called, without an error."""
-    with pytest.raises(DeclarationError, match="got Timers with a method on_timers"):
-        KeyedBatchHarness(Timers(), "key")
+    with pytest.raises(DeclarationError, match="got Renamed with a method on_timer, which is"):
+        KeyedBatchHarness(Renamed(), "key")
