@@ -200,6 +200,36 @@ def test_an_advance_has_one_timer_of_a_key_in_each_call():
     assert [[("b", 3), ("a", 5)], [("a", 7)], [("b", 9)]] == calls
 
 
+def test_a_processing_time_timer_for_now_waits_until_the_clock_goes_on():
+    """But one that was there before fires, also where it is deleted and registered meanwhile."""
+
+    def react(batch, timers):
+        if batch.timestamps[0] == 3:
+            timers.delete_processing_time_timer(5, where=np.array(batch["key"].to_pylist()) == "b")
+            timers.register_processing_time_timer(5)
+
+    def act(batch, timers):
+        timers.register_processing_time_timer([3, 3, 5], codes=np.array([0, 1, 1]))
+
+    with driven(act, react) as harness:
+        assert [("a", 3), ("b", 3), ("b", 5)] == fired(harness.set_processing_time(5))
+        assert [("a", 5)] == fired(harness.set_processing_time(5))
+
+
+def test_a_timer_can_delete_a_later_one_of_the_same_advance():
+    """Which does not fire; of another key it does."""
+
+    def react(batch, timers):
+        timers.delete_event_time_timer(5, where=np.array(batch["key"].to_pylist()) == "a")
+
+    def act(batch, timers):
+        timers.register_event_time_timer([3, 5, 3, 5], codes=np.array([0, 0, 1, 1]))
+
+    with driven(act, react) as harness:
+        assert [("a", 3), ("b", 3), ("b", 5)] == fired(harness.process_watermark(5))
+        assert 0 == harness.num_event_time_timers()
+
+
 def test_a_timer_that_failed_is_still_due():
     """With those behind it, as of a function of elements."""
     errors = [ValueError("no")]
