@@ -63,16 +63,15 @@ class WindowTask:
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
-        # What the default trigger does by the way is done here without asking it: it registers the
-        # very timer that ends the window, and fires at no element, which would be late.
+        # The default trigger is not asked: it registers the very timer that ends the window, and
+        # fires at no element, which would be late.
         self._is_plain = (
             self._is_event_time
             and self._ends.lateness == 0
             and type(self._trigger) is EventTimeTrigger
         )
         self._register_end = self._timers.register_event_time_timer
-        # A session that grows keeps its first timer, which sees to the next one when it fires:
-        # so an element that only makes a session longer costs no timer and nothing in the log.
+        # A session that grows keeps its first timer, which sees to the next one when it fires.
         self._timers_lag = (
             self._is_plain and self._merging is not None and self._merging.by_intersection
         )
@@ -205,8 +204,9 @@ class WindowTask:
         grown = merging.holding(window)
         if grown is not None:
             self._current.namespace = self._to_namespace(grown)
-            self._ends.register(grown)
-            self._register_end(grown.max_timestamp())
+            if not self._ends.is_registered(grown):
+                self._ends.register(grown)
+                self._register_end(grown.max_timestamp())
 
     # Timers
 
