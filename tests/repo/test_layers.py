@@ -30,6 +30,7 @@ LAYERS = [
     ("log", ["log"]),
     ("backends", ["backends"]),
     ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
+    ("state as data", ["replay"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),
