@@ -32,8 +32,8 @@ from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.shown import shown
-from pyflinklike.spark.checkpoints import is_ours, operators_of, refusing, stored
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.reading.sources import is_ours, operators_of, refusing, stored
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL

@@ -24,10 +24,10 @@ from pyflinklike.replay.group import StateReader, TimersReader
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replay.segment_rows import SegmentsReader
 from pyflinklike.shown import shown
-from pyflinklike.spark.checkpoints import refusing
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
 from pyflinklike.spark.reading.jobs import frame_of_groups, spark_schema
 from pyflinklike.spark.reading.keys import wanted_keys
+from pyflinklike.spark.reading.sources import refusing
 from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.types.zones import to_instant
 
