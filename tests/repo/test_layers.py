@@ -31,6 +31,7 @@ LAYERS = [
     ("backends", ["backends"]),
     ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
     ("state as data", ["replay"]),
+    ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),
