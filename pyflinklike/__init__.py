@@ -10,6 +10,7 @@ from pyflinklike.api.co_process import (
 from pyflinklike.api.column_timers import ColumnTimerService
 from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
+from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.process import KeyedProcessFunction
@@ -68,6 +69,8 @@ __all__ = [
     "CustomStateBackend",
     "Duration",
     "EmbeddedRocksDBStateBackend",
+    "FilterFunction",
+    "FlatMapFunction",
     "FsStateBackend",
     "Function",
     "HashMapStateBackend",
@@ -78,6 +81,7 @@ __all__ = [
     "KeyedProcessFunction",
     "ListState",
     "ListStateDescriptor",
+    "MapFunction",
     "MapState",
     "MapStateDescriptor",
     "MemoryStateBackend",

@@ -9,6 +9,7 @@ from typing import Any
 from pyflinklike.api.broadcast import BaseBroadcastProcessFunction, BroadcastProcessFunction
 from pyflinklike.api.co_process import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
 from pyflinklike.api.context import TimerService
+from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.clock import Clock
 from pyflinklike.runtime.broadcast import BroadcastCalls
 from pyflinklike.runtime.broadcast_states import (
@@ -19,6 +20,7 @@ from pyflinklike.runtime.broadcast_states import (
 from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.contexts import CallContext, OperatorRuntimeContext
 from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.map_calls import MapCalls
 from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timers import KeyedTimerService
@@ -41,6 +43,7 @@ Parts = tuple[
 """What every caller is made of, after the function."""
 
 _TWO_INPUTS = (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)
+_MAPS = (MapFunction, FlatMapFunction, FilterFunction)
 
 
 def context_of(
@@ -107,4 +110,6 @@ def caller_of(
         )
     if isinstance(function, _TWO_INPUTS):
         return TwoInputCalls(function, *parts)
+    if isinstance(function, _MAPS):
+        return MapCalls(function, *parts)
     return FunctionCalls(function, *parts)

@@ -168,9 +168,13 @@ class KeyedProcessOperator:
         self.backend.owner = owner
         self._user_metrics.begin()
 
-    def bound_to(self) -> int | None:
-        """The only subtask whose tasks the open function can serve, or None if it can serve any."""
-        return self.runtime_context.index_told
+    def serves(self, task: TaskInfo) -> bool:
+        """Whether the open function can serve a task: what it has asked of its own must be so."""
+        return self.runtime_context.fits(task)
+
+    def told(self) -> tuple[tuple[str, int], ...]:
+        """What the open function has asked of its task."""
+        return tuple(sorted(self.runtime_context.told.items()))
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """The states and stores that the function has declared, by name, as plain data."""

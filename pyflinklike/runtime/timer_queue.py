@@ -129,6 +129,10 @@ class TimerQueue:
             keys[key] = None
         self._put(timestamp, None)
 
+    def has(self, timestamp: int) -> bool:
+        """Whether the current key has a timer then, in ms."""
+        return self._current.key in self._keys_at.get(timestamp, ())
+
     def delete(self, timestamp: int) -> None:
         """Remove a timer of the current key; nothing happens where there is none.
 

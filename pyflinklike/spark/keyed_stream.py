@@ -21,6 +21,7 @@ from pyflinklike.spark.broadcast_streams import BroadcastConnectedStream, Broadc
 from pyflinklike.spark.folds import Folds
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
+from pyflinklike.spark.maps import Maps
 from pyflinklike.spark.operators import applied
 from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
 from pyflinklike.spark.setup.settings import time_zone_of
@@ -45,7 +46,7 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     return KeyedStream(df, columns)
 
 
-class KeyedStream(Folds, WindowsAndJoins):
+class KeyedStream(Maps, Folds, WindowsAndJoins):
     """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a `KeyedProcessFunction` record by record, with time by assignment.
+"""Run a `KeyedProcessFunction` (or a map or filter) record by record, with time by assignment.
 
 It is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
 gives the same durable format.  There is no thread and no clock: what you call happens.
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import MAX_WATERMARK
@@ -52,7 +53,7 @@ class KeyedProcessHarness(OperatorHarness):
 
     def __init__(
         self,
-        function: KeyedProcessFunction,
+        function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
         key_selector: Callable[[Any], Any],
         state_backend: StateBackend | None = None,
         restore: bytes | None = None,
@@ -64,7 +65,7 @@ class KeyedProcessHarness(OperatorHarness):
         check_key_selector(key_selector, "key_selector")
         super().__init__(
             function,
-            (KeyedProcessFunction,),
+            (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction),
             state_backend,
             restore,
             max_parallelism,

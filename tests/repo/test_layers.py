@@ -30,6 +30,8 @@ LAYERS = [
     ("log", ["log"]),
     ("backends", ["backends"]),
     ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
+    ("state as data", ["replay"]),
+    ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "spark", "demo"]),

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
+
+They have state per key, and neither timers nor the time of an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.map_functions import FilterFunction, MapFunction
+from pyflinklike.runtime.calls import FunctionCalls
+
+__all__ = ["MapCalls"]
+
+Results = Iterable[Any] | None
+
+
+@attrs.frozen
+class MapCalls(FunctionCalls):
+    """Calls a function that is given elements alone."""
+
+    def name(self) -> str:
+        """The function's, for messages; of a callable its own."""
+        given = getattr(self.function, "func", self.function)
+        return getattr(given, "__qualname__", type(given).__qualname__)
+
+    def _element_call(self) -> Callable[[Any, Any], Results]:
+        function = self.function
+        if isinstance(function, MapFunction):
+            return _mapped(function.map)
+        if isinstance(function, FilterFunction):
+            return _filtered(function.filter)
+        return _flat_mapped(function.flat_map)
+
+    def _timer_call(self) -> Callable[[int, Any], Results]:
+        # None of them registers timers; those that were restored are nobody's.
+        return _nothing
+
+    def _named(self, value: Any) -> tuple[str, Any]:
+        if isinstance(self.function, MapFunction):
+            return "map", value
+        return ("filter" if isinstance(self.function, FilterFunction) else "flat_map"), value
+
+
+def _mapped(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+    return lambda value, _: (call(value),)
+
+
+def _filtered(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+    return lambda value, _: (value,) if call(value) else None
+
+
+def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
+    return lambda value, _: call(value)
+
+
+def _nothing(_: int, __: Any) -> None:
+    return None
