@@ -41,7 +41,7 @@ class Time(TimestampAssigner):
 
     def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
         """The number."""
-        return value
+        return int(value)
 
 
 def environment(records_per_batch: int = 0) -> StreamExecutionEnvironment:

@@ -106,12 +106,16 @@ class OperatorRuntimeContext(RuntimeContext):
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
         """What TTL layers, and the stores if there are any, do before every record and timer."""
-        self.index_told: int | None = None
-        """The index of the subtask, once the function has asked for it."""
+        self.told: dict[str, int] = {}
+        """Fields of the task that the function has asked for, and that differ from task to task."""
 
     def resume(self, task: TaskInfo) -> None:
         """Answer for another task of the same operator from now on."""
         self._task = task
+
+    def fits(self, task: TaskInfo) -> bool:
+        """Whether a task is what the function was told of its own one."""
+        return all(getattr(task, name) == value for name, value in self.told.items())
 
     def get_task_name(self) -> str:
         """The name of the operator."""
@@ -127,11 +131,12 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def get_index_of_this_subtask(self) -> int:
         """Which instance this is, from 0."""
-        self.index_told = self._task.index
+        self.told["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
         """How often this task was tried before."""
+        self.told["attempt"] = self._task.attempt
         return self._task.attempt
 
     def get_job_parameter(self, key: str, default_value: str) -> str:

@@ -36,8 +36,8 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.runtime.timers import KeyedTimerService
+from pyflinklike.runtime.timer_queue import Timers
+from pyflinklike.runtime.timers import TimerQueues
 from pyflinklike.state.current_key import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
@@ -61,7 +61,7 @@ class KeyedProcessOperator:
         self,
         clock: Clock,
         group: CurrentGroup,
-        timers: KeyedTimerService,
+        timers: TimerQueues,
         calls: Caller,
         stores: Extension,
         cleanup: StateCleanup,
@@ -168,9 +168,13 @@ class KeyedProcessOperator:
         self.backend.owner = owner
         self._user_metrics.begin()
 
-    def bound_to(self) -> int | None:
-        """The only subtask whose tasks the open function can serve, or None if it can serve any."""
-        return self.runtime_context.index_told
+    def serves(self, task: TaskInfo) -> bool:
+        """Whether the open function can serve a task: what it has asked of its own must be so."""
+        return self.runtime_context.fits(task)
+
+    def told(self) -> tuple[tuple[str, int], ...]:
+        """What the open function has asked of its task."""
+        return tuple(sorted(self.runtime_context.told.items()))
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """The states and stores that the function has declared, by name, as plain data."""
@@ -250,7 +254,7 @@ class KeyedProcessOperator:
         self._calls.fire(self.event_timers, self.clock.watermark)
         self._calls.fire(self.processing_timers, self.clock.processing_time)
 
-    def earliest_timer(self, queue: TimerQueue) -> int | None:
+    def earliest_timer(self, queue: Timers) -> int | None:
         """The time of the first timer of the current group in ms, or None."""
         try:
             return queue.earliest()

@@ -15,8 +15,9 @@ from pyflinklike.api.results import TimedResult
 from pyflinklike.clock import TimeDomain
 from pyflinklike.types import TypeInformation
 from pyflinklike.windows.continuous import ContinuousProcessingTimeTrigger
+from pyflinklike.windows.declaration import Collect, WindowDeclaration
 from pyflinklike.windows.kinds import TimeWindowSerializer, Window
-from pyflinklike.windows.task import Collect, WindowDeclaration, WindowTask
+from pyflinklike.windows.task import WindowTask
 from pyflinklike.windows.trigger import Trigger
 from pyflinklike.windows.triggers import ProcessingTimeTrigger
 

@@ -69,12 +69,16 @@ class MemoryStore:
         self.blobs.clear()
 
 
+def _task(index=0, attempt=0):
+    return TaskInfo("count", index=index, max_parallelism=4, attempt=attempt)
+
+
 def _operator(backend=None, owner="owner/0", index=0):
     operator = keyed_process_operator(
         Count(),
         backend or HashMapStateBackend(),
         Types.LONG(),
-        TaskInfo("count", index=index, max_parallelism=4),
+        _task(index),
         owner,
     )
     operator.open()
@@ -104,17 +108,17 @@ def test_a_function_serves_one_task_after_another(kind, tmp_path):
     assert [(7, 1), (9, 1)] == _serve(operator, stores[0], 0, [7, 9])[0]
     operator.rest()
     # A second function takes over the same subtask, as in another worker.
-    other.resume(TaskInfo("count", index=0, max_parallelism=4), "owner/0")
+    other.resume(_task(0), "owner/0")
     assert ([(7, 2)], 1) == _serve(other, stores[0], 0, [7])[:2]
     other.rest()
 
-    operator.resume(TaskInfo("count", index=1, max_parallelism=4), "owner/1")
+    operator.resume(_task(1), "owner/1")
     sizes = {"sizes.count": 1, "sizes.sum": 8, "sizes.min": 8, "sizes.max": 8}
     assert ([(8, 1)], 0, sizes) == _serve(operator, stores[1], 1, [8])
     assert operator.function.runtime_context.get_index_of_this_subtask() == 1
     operator.rest()
 
-    operator.resume(TaskInfo("count", index=0, max_parallelism=4), "owner/0")
+    operator.resume(_task(0), "owner/0")
     assert ([(7, 3), (9, 2)], 1) == _serve(operator, stores[0], 0, [7, 9])[:2]
     for each in (operator, other):
         each.close()
@@ -126,10 +130,10 @@ def test_a_function_waits_for_the_next_task_of_its_run():
     operator = _operator()
     waiting.keep(RUN, operator)
 
-    assert waiting.take(RUN._replace(query="other"), 0) is None
-    assert waiting.take(RUN._replace(plan="other"), 0) is None
-    assert waiting.take(RUN, 3) is operator
-    assert waiting.take(RUN, 3) is None
+    assert waiting.take(RUN._replace(query="other"), _task()) is None
+    assert waiting.take(RUN._replace(plan="other"), _task()) is None
+    assert waiting.take(RUN, _task(3)) is operator
+    assert waiting.take(RUN, _task(3)) is None
     assert 0 == operator.function.closed
 
 
@@ -140,8 +144,19 @@ def test_a_function_that_asks_for_its_index_waits_for_that_subtask():
     operator.function.runtime_context.get_index_of_this_subtask()
     waiting.keep(RUN, operator)
 
-    assert waiting.take(RUN, 1) is None
-    assert waiting.take(RUN, 2) is operator
+    assert waiting.take(RUN, _task(1)) is None
+    assert waiting.take(RUN, _task(2)) is operator
+
+
+def test_a_function_that_asks_for_its_attempt_waits_for_no_other_attempt():
+    """The second attempt of a task must not be told that it is the first, which an open function was."""
+    waiting = open_functions.OpenFunctions()
+    operator = _operator()
+    operator.function.runtime_context.get_attempt_number()
+    waiting.keep(RUN, operator)
+
+    assert waiting.take(RUN, _task(1, attempt=1)) is None
+    assert waiting.take(RUN, _task(1, attempt=0)) is operator
 
 
 def test_a_function_is_closed_when_a_later_run_begins_and_when_others_were_used_since():
@@ -151,7 +166,7 @@ def test_a_function_is_closed_when_a_later_run_begins_and_when_others_were_used_
     failing.function.closed = 1
     waiting.keep(RUN._replace(run="former"), former)
     waiting.keep(RUN._replace(run="former", plan="failing"), failing)
-    assert waiting.take(RUN, 0) is None
+    assert waiting.take(RUN, _task(0)) is None
     assert (1, 2, 0) == (former.function.closed, failing.function.closed, len(waiting))
 
     operators = [_operator() for _ in range(open_functions.MAX_OPEN + 1)]

@@ -119,7 +119,7 @@ class KeyGroupTask:
             task = task_of(plan, context)
             owner = f"{plan.plan_id}/{task.index}"
             self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
-            waiting = OPEN_FUNCTIONS.take(self._run, task.index) if self._run else None
+            waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
             refused = plan.time_mode.refused_timers()

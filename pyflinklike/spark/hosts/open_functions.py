@@ -5,7 +5,8 @@ Spark makes a new processor for every task of every micro-batch.  Flink opens a 
 closes it when its job ends; so here the opened operator waits in the Python worker for the
 next task of its query.  One function serves all subtasks that come to a worker, for
 Spark hands tasks to whatever worker is free, and a copy for each subtask in each worker would hold a
-model many times over.  Only a function that asks for the index of its subtask is kept for that one.
+model many times over.  Only a function that asks for the index of its subtask, or for the number of
+its attempt, is kept for that one: Flink, too, opens a function again for another attempt.
 
 It is closed when a later run of its query comes to the worker, when others have been used since, or
 at once where it cannot be kept.  Spark ends a worker without a word to the Python code in it:
@@ -23,12 +24,16 @@ from typing import NamedTuple
 from pyspark import TaskContext
 
 from pyflinklike.errors import PyflinklikeError
+from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 
 __all__ = ["MAX_OPEN", "OPEN_FUNCTIONS", "OpenFunctions", "QueryRun", "query_run"]
 
 MAX_OPEN = 8
 """How many functions wait in a worker at most."""
+
+Told = tuple[tuple[str, int], ...]
+"""What a function has asked of its task."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,23 +70,25 @@ class OpenFunctions:
     """Operators with an open function, the least recently used closed first."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[tuple[QueryRun, int | None], KeyedProcessOperator] = (
-            OrderedDict()
-        )
+        self._waiting: OrderedDict[tuple[QueryRun, Told], KeyedProcessOperator] = OrderedDict()
 
-    def take(self, run: QueryRun, index: int) -> KeyedProcessOperator | None:
-        """Remove and return an operator that can serve a subtask, if one is here."""
+    def take(self, run: QueryRun, task: TaskInfo) -> KeyedProcessOperator | None:
+        """Remove and return an operator that can serve a task, if one is here."""
         for key in list(self._waiting):
             if key[0].query == run.query and key[0].run != run.run:
                 _close(self._waiting.pop(key))
-        return self._waiting.pop((run, index), None) or self._waiting.pop((run, None), None)
+        for key, operator in self._waiting.items():
+            if key[0] == run and operator.serves(task):
+                return self._waiting.pop(key)
+        return None
 
     def keep(self, run: QueryRun, operator: KeyedProcessOperator) -> None:
         """Have an operator wait that is at rest."""
-        former = self._waiting.pop((run, operator.bound_to()), None)
+        key = run, operator.told()
+        former = self._waiting.pop(key, None)
         if former is not None:
             _close(former)
-        self._waiting[run, operator.bound_to()] = operator
+        self._waiting[key] = operator
         while len(self._waiting) > MAX_OPEN:
             _close(self._waiting.popitem(last=False)[1])
 
