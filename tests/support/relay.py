@@ -83,7 +83,7 @@ class Relay(KeyedProcessFunction):
             self.sum.clear()
         yield self._traced(total, timestamp, f"timer of {ctx.get_current_key()}", ctx)
 
-    def _due(self, time: int, timers: Any) -> int:  # noqa: ARG002  for those who override it
+    def _due(self, time: int, timers: Any) -> int:
         return time
 
     def _traced(self, n: int, time: int, what: str, ctx: Any) -> tuple[Any, ...]:
