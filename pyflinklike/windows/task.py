@@ -50,6 +50,8 @@ class WindowDeclaration:
         function: Makes outputs of that.
         allowed_lateness: How long a window of event time is open beyond its end, in ms.
         late_data_tag: Side output of elements that are late for all their windows, or None.
+        late_output: Makes of such an element what goes out, where it is not that side output's; None
+            where the element is counted.
         evictor: Removes elements when a window fires, or None.
         collect: Makes of key, window and result what goes out; None where that is the result.
     """
@@ -60,6 +62,7 @@ class WindowDeclaration:
     function: AppliedFunction
     allowed_lateness: int = 0
     late_data_tag: OutputTag | None = None
+    late_output: Callable[[Any], Any] | None = None
     evictor: Evictor[Any, Any] | None = None
     collect: Collect | None = None
 
@@ -78,7 +81,7 @@ class WindowTask:
         self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
         self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
-        self._late_tag = declared.late_data_tag
+        self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
@@ -176,10 +179,13 @@ class WindowTask:
         return timestamp + self._ends.lateness <= watermark
 
     def _dismiss(self, value: Any) -> None:
-        if self._late_tag is None:
+        output = None if self._late_tag is None else (self._late_tag, value)
+        if self._late_output is not None:
+            output = self._late_output(value)
+        if output is None:
             self._late_records.inc()
         else:
-            self._outputs.append((self._late_tag, value))
+            self._outputs.append(output)
 
     # Merging
 

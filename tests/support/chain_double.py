@@ -132,17 +132,16 @@ class Behind(Stage):
     def plan(self) -> Plan:
         """What the workers are told."""
         whole = super().plan()
+        reader: Any = whole.reader
         main, second = (
-            attrs.evolve(
-                whole.reader, before_watermark=BEFORE_WATERMARK if each == self.number else None
-            )
+            attrs.evolve(reader, before_watermark=BEFORE_WATERMARK if each == self.number else None)
             for each in (1, 2)
         )
         if not self.states:
             return attrs.evolve(whole, reader=ConnectedReader((main, second)))
         rules = attrs.evolve(second, key_columns=(), arrival_order=True)
-        reader = BroadcastReader(main, rules)
-        return attrs.evolve(whole, reader=reader, broadcast_states=self.states)
+        read_both = BroadcastReader(main, rules)
+        return attrs.evolve(whole, reader=read_both, broadcast_states=self.states)
 
     def with_other(
         self, batches: list[pa.RecordBatch], records: list[tuple[Any, ...]]

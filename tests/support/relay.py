@@ -121,7 +121,8 @@ class _Patient(Relay):
     """Whose timers wait for the next watermark: one that does not move fires none of two inputs."""
 
     def _due(self, time: int, timers: Any) -> int:
-        return max(time, timers.current_watermark() + 1)
+        later: int = timers.current_watermark() + 1
+        return max(time, later)
 
 
 class RelayOfTwo(KeyedCoProcessFunction):
