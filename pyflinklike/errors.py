@@ -49,6 +49,7 @@ __all__ = [
     "StoreNotInitializedError",
     "StoreValueError",
     "UnknownBatchError",
+    "UnknownStateError",
     "UnknownStoreError",
     "UpsertError",
     "UpsertStateError",
@@ -165,7 +166,13 @@ class QueueOverflowError(StateStoreError):
 
 
 class UnknownBatchError(StateStoreError, KeyError):
-    """A view never applied that batch, or no longer keeps what it was after it."""
+    """A view or a checkpoint never had that batch, or no longer keeps what it was after it."""
+
+    __str__ = Exception.__str__
+
+
+class UnknownStateError(PyflinklikeError, KeyError):
+    """No state or store of that name is in the checkpoint or savepoint."""
 
     __str__ = Exception.__str__
 

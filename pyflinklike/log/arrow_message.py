@@ -22,7 +22,7 @@ from struct import Struct, unpack_from
 import attrs
 import pyarrow as pa
 
-__all__ = ["Layout", "read_checked"]
+__all__ = ["Layout", "read_checked", "rows_of"]
 
 _U32, _I32, _U16, _I64 = Struct("<I"), Struct("<i"), Struct("<H"), Struct("<q")
 _PREFIX = 8
@@ -94,6 +94,19 @@ def read_checked(payload: pa.Buffer, layout: Layout) -> pa.RecordBatch:
     batch = pa.ipc.read_record_batch(message, layout.schema)
     batch.validate(full=True)
     return batch
+
+
+def rows_of(payload: pa.Buffer) -> int:
+    """How many rows the record batch of a message has, as its header says.
+
+    Raises:
+        ValueError, struct.error, IndexError: It is none.
+    """
+    message = pa.ipc.read_message(payload)
+    if message.type != "record batch":
+        msg = f"a message of type {message.type!r}"
+        raise ValueError(msg)
+    return _header(message.metadata.to_pybytes())[0]
 
 
 def _header(metadata: bytes) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

@@ -8,7 +8,7 @@ there, with the state after the last micro-batch that had records for it, and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.identity import OperatorIdentity
@@ -18,7 +18,7 @@ from pyflinklike.log.savepoint import read_log
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head
 
-__all__ = ["checked_logs", "record_and_roll"]
+__all__ = ["check_groups", "checked_log", "checked_logs", "record_and_roll"]
 
 
 def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
@@ -55,19 +55,55 @@ def checked_logs(
     Raises:
         CorruptStateError: Something is missing, too much, or not of the operator.
     """
-    unlike = sorted(roll.served_at.keys() ^ groups.keys())
+    check_groups(roll, groups, where)
+    logs = {}
+    for index, (head, segments) in groups.items():
+        place = f"{where}, key group {index}"
+        logs[place] = checked_log(record.identity, roll.served_at[index], head, segments, place)
+    return logs
+
+
+def check_groups(roll: Roll, groups: Collection[int], where: str) -> None:
+    """See that the key groups are those of the roll.
+
+    Args:
+        roll: Of the operator.
+        groups: That were found.
+        where: Which operator, for messages.
+
+    Raises:
+        CorruptStateError: One is missing, or too much.
+    """
+    unlike = sorted(roll.served_at.keys() ^ set(groups))
     if unlike:
         msg = (
             f"{where}: its key groups must be the {len(roll.served_at)} that its roll names, got "
             f"{len(groups)}, which differ in {_some(unlike)}"
         )
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
-    logs = {}
-    for index, (head, segments) in groups.items():
-        place = f"{where}, key group {index}"
-        _check_head(head, record.identity, roll.served_at[index], place)
-        logs[place] = read_log(head, segments, place)
-    return logs
+
+
+def checked_log(
+    identity: OperatorIdentity,
+    served_at: int,
+    head: Head,
+    segments: Mapping[int, bytes],
+    where: str,
+) -> list[Segment]:
+    """The segments of one key group that count.
+
+    Args:
+        identity: Of the operator, as its record has it.
+        served_at: When the key group last had records, as the roll has it.
+        head: Of the group.
+        segments: By sequence number; more than counts may be there.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: Something is missing, or not of the operator.
+    """
+    _check_head(head, identity, served_at, where)
+    return read_log(head, segments, where)
 
 
 def _check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:

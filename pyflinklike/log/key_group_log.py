@@ -17,34 +17,37 @@ move or kill a task), a stale or half-written working state cannot be used.
 
 Compaction: once the log outweighs what is alive in it, a commit writes one
 snapshot and drops all older segments.  The same where the log is older than the
-cleanup of expired entries allows.
+cleanup of expired entries allows.  What the commit itself changed is written first, as
+a segment that the snapshot replaces at once: whoever keeps a record of what a host has
+written, as Spark's state store does, can tell what each commit changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import attrs
 
 from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.log.chain import divided
-from pyflinklike.log.column_entries import decode_columns, encode_columns
+from pyflinklike.log.column_entries import decode_columns
 from pyflinklike.log.compaction import LogCleanup, is_outgrown
 from pyflinklike.log.counters import LogCounters
 from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import encode_entries
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
-from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment, total
+from pyflinklike.log.segment_writer import SegmentWriter
+from pyflinklike.log.segments import SEGMENT_BYTES, Segment, total
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.column_changes import Changes, ColumnChanges
+from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.table import TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog"]
+
+_Written = tuple[Segment, bytes]
+"""A segment, and its bytes."""
 
 
 class KeyGroupLog:
@@ -75,7 +78,7 @@ class KeyGroupLog:
         self._operator = identity.name
         self._cleanup = cleanup
         self._metrics = metrics
-        self._segment_bytes = segment_bytes
+        self._writer = SegmentWriter(key_type, segment_bytes)
 
     def where(self, index: int) -> str:
         """What messages call a key group."""
@@ -174,23 +177,25 @@ class KeyGroupLog:
         noted = self._noted(head, times)
         changes = [each for each in self._backend.drain() if len(each)]
         if state.rewrite or self._is_compaction_due(head):
-            return self._compact(storage, noted, state)
+            return self._compact(storage, noted, state, self._written(changes, state))
         if not changes:
             if head is None and times.served_at is None:
                 return None
             if noted != head:
                 storage.write_head(noted)
             return noted
-        segments = list(divided(self._sections(changes), state, state.nonce, self._segment_bytes))
-        blobs = [segment.to_bytes() for segment in segments]
-        size = sum(map(len, blobs))
-        extended = self._extended(noted, state.next_sequence, segments, size, total(changes))
+        written = self._written(changes, state)
+        size = sum(len(blob) for _, blob in written)
+        extended = self._extended(noted, state.next_sequence, written, size, total(changes))
         if head is not None and is_outgrown(extended, state.index, self._backend.count(), size):
-            return self._compact(storage, noted, state)
-        for segment, blob in zip(segments, blobs):
+            return self._compact(storage, noted, state, written)
+        for segment, blob in written:
             self._append(storage, state, segment, blob)
         storage.write_head(extended)
         return extended
+
+    def _written(self, changes: Sequence[Changes], state: WorkingState) -> list[_Written]:
+        return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
 
     def _noted(self, head: Head | None, times: HeadTimes) -> Head:
         """The head of the same log with what the host wants noted, and whose it is."""
@@ -212,14 +217,14 @@ class KeyGroupLog:
         return self._cleanup.is_compaction_due(head.compacted_at)
 
     def _extended(
-        self, head: Head, sequence: int, segments: Sequence[Segment], size: int, entries: int
+        self, head: Head, sequence: int, written: Sequence[_Written], size: int, entries: int
     ) -> Head:
         """The head after these segments, the first of which gets that sequence number."""
         is_new = not head.nonce
         return attrs.evolve(
             head,
-            nonce=segments[-1].nonce,
-            next_sequence=sequence + len(segments),
+            nonce=written[-1][0].nonce,
+            next_sequence=sequence + len(written),
             first_sequence=sequence if is_new else head.first_sequence,
             log_bytes=head.log_bytes + size,
             log_entries=head.log_entries + entries,
@@ -235,18 +240,17 @@ class KeyGroupLog:
         state.rewrite = False
         self._metrics.segment_bytes += len(blob)
 
-    def _sections(self, changes: Iterable[Changes]) -> Iterator[Section]:
-        for each in changes:
-            declaration = Declaration.of(each.spec, self._key_type)
-            encode = encode_columns if isinstance(each, ColumnChanges) else encode_entries
-            for payload in encode(each, self._key_type, self._segment_bytes):
-                yield Section(declaration, payload)
-
     # Compacting
 
-    def _compact(self, storage: LogStorage, noted: Head, state: WorkingState) -> Head:
-        """Write a snapshot in place of all segments."""
+    def _compact(
+        self, storage: LogStorage, noted: Head, state: WorkingState, own: Sequence[_Written]
+    ) -> Head:
+        """Write a snapshot in place of all segments, after those of the commit itself."""
         self._metrics.compactions += 1
+        if state.nonce:  # without one the snapshot is all that was ever written
+            for sequence, (_, blob) in enumerate(own, state.next_sequence):
+                storage.write_segment(sequence, blob)
+                self._metrics.segment_bytes += len(blob)
         self._cleanup.drop_expired()
         contents = self.contents()
         storage.clear_segments()
@@ -278,11 +282,7 @@ class KeyGroupLog:
 
     def snapshot(self, state: WorkingState, contents: Iterable[Changes]) -> Iterator[Segment]:
         """Segments that need no other: these entries, and those of undeclared states."""
-        state.declared.clear()
-        state.declarations.clear()
-        undeclared = chain.from_iterable(state.pending.values())
-        sections = chain(self._sections(contents), undeclared)
-        return divided(sections, state, b"", self._segment_bytes)
+        return self._writer.snapshot(contents, state)
 
     def _erase(self, storage: LogStorage, noted: Head, state: WorkingState) -> Head:
         """Keep a head that says no more than whose it is, and who was served when."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike.log.arrow_message import read_checked
+from pyflinklike.log.arrow_message import read_checked, rows_of
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.entries import (
     CLEAR,
@@ -30,7 +30,7 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = ["decode_entries", "has_stamps", "keys_of", "read_batch"]
+__all__ = ["decode_entries", "has_stamps", "keys_of", "read_batch", "rows_in"]
 
 _NOTHING_RESERVED = bytes(7)
 
@@ -74,6 +74,16 @@ def _flags_of(section: Section) -> int:
 def has_stamps(section: Section) -> bool:
     """Whether the entries of a section were written as pairs, such as under a TTL."""
     return bool(section.payload[0] & HAS_STAMPS)
+
+
+def rows_in(section: Section, where: str) -> int:
+    """How many rows a section has, without a look at them.
+
+    Raises:
+        CorruptStateError: The payload is no record batch.
+    """
+    with _decoding(section, where):
+        return rows_of(pa.py_buffer(section.payload)[PREFIX.size :])
 
 
 def decode_entries(

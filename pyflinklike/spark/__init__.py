@@ -18,6 +18,13 @@ with pyspark_checked():
     from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
     from pyflinklike.spark.progress import metrics_of
+    from pyflinklike.spark.reading.states import (
+        list_states,
+        read_heads,
+        read_segments,
+        read_state,
+        read_timers,
+    )
     from pyflinklike.spark.savepoints import read_savepoint
     from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
     from pyflinklike.spark.window_join import (
@@ -48,9 +55,14 @@ __all__ = [
     "foreach_output",
     "get_side_output",
     "key_by",
+    "list_states",
     "main_output",
     "metrics_of",
+    "read_heads",
     "read_savepoint",
+    "read_segments",
+    "read_state",
+    "read_timers",
     "window_all",
     "with_ending_watermark",
 ]

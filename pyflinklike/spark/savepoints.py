@@ -20,8 +20,8 @@ from pyflinklike.log.regrouping import regrouped, timer_domains
 from pyflinklike.log.savepoint import merge, refuse_pickles
 from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.storage import Head
-from pyflinklike.spark.checkpoints import last_batch, read_blobs
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.reading.sources import last_batch, read_blobs
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.homes import is_home

@@ -7,6 +7,7 @@ import pytest
 from group_log_support import Worker, read_cold
 
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.log.segments import read_segment
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
@@ -123,3 +124,26 @@ def test_an_erased_group_is_not_compacted_again(store):
     worker.batch(store, b=2)
 
     assert (1, 0) == (worker.metrics.compactions, store.head.snapshot_entries)
+
+
+def test_a_compaction_writes_its_own_changes_before_the_snapshot(store):
+    """What keeps a record of all writes can tell what a batch changed, also where it compacted."""
+    worker = Worker()
+    worker.batch(store, a=1, b=1)
+    former = store.head.nonce
+    written = []
+
+    class Recorded(InMemoryLogStorage):
+        def write_segment(self, sequence, blob):
+            written.append((sequence, read_segment(blob, "")))
+            super().write_segment(sequence, blob)
+
+    recorded = Recorded(store.head, dict(store.segments))
+    worker.load(recorded)
+    worker.put("b", 2)
+    worker.group.rewrite = True
+    worker.commit(recorded)
+    (at, own), (snapshot_at, snapshot) = written
+    assert (at, former, b"") == (snapshot_at, own.parent, snapshot.parent)
+    assert {"a": 1, "b": 2} == read_cold(recorded)
+    assert 1 == len(recorded.segments)

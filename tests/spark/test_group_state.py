@@ -16,8 +16,8 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.segments import read_segment
-from pyflinklike.spark.checkpoints import last_batch
 from pyflinklike.spark.hosts.first_batch import begun
+from pyflinklike.spark.reading.sources import last_batch
 from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
@@ -206,7 +206,7 @@ def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
 
 def test_reading_state_is_refused(monkeypatch):
     """PySpark 3.5 has no data source for it; without a word of ours the error would be one of Java."""
-    monkeypatch.setattr("pyflinklike.spark.checkpoints.HAS_TRANSFORM_WITH_STATE", False)
+    monkeypatch.setattr("pyflinklike.spark.reading.sources.HAS_TRANSFORM_WITH_STATE", False)
     with pytest.raises(HostError, match=r"cannot read the state .* run the stream on PySpark 4\.0"):
         last_batch(None, "/checkpoints/x", 0, "checkpoint x")
 

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark import __version__
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["last_batch", "read_blobs"]
+__all__ = ["is_ours", "last_batch", "operators_of", "read_blobs", "refusing", "stored"]
 
 _REFUSALS: tuple[type[Exception], ...] = (PySparkException,)
 try:
@@ -41,12 +42,8 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
         HostError: No batch is committed, or `process` did not make the operator; or this is
             PySpark 3.5.
     """
-    _check_reads_state(where)
-    try:
-        operators = spark.read.format("state-metadata").load(location)
-        operator = operators.where(F.col("operatorId") == operator_id).first()
-    except _REFUSALS as error:
-        raise _unreadable(where, error) from error
+    rows = operators_of(spark, location, where)
+    operator = next((row for row in rows if row["operatorId"] == operator_id), None)
     if operator is None:
         msg = (
             f"{where}: a savepoint is read from a stateful operator of a query that has run, got "
@@ -65,6 +62,55 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
     return last
 
 
+def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRow]:
+    """The stateful operators of a checkpoint, by their numbers: rows of Spark's `state-metadata`.
+
+    Raises:
+        HostError: Spark cannot read it, or this is PySpark 3.5.
+    """
+    _check_reads_state(where)
+    with refusing(where):
+        rows = spark.read.format("state-metadata").load(location).collect()
+    return sorted(rows, key=lambda row: row["operatorId"])
+
+
+def is_ours(operator: SparkRow) -> bool:
+    """Whether `process` made an operator."""
+    return f'"{LOG_VARIABLE}"' in (operator["operatorProperties"] or "")
+
+
+@contextmanager
+def refusing(where: str) -> Iterator[None]:
+    """Within it, what Spark refuses is a `HostError` that says of what.
+
+    Args:
+        where: What is read, for messages.
+
+    Raises:
+        HostError: Spark refused.
+    """
+    try:
+        yield
+    except _REFUSALS as error:
+        raise _unreadable(where, error) from error
+
+
+def stored(
+    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
+) -> DataFrame:
+    """All that an operator has stored, lazily: `__key_group`, `sequence`, `blob`.
+
+    Raises:
+        HostError: Spark cannot read it.
+    """
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    with refusing(where):
+        return reader.load(location).select(
+            f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob"
+        )
+
+
 def _check_reads_state(where: str) -> None:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = (
@@ -75,8 +121,7 @@ def _check_reads_state(where: str) -> None:
 
 
 def _check_ours(operator: SparkRow, where: str) -> None:
-    properties = operator["operatorProperties"] or ""
-    if f'"{LOG_VARIABLE}"' not in properties:
+    if not is_ours(operator):
         msg = (
             f"{where}: the operator must be one that process() made, got {operator['operatorName']}"
             "; look into Spark's state-metadata for its id"
@@ -99,13 +144,10 @@ def read_blobs(
     Raises:
         HostError: Spark cannot read it.
     """
-    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
-    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
-    columns = (f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob")
-    try:
-        rows: list[dict[str, Any]] = reader.load(location).select(*columns).toArrow().to_pylist()
-    except _REFUSALS as error:
-        raise _unreadable(where, error) from error
+    with refusing(where):
+        rows: list[dict[str, Any]] = (
+            stored(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
+        )
     blobs: dict[int, dict[int, bytes]] = {}
     for row in rows:
         blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes as segments: those of one commit, and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import attrs
+
+from pyflinklike.log.chain import divided
+from pyflinklike.log.column_entries import encode_columns
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.entries import encode_entries
+from pyflinklike.log.segments import Section, Segment
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.column_changes import Changes, ColumnChanges
+from pyflinklike.types import TypeInformation
+
+__all__ = ["SegmentWriter"]
+
+
+@attrs.frozen
+class SegmentWriter:
+    """Writes segments for one operator.
+
+    Args:
+        key_type: Of the keys.
+        segment_bytes: How large a segment may get where several entries are in it.
+    """
+
+    key_type: TypeInformation
+    segment_bytes: int
+
+    def changed(self, changes: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
+        """One segment at least, made from the state before the changes.
+
+        Args:
+            changes: Of one commit; without any, the segment is empty.
+            state: Before the commit; learns which tables are declared.
+        """
+        return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
+
+    def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
+        """Segments that need no other: these entries, and those of undeclared states.
+
+        Args:
+            contents: Every entry of the declared tables.
+            state: Of the group; learns which tables are declared, and forgets all others.
+        """
+        state.declared.clear()
+        state.declarations.clear()
+        undeclared = chain.from_iterable(state.pending.values())
+        sections = chain(self._sections(contents), undeclared)
+        return divided(sections, state, b"", self.segment_bytes)
+
+    def _sections(self, changes: Iterable[Changes]) -> Iterator[Section]:
+        for each in changes:
+            declaration = Declaration.of(each.spec, self.key_type)
+            encode = encode_columns if isinstance(each, ColumnChanges) else encode_entries
+            for payload in encode(each, self.key_type, self.segment_bytes):
+                yield Section(declaration, payload)

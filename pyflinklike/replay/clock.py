@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is expired, by the clock of a micro-batch: `pyflinklike.state.ttl_rules` for columns of stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.replay.values import timestamps
+from pyflinklike.state.ttl_config import StateTtlConfig
+
+__all__ = ["BatchClock", "are_alive", "expires_at"]
+
+_EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime.name
+
+
+@attrs.frozen
+class BatchClock:
+    """The times that an operator was given in a micro-batch.
+
+    Args:
+        processing_time: In ms.
+        watermark: In ms; `MIN_WATERMARK` where there was none yet.
+    """
+
+    processing_time: int
+    watermark: int = MIN_WATERMARK
+
+    def now(self, ttl: Mapping[str, Any]) -> int:
+        """The time that a TTL goes by, in ms."""
+        return self.watermark if ttl["time"] == _EVENT_TIME else self.processing_time
+
+
+def are_alive(stamps: Any, ttl: Mapping[str, Any], clock: BatchClock) -> Any:
+    """Which entries are not expired: those without a stamp are not.
+
+    Args:
+        stamps: In ms; null where an entry has none.
+        ttl: As `StateInfo.ttl` tells it.
+        clock: Of the micro-batch.
+    """
+    now = clock.now(ttl)
+    horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl["ms"]
+    if horizon < MIN_WATERMARK:
+        return pa.repeat(pa.scalar(True), len(stamps))
+    return pc.greater(stamps, pa.scalar(horizon, pa.int64())).fill_null(True)
+
+
+def expires_at(stamps: Any, ttl: Mapping[str, Any]) -> Any:
+    """When entries expire; null without a stamp, and where no time was known when they were written."""
+    last = pa.scalar(MAX_WATERMARK - ttl["ms"], pa.int64())
+    known = pc.if_else(pc.equal(stamps, MAX_WATERMARK), pa.scalar(None, pa.int64()), stamps)
+    within = pc.min_element_wise(known, last, skip_nulls=False)
+    return timestamps(pc.add(within, pa.scalar(ttl["ms"], pa.int64())))

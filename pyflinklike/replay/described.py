@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator keeps, as its record says: the same whether anything was written or not."""
+
+from __future__ import annotations
+
+import difflib
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.errors import IncompatibleStateError, UnknownStateError
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.state.agenda import timers_table
+from pyflinklike.state.table import REPLICATED, Shape
+from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.keyvalue import KeyValueStoreDescriptor
+from pyflinklike.stores.lru import LruStoreDescriptor
+from pyflinklike.stores.session import SessionStoreDescriptor
+from pyflinklike.stores.timestamped import TimestampedStoreDescriptor
+from pyflinklike.stores.versioned import VersionedStoreDescriptor
+from pyflinklike.stores.window import WindowStoreDescriptor
+from pyflinklike.types import Types
+from pyflinklike.types.signature import type_of
+
+__all__ = ["StateInfo", "StateInfos", "declaration_of", "described", "state_of", "timers_of"]
+
+_SHAPES = {
+    "value": Shape.SINGLE,
+    "reducing": Shape.SINGLE,
+    "aggregating": Shape.SINGLE,
+    "list": Shape.LIST,
+    "map": Shape.MAP,
+    REPLICATED: Shape.MAP,
+}
+_STORES: dict[str, type[StoreDescriptor]] = {
+    each.noun: each
+    for each in (
+        KeyValueStoreDescriptor,
+        LruStoreDescriptor,
+        SessionStoreDescriptor,
+        TimestampedStoreDescriptor,
+        VersionedStoreDescriptor,
+        WindowStoreDescriptor,
+    )
+}
+_OF_DECLARATION = {"kind", "store", "key", "user_key", "value", "namespace", "ttl"}
+
+
+@attrs.frozen
+class StateInfo:
+    """One state or store of an operator.
+
+    Args:
+        operator_id: Spark's number of the operator.
+        uid: The operator's, or where it has none the name of the function's class.
+        name: Of the state.
+        kind: "value", "list", "map", "reducing", "aggregating" or "broadcast", or of a store
+            "key-value", "timestamped", "lru", "window", "session" or "versioned".
+        key_columns: Names and Spark types of the key columns, as `read_state` shows them.
+        key_type: Signature of the stored keys' type; None where entries belong to no key.
+        user_key_type: Of the user keys of a map, or the keys of a store; else None.
+        value_type: Of the values.
+        namespace_type: Of the namespaces, such as windows, that entries belong to; else None.
+        ttl: The time-to-live: `ms`, `update_type`, `visibility` and `time`; None without one.
+        options: Those of a store, such as `window_size` in ms, by name.
+        entries: How many rows its part of the log has, older writes included; None where the log
+            was not read.
+        bytes: How large that part is, before it is compressed; likewise.
+    """
+
+    operator_id: int
+    uid: str
+    name: str
+    kind: str
+    key_columns: tuple[tuple[str, str], ...]
+    key_type: str | None
+    user_key_type: str | None
+    value_type: str | None
+    namespace_type: str | None = None
+    ttl: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    entries: int | None = None
+    bytes: int | None = None
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is a store."""
+        return self.kind in _STORES
+
+
+class StateInfos(list[StateInfo]):
+    """What `list_states` gives: a list, which notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        names = [each.name for each in attrs.fields(StateInfo)]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f"<table><tr>{head}</tr>{''.join(map(_row, self))}</table>"
+
+
+def _row(info: StateInfo) -> str:
+    values = ["" if each is None else str(each) for each in attrs.astuple(info, recurse=False)]
+    return f"<tr>{''.join(f'<td>{html.escape(each)}</td>' for each in values)}</tr>"
+
+
+def described(record: OperatorRecord, operator_id: int) -> StateInfos:
+    """The states and stores of an operator, by name."""
+    columns = KeyColumns.of(record)
+    declared = record.identity.key_columns
+    types = [kind for _, kind in declared] or [str(each) for each in columns.types]
+    key_columns = tuple(zip(columns.names, types))
+    return StateInfos(
+        _info(record, name, said, operator_id, key_columns)
+        for name, said in sorted(record.states.items())
+    )
+
+
+def _info(
+    record: OperatorRecord,
+    name: str,
+    said: Mapping[str, Any],
+    operator_id: int,
+    key_columns: tuple[tuple[str, str], ...],
+) -> StateInfo:
+    kind = said["store"] if "store" in said else said["kind"].partition(" ")[0]
+    options = {key: each for key, each in said.items() if key not in _OF_DECLARATION}
+    is_shared = kind == REPLICATED or options.get("scope") == "partition"
+    return StateInfo(
+        operator_id,
+        record.identity.name,
+        name,
+        kind,
+        () if is_shared else key_columns,
+        None if is_shared else record.identity.key,
+        said["key"] if "store" in said else said.get("user_key"),
+        said.get("value"),
+        said.get("namespace"),
+        said.get("ttl"),
+        options,
+    )
+
+
+def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
+    """The state of a name.
+
+    Args:
+        infos: All there are.
+        name: Of the state.
+        where: Whose states, for messages.
+
+    Raises:
+        UnknownStateError: There is none.
+    """
+    known = {info.name: info for info in infos}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(str(name), known, 1)
+    remedy = f"did you mean {near[0]!r}?" if near else "list_states() tells which there are"
+    msg = f"{where}: its states are {sorted(known)}, got {name!r}; {remedy}"
+    raise UnknownStateError(msg)
+
+
+def declaration_of(record: OperatorRecord, name: str) -> Declaration:
+    """What the log says of the table of a state, as the record tells it.
+
+    Raises:
+        IncompatibleStateError: The state is of a kind that is not known.
+    """
+    said, key = record.states[name], record.identity.key
+    if "store" in said:
+        return Declaration.of(descriptor_of(name, said).spec(), type_of(key))
+    kind = said["kind"]
+    shape = _SHAPES.get(kind.partition(" ")[0])
+    if shape is None:
+        msg = f"state {name!r}: its kind must be one of {sorted(_SHAPES)}, got {kind!r}"
+        raise IncompatibleStateError(
+            f"{msg}; read it with the version of pyflinklike that wrote it"
+        )
+    return Declaration(
+        name,
+        kind,
+        shape.value,
+        "" if kind == REPLICATED else key,
+        said.get("user_key", ""),
+        said.get("value", ""),
+        said.get("namespace", ""),
+    )
+
+
+def descriptor_of(name: str, said: Mapping[str, Any]) -> StoreDescriptor:
+    """The descriptor of a store.
+
+    Args:
+        name: Of the store.
+        said: What the record says of it.
+
+    Raises:
+        IncompatibleStateError: There is no such kind of store.
+    """
+    made = _STORES.get(said["store"])
+    if made is None:
+        msg = f"store {name!r}: its kind must be one of {sorted(_STORES)}, got {said['store']!r}"
+        raise IncompatibleStateError(
+            f"{msg}; read it with the version of pyflinklike that wrote it"
+        )
+    options = {key: each for key, each in said.items() if key not in _OF_DECLARATION}
+    return made(
+        name=name, key_type=type_of(said["key"]), value_type=type_of(said["value"]), **options
+    )
+
+
+def timers_of(record: OperatorRecord, domain: TimeDomain) -> Declaration:
+    """What the log says of the table of a domain's timers."""
+    namespaces = {said["namespace"] for said in record.states.values() if "namespace" in said}
+    return Declaration(
+        timers_table(domain),
+        "timers",
+        Shape.MAP.value,
+        record.identity.key,
+        Types.LONG().signature,
+        "",
+        min(namespaces, default=""),
+    )

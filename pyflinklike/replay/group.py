@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of a checkpoint, one key group at a time, wherever its log comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.clock import TimeDomain
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.savepoint import sections_of
+from pyflinklike.log.segments import Section, Segment
+from pyflinklike.replay.clock import BatchClock, are_alive
+from pyflinklike.replay.codes import codes_of
+from pyflinklike.replay.described import timers_of
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.retention import retained
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replay.table import StoredTable, replayed
+from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
+from pyflinklike.types.signature import type_of
+
+__all__ = ["GroupReader", "StateReader", "TimersReader", "sections_by_table", "with_keys"]
+
+
+class GroupReader(Protocol):
+    """Makes rows of key groups; is pickled for the workers that do so."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """The rows of one key group.
+
+        Args:
+            index: Of the group.
+            log: Its segments, checked and in order.
+            where: Which group, for messages.
+        """
+
+
+def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Section]]:
+    """The sections of a log by the names of their tables, in order."""
+    tables: dict[str, list[Section]] = {}
+    for section in sections_of(log, where):
+        tables.setdefault(section.declaration.name, []).append(section)
+    return tables
+
+
+def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
+    """The entries of some keys only.
+
+    Args:
+        entries: In the columns of `StoredTable.schema`.
+        wanted: Stored keys, each once.
+    """
+    keys = entries.column("key").combine_chunks()
+    codes = codes_of([pa.concat_arrays([wanted, keys])], len(wanted) + len(keys))
+    return entries.filter(pc.less(codes.slice(len(wanted)), len(wanted)))
+
+
+@attrs.frozen
+class StateReader:
+    """Reads the entries of a state.
+
+    Args:
+        rows: What a row is.
+        clock: By which it is judged what is expired.
+        expired: Whether entries that have expired are given, too.
+        wanted: Of which stored keys; None for all.
+        only: The one key group that is read of state which is the same in all of them.
+    """
+
+    rows: StateRows
+    clock: BatchClock | None
+    expired: bool = True
+    wanted: Any = attrs.field(default=None, eq=False)
+    only: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the rows."""
+        return self.rows.schema
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """The entries of one key group."""
+        if self.only is not None and index != self.only:
+            return
+        tables = sections_by_table(log, where)
+        name = self.rows.info.name
+        if name not in tables:
+            return
+        entries = replayed(self.rows.table, tables[name], where)
+        if self.wanted is not None and not self.rows.declaration.per_group:
+            entries = with_keys(entries, self.wanted)
+        if not self.expired:
+            assert self.clock is not None
+            entries = alive_of(self.rows, entries, tables, self.clock, where)
+        yield self.rows.of_entries(entries, index, self.clock)
+
+
+def alive_of(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> pa.Table:
+    """The entries that a function would be shown at a time.
+
+    Args:
+        rows: Of the state.
+        entries: Of one key group.
+        tables: All sections of the group.
+        clock: The time.
+        where: Which group, for messages.
+    """
+    if rows.info.ttl is not None:
+        stamps = entries.column("stamp").combine_chunks()
+        return entries.filter(are_alive(stamps, rows.info.ttl, clock))
+    if rows.info.kind in ("window", "session"):
+        return entries.filter(retained(rows, entries, tables, clock, where))
+    return entries
+
+
+@attrs.frozen
+class TimersReader:
+    """Reads timers.
+
+    Args:
+        record: Of the operator.
+        clock: By which it is judged what is due; None where the rows are for a savepoint.
+    """
+
+    record: OperatorRecord
+    clock: BatchClock | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        fields = [*KeyColumns.of(self.record).fields]
+        namespace = timers_of(self.record, TimeDomain.EVENT_TIME).namespace
+        if namespace:
+            kind = shown_type(type_of(namespace), saved=self.clock is None)
+            fields.append(pa.field("namespace", kind))
+        fields += [pa.field("domain", pa.string()), pa.field("timestamp", pa.int64())]
+        if self.clock is not None:
+            fields += [pa.field("time", TIMESTAMP), pa.field("due", pa.bool_())]
+        return pa.schema([*fields, pa.field("key_group", pa.int32())])
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """The timers of one key group."""
+        tables = sections_by_table(log, where)
+        for domain in TimeDomain:
+            declaration = timers_of(self.record, domain)
+            if declaration.name in tables:
+                timers = replayed(StoredTable(declaration), tables[declaration.name], where)
+                yield self._of(timers, domain, declaration.namespace, index)
+
+    def _of(self, timers: pa.Table, domain: TimeDomain, namespace: str, index: int) -> pa.Table:
+        stored = {name: timers.column(name).combine_chunks() for name in timers.column_names}
+        columns = KeyColumns.of(self.record).shown(stored["key"])
+        if namespace:
+            saved = self.clock is None
+            columns.append(shown(stored["namespace"], type_of(namespace), saved=saved))
+        times, rows = stored["user_key"], timers.num_rows
+        columns += [pa.repeat(pa.scalar(domain.name.lower()), rows), times]
+        if self.clock is not None:
+            is_event = domain is TimeDomain.EVENT_TIME
+            now = self.clock.watermark if is_event else self.clock.processing_time
+            columns += [timestamps(times), pc.less_equal(times, pa.scalar(now, pa.int64()))]
+        columns.append(pa.repeat(pa.scalar(index, pa.int32()), rows))
+        return pa.table(columns, schema=self.schema)

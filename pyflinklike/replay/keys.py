@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stored keys as the key columns of the stream, and back.
+
+Numbers, booleans and texts are stored as such, several of them as a struct.  Keys of other types
+are stored encoded (`pyflinklike.types.key_codec`), and are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.key_types import arrow_of
+from pyflinklike.replay.values import shown, shown_type
+from pyflinklike.types import TupleTypeInfo
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.key_codec import decode_key, encode_key
+from pyflinklike.types.keys import ANY_KEY
+from pyflinklike.types.signature import type_of
+from pyflinklike.types.zones import to_instant
+
+__all__ = ["OWN_NAMES", "KeyColumns"]
+
+OWN_NAMES = frozenset(
+    (
+        *("alive", "batch_id", "change_type", "domain", "due", "expires_at", "key_group"),
+        *("last_use", "namespace", "number", "position", "result", "session_end"),
+        *("session_start", "stamp", "store_key", "time", "timestamp", "user_key", "valid_from"),
+        *("valid_to", "value", "window_end", "window_start", "before", "after", "change"),
+    )
+)
+"""Columns of what is read; a key column of such a name gets the prefix `key_`."""
+
+
+@attrs.frozen
+class KeyColumns:
+    """The key columns of a stream.
+
+    Args:
+        names: As they are shown.
+        types: Arrow's.
+        signature: Of the stored keys.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    signature: str
+
+    @classmethod
+    def of(cls, record: OperatorRecord) -> KeyColumns:
+        """Those that a record names; one called `key` where it names none.
+
+        Raises:
+            IncompatibleStateError: One has a type that cannot be read.
+        """
+        declared, signature = record.identity.key_columns, record.identity.key
+        if not declared:
+            kind = pa.binary() if signature == ANY_KEY else shown_type(type_of(signature))
+            return cls(("key",), (kind,), signature)
+        # Of two inputs the names of both are noted where they differ.
+        names = [name.partition(" = ")[0] for name, _ in declared]
+        return cls(_unlike(names), tuple(arrow_of(kind) for _, kind in declared), signature)
+
+    @property
+    def fields(self) -> list[Any]:
+        """As fields of a schema."""
+        return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
+
+    def shown(self, keys: Any) -> list[Any]:
+        """Stored keys as columns.
+
+        Args:
+            keys: An Arrow array.
+        """
+        if self.signature != ANY_KEY:
+            declared = type_of(self.signature)
+            parts = keys.flatten() if self._is_struct else [shown(keys, declared)]
+            return [part.cast(kind) for part, kind in zip(parts, self.types)]
+        if len(self.types) == 1 and self.types[0] == pa.binary() and self.names == ("key",):
+            return [keys]
+        decoded = [decode_key(each) for each in keys.to_pylist()]
+        columns = (
+            [decoded] if len(self.types) == 1 else list(zip(*decoded)) or [()] * len(self.types)
+        )
+        return [pa.array(each, kind) for each, kind in zip(columns, self.types)]
+
+    @property
+    def _is_struct(self) -> bool:
+        return len(self.types) > 1 and isinstance(type_of(self.signature), TupleTypeInfo)
+
+    def stored(self, columns: Sequence[Any]) -> Any:
+        """The columns as stored keys.
+
+        Args:
+            columns: Of the `types`.
+
+        Raises:
+            IncompatibleStateError: A key is null.
+        """
+        if any(column.null_count for column in columns) and len(columns) == 1:
+            msg = f"a key must have a value in its column {self.names[0]!r}, got null"
+            raise IncompatibleStateError(f"{msg}; leave such rows out")
+        if self.signature != ANY_KEY:
+            kind = type_of(self.signature).arrow_type
+            if not self._is_struct:
+                return columns[0].cast(kind)
+            parts = [each.cast(kind.field(at).type) for at, each in enumerate(columns)]
+            return pa.StructArray.from_arrays(parts, fields=list(kind))
+        values = [_with_zones(to_python(each, "UTC"), each.type) for each in columns]
+        keys = values[0] if len(values) == 1 else zip(*values)
+        return pa.array([encode_key(key) for key in keys], pa.binary())
+
+
+def _with_zones(values: list[Any], kind: Any) -> list[Any]:
+    """Values in which instants are in UTC, as they are stored."""
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return [each and to_instant(each, "UTC") for each in values]
+    if pa.types.is_struct(kind):
+        parts = [
+            _with_zones([each and each[at] for each in values], kind.field(at).type)
+            for at in range(kind.num_fields)
+        ]
+        rows = list(zip(*parts))
+        return [each and row for each, row in zip(values, rows)]
+    return values
+
+
+def _unlike(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)

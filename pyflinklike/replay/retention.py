@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which windows and sessions a store would still show: `pyflinklike.stores.segmented` as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replay.codes import codes_of, last_of_each
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replay.store_keys import number_at
+from pyflinklike.replay.table import StoredTable, replayed
+from pyflinklike.state.table import Shape
+from pyflinklike.stores.codec import INT_SIZE
+from pyflinklike.types import Types
+
+__all__ = ["retained"]
+
+_NULL = pa.scalar(None, pa.int64())
+
+
+def retained(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """For each entry whether its time is within the retention.
+
+    Args:
+        rows: Of the store.
+        entries: Of one key group.
+        tables: All sections of the group.
+        clock: For stores that go by the watermark.
+        where: Which group, for messages.
+    """
+    options = rows.info.options
+    numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
+    user_keys = entries.column("user_key").combine_chunks()
+    times = number_at(user_keys, -numbers * INT_SIZE)
+    now = _stream_times(rows, entries, tables, clock, where)
+    # Before any write nothing is expired; a time before all times is subtracted from nothing.
+    expired = pc.subtract(now, pa.scalar(options["retention"], pa.int64()))
+    return pc.greater(times, expired).fill_null(True)
+
+
+def _stream_times(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """The stream time that each entry is judged by; null where none was seen."""
+    mode, count = rows.info.options["stream_time"], entries.num_rows
+    seen = _seen(rows, tables, mode, where)
+    if mode == "key" and not rows.declaration.per_group:
+        keys = pa.concat_arrays(
+            [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
+        )
+        codes = codes_of([keys], len(keys))
+        known = pa.concat_arrays(
+            [seen.column("value").combine_chunks(), pa.nulls(count, pa.int64())]
+        )
+        return last_of_each(codes, known).take(codes.slice(seen.num_rows))
+    now = pc.max(seen.column("value")) if seen.num_rows else _NULL
+    if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
+        now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
+    return pa.repeat(now, count)
+
+
+def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str) -> pa.Table:
+    key = rows.declaration.key if mode == "key" else ""
+    declaration = Declaration(
+        f"{rows.info.name}/time",
+        f"stream time by {mode}",
+        Shape.SINGLE.value,
+        key,
+        "",
+        Types.LONG().signature,
+    )
+    return replayed(StoredTable(declaration), tables.get(declaration.name, []), where)

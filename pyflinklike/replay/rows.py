@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a state as users read them: key columns, what its kind adds, value, age, key group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
+from pyflinklike.replay.codes import codes_of
+from pyflinklike.replay.described import StateInfo, declaration_of
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.store_keys import number_at, store_keys
+from pyflinklike.replay.table import StoredTable
+from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
+from pyflinklike.stores.codec import INT_SIZE
+from pyflinklike.types.signature import type_of
+
+__all__ = ["StateRows"]
+
+_Parts = dict[str, Any]
+
+
+@attrs.frozen
+class StateRows:
+    """How entries of a state become rows.
+
+    Args:
+        info: Of the state.
+        keys: The key columns.
+        declaration: Of its table.
+        saved: Whether the rows are for a savepoint: nothing is lost, and nothing judged.
+    """
+
+    info: StateInfo
+    keys: KeyColumns
+    declaration: Declaration
+    saved: bool = False
+
+    @classmethod
+    def of(cls, record: OperatorRecord, info: StateInfo, *, saved: bool = False) -> StateRows:
+        """The rows of a state that a record describes."""
+        return cls(info, KeyColumns.of(record), declaration_of(record, info.name), saved)
+
+    @property
+    def table(self) -> StoredTable:
+        """Of the log."""
+        return StoredTable(self.declaration)
+
+    @property
+    def key_fields(self) -> list[Any]:
+        """Those of the key columns; none where entries belong to no key."""
+        return [] if self.declaration.per_group else self.keys.fields
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        fields = [*self.key_fields, *_added_fields(self), *self._value_fields()]
+        if self.info.ttl is not None:
+            fields.append(pa.field("stamp", pa.int64()))
+            if not self.saved:
+                fields += [pa.field("expires_at", TIMESTAMP), pa.field("alive", pa.bool_())]
+        return pa.schema([*fields, pa.field("key_group", pa.int32())])
+
+    def _value_fields(self) -> list[Any]:
+        if not self.declaration.value:
+            return []
+        return [pa.field("value", shown_type(type_of(self.declaration.value), saved=self.saved))]
+
+    def of_entries(self, entries: pa.Table, key_group: int, clock: BatchClock | None) -> pa.Table:
+        """Entries as rows.
+
+        Args:
+            entries: In the columns of `StoredTable.schema`.
+            key_group: Theirs.
+            clock: By which it is judged what is expired; needed unless the rows are `saved`.
+        """
+        stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
+        columns = [] if self.declaration.per_group else self.keys.shown(stored["key"])
+        columns += _ADDED[self.info.kind](self, stored) if self.info.kind in _ADDED else []
+        if self.declaration.namespace:
+            kind = type_of(self.declaration.namespace)
+            columns.insert(len(self.key_fields), shown(stored["namespace"], kind, saved=self.saved))
+        if self.declaration.value:
+            columns.append(
+                shown(stored["value"], type_of(self.declaration.value), saved=self.saved)
+            )
+        if self.info.ttl is not None:
+            columns.append(stored["stamp"])
+            if not self.saved:
+                assert clock is not None
+                columns.append(expires_at(stored["stamp"], self.info.ttl))
+                columns.append(are_alive(stored["stamp"], self.info.ttl, clock))
+        columns.append(pa.repeat(pa.scalar(key_group, pa.int32()), entries.num_rows))
+        return pa.table(columns, schema=self.schema)
+
+    @property
+    def entry_names(self) -> list[str]:
+        """The columns that tell an entry from all others."""
+        return [field.name for field in (*self.key_fields, *_added_fields(self, key_only=True))]
+
+
+def _added_fields(rows: StateRows, *, key_only: bool = False) -> list[Any]:
+    """What the kind of a state adds to the columns; of these only what tells entries apart."""
+    kind, user_key = rows.info.kind, rows.info.user_key_type
+    fields = []
+    if rows.declaration.namespace:
+        namespace = type_of(rows.declaration.namespace)
+        fields.append(pa.field("namespace", shown_type(namespace, saved=rows.saved)))
+    if rows.info.is_store:
+        assert user_key is not None
+        fields.append(pa.field("store_key", shown_type(type_of(user_key), saved=rows.saved)))
+    elif user_key is not None:
+        fields.append(pa.field("user_key", shown_type(type_of(user_key), saved=rows.saved)))
+    times: dict[str, list[str]] = {
+        "window": ["window_start", "window_end"],
+        "session": ["session_start", "session_end"],
+        "versioned": ["valid_from"] if key_only else ["valid_from", "valid_to"],
+        "timestamped": [] if key_only else ["timestamp"],
+    }
+    fields += [pa.field(name, TIMESTAMP) for name in times.get(kind, [])]
+    if kind == "list":
+        fields.append(pa.field("position", pa.int64()))
+    if kind == "window" and rows.info.options["retain_duplicates"]:
+        fields.append(pa.field("number", pa.int64()))
+    if kind == "lru" and not key_only:
+        fields.append(pa.field("last_use", pa.int64()))
+    return fields
+
+
+def _store_keys(rows: StateRows, user_keys: Any, before: int, behind: int) -> Any:
+    assert rows.info.user_key_type is not None
+    kind = type_of(rows.info.user_key_type)
+    return store_keys(user_keys, kind, before, behind, saved=rows.saved)
+
+
+def _of_list(_: StateRows, stored: _Parts) -> list[Any]:
+    return [stored["user_key"]]
+
+
+def _of_map(rows: StateRows, stored: _Parts) -> list[Any]:
+    assert rows.info.user_key_type is not None
+    return [shown(stored["user_key"], type_of(rows.info.user_key_type), saved=rows.saved)]
+
+
+def _of_key_value(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [_store_keys(rows, stored["user_key"], 0, 0)]
+
+
+def _of_timestamped(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [*_of_key_value(rows, stored), timestamps(stored["stamp"])]
+
+
+def _of_lru(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [*_of_key_value(rows, stored), stored["stamp"]]
+
+
+def _of_window(rows: StateRows, stored: _Parts) -> list[Any]:
+    user_keys, size = stored["user_key"], rows.info.options["window_size"]
+    several = rows.info.options["retain_duplicates"]
+    starts = number_at(user_keys, -(1 + several) * INT_SIZE)
+    ends = pc.add(starts, pa.scalar(size, pa.int64()))
+    times = [timestamps(starts), timestamps(ends)]
+    numbers = [number_at(user_keys, -INT_SIZE)] if several else []
+    return [_store_keys(rows, user_keys, 1, 1 + several), *times, *numbers]
+
+
+def _of_session(rows: StateRows, stored: _Parts) -> list[Any]:
+    user_keys = stored["user_key"]
+    starts, ends = number_at(user_keys, -INT_SIZE), number_at(user_keys, -2 * INT_SIZE)
+    return [_store_keys(rows, user_keys, 1, 2), timestamps(starts), timestamps(ends)]
+
+
+def _of_versioned(rows: StateRows, stored: _Parts) -> list[Any]:
+    user_keys = stored["user_key"]
+    starts = number_at(user_keys, -INT_SIZE)
+    whose = [stored["key"]] if "key" in stored else []
+    owners = codes_of([*whose, pc.binary_slice(user_keys, 0, -INT_SIZE)], len(user_keys))
+    return [
+        _store_keys(rows, user_keys, 0, 1),
+        timestamps(starts),
+        timestamps(_next_of_owner(owners, starts)),
+    ]
+
+
+def _next_of_owner(owners: Any, times: Any) -> Any:
+    """The next greater time of the same owner; null for the last one."""
+    if not len(times):
+        return times
+    places = pc.sort_indices(
+        pa.table({"owner": owners, "time": times}), [("owner", "ascending"), ("time", "ascending")]
+    )
+    owner, time = owners.take(places), times.take(places)
+    none = pa.nulls(1, pa.int64())
+    follower = pa.concat_arrays([time.slice(1), none])
+    same = pc.equal(pa.concat_arrays([owner.slice(1), none]), owner).fill_null(False)
+    nexts = pc.if_else(same, follower, none[0])
+    return nexts.take(pc.sort_indices(places))
+
+
+_ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
+    "list": _of_list,
+    "map": _of_map,
+    "broadcast": _of_map,
+    "key-value": _of_key_value,
+    "timestamped": _of_timestamped,
+    "lru": _of_lru,
+    "window": _of_window,
+    "session": _of_session,
+    "versioned": _of_versioned,
+}

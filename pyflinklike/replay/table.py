@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table of one key group, replayed as columns: what is alive after a log, and what a commit did.
+
+The rules are those of `pyflinklike.log.entries`, by which a backend replays entries one by one:
+the last row of an entry counts, unless it deletes it, or its key was cleared since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.decoding import decoding
+from pyflinklike.log.segments import Section
+from pyflinklike.log.stored_entries import read_batch
+from pyflinklike.replay.codes import codes_of, last_of_each, numbers
+from pyflinklike.state.column_changes import CLEAR, PUT
+from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.signature import type_of
+
+__all__ = ["StoredTable", "changed", "entry_codes", "owner_codes", "replayed"]
+
+_OWNER = ("key", "namespace")
+_ENTRY = (*_OWNER, "user_key")
+
+
+@attrs.frozen
+class StoredTable:
+    """A table as its declaration in the log says, without its program.
+
+    Args:
+        declaration: As stored.
+    """
+
+    declaration: Declaration
+    spec: TableSpec = attrs.field(init=False, eq=False)
+    key_type: TypeInformation = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the types of the signatures.
+
+        Raises:
+            IncompatibleStateError: One is none of `Types`.
+        """
+        said = self.declaration
+        spec = TableSpec(
+            said.name,
+            Shape(said.shape),
+            said.kind,
+            type_of(said.value) if said.value else None,
+            type_of(said.user_key) if said.user_key else None,
+            per_group=said.per_group,
+            namespace_type=type_of(said.namespace) if said.namespace else None,
+        )
+        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "key_type", type_of(said.key) if said.key else Types.LONG())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is stored: key, namespace, user_key and value, where there are such; stamp."""
+        spec, fields = self.spec, []
+        if not spec.per_group:
+            fields.append(pa.field("key", self.key_type.arrow_type))
+        if spec.namespace_type is not None:
+            fields.append(pa.field("namespace", spec.namespace_type.arrow_type))
+        if spec.shape is not Shape.SINGLE:
+            user_key = spec.user_key_type or Types.LONG()
+            fields.append(pa.field("user_key", user_key.arrow_type))
+        if spec.value_type is not None:
+            fields.append(pa.field("value", spec.value_type.arrow_type))
+        return pa.schema([*fields, pa.field("stamp", pa.int64())])
+
+    def read(self, sections: Iterable[Section], where: str) -> pa.Table:
+        """All rows of sections of the table in their order, and what each does (`operation`).
+
+        Raises:
+            CorruptStateError: A section is damaged.
+            IncompatibleStateError: One was written under another declaration.
+        """
+        schema = self.schema.append(pa.field("operation", pa.int8()))
+        batches = []
+        for section in sections:
+            self.declaration.check(section.declaration)
+            batch = read_batch(section, self.spec, self.key_type, where)
+            rows, columns = batch.num_rows, dict(zip(batch.schema.names, batch.columns))
+            columns.setdefault("stamp", pa.nulls(rows, pa.int64()))
+            columns.setdefault("operation", pa.repeat(pa.scalar(PUT, pa.int8()), rows))
+            arrays = [columns[name] for name in schema.names]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        return pa.Table.from_batches(batches, schema).combine_chunks()
+
+
+def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
+    """What is alive after these sections, in the columns of `StoredTable.schema`.
+
+    Args:
+        table: Whose sections.
+        sections: From a snapshot on, or from the beginning of the log.
+        where: Which key group, for messages.
+
+    Raises:
+        CorruptStateError: A section is damaged.
+        IncompatibleStateError: One was written under another declaration.
+    """
+    rows = table.read(sections, where)
+    with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
+        alive, _ = _last_rows(rows)
+        kept = rows.take(alive)
+        kept = kept.filter(pc.equal(kept.column("operation"), PUT))
+    return kept.drop_columns(["operation"])
+
+
+def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
+    """What these sections do: a row for each entry, and before it one for its key if that is cleared.
+
+    Args:
+        table: Whose sections.
+        sections: Of one commit.
+        where: Which key group, for messages.
+
+    Returns:
+        The columns of `StoredTable.schema` and `operation`.  Entries that were written before their
+        key was cleared are left out.
+
+    Raises:
+        CorruptStateError: A section is damaged.
+        IncompatibleStateError: One was written under another declaration.
+    """
+    rows = table.read(sections, where)
+    with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
+        alive, clears = _last_rows(rows)
+        places = pc.sort_indices(pa.chunked_array([clears, alive]))
+        return rows.take(pa.chunked_array([clears, alive]).take(places))
+
+
+def _last_rows(rows: pa.Table) -> tuple[Any, Any]:
+    """The places of the last row of each entry after its key's last clear, and of those clears."""
+    count = rows.num_rows
+    places, operations = numbers(count), _whole(rows, "operation")
+    if not count:
+        return places, places
+    is_clear = pc.equal(operations, CLEAR)
+    codes = entry_codes(rows)
+    if not pc.any(is_clear).as_py():
+        return last_of_each(codes, places), places.slice(0, 0)
+    owners = owner_codes(rows)
+    cleared = last_of_each(owners, pc.if_else(is_clear, places, pa.scalar(-1, pa.int64())))
+    after = pc.greater(places, cleared.take(owners))
+    last = last_of_each(codes, pc.if_else(after, places, pa.scalar(None, pa.int64())))
+    return last.drop_null().sort(), cleared.filter(pc.greater_equal(cleared, 0)).sort()
+
+
+def owner_codes(rows: pa.Table) -> Any:
+    """Numbers of rows, equal where the entries are the same key's, or of one pair with a namespace."""
+    return _codes_by(rows, _OWNER)
+
+
+def entry_codes(rows: pa.Table) -> Any:
+    """Numbers of rows, equal where they are of one entry."""
+    return _codes_by(rows, _ENTRY)
+
+
+def _codes_by(rows: pa.Table, names: tuple[str, ...]) -> Any:
+    present = [_whole(rows, name) for name in names if name in rows.schema.names]
+    return codes_of(present, rows.num_rows)
+
+
+def _whole(rows: pa.Table, name: str) -> Any:
+    column = rows.column(name)
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator of a checkpoint after one micro-batch: what reading its state begins with.
+
+Spark's `state-metadata` tells the operators and the batches that are committed and retained.  One
+small job reads the operator's record and roll, and the heads of its key groups: with these the
+schema of every state is known, and that no key group is missing.  Nothing else is read before an
+action.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+
+from pyflinklike.checks import is_int
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    HostError,
+    UnknownBatchError,
+    UnknownStateError,
+)
+from pyflinklike.log.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.roll import Roll
+from pyflinklike.log.storage import Head
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.shown import shown
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.reading.sources import is_ours, operators_of, refusing, stored
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
+
+__all__ = ["CheckpointState", "checkpoint_states", "location_of"]
+
+
+@attrs.frozen
+class CheckpointState:
+    """What an operator keeps after a micro-batch.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        operator_id: Spark's number of the operator.
+        batch_id: Of the micro-batch.
+        record: Of the operator.
+        roll: Of its key groups.
+        heads: Of its key groups, by index.
+    """
+
+    spark: SparkSession
+    location: str
+    operator_id: int
+    batch_id: int
+    record: OperatorRecord
+    roll: Roll
+    heads: Mapping[int, Head] = attrs.field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return _where(self.location, self.operator_id, self.batch_id)
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups."""
+        return self.record.identity.max_parallelism
+
+    def blobs(self) -> DataFrame:
+        """All that its key groups have stored: `__key_group`, `sequence`, `blob`."""
+        rows = stored(self.spark, self.location, self.operator_id, self.batch_id, self.where)
+        return rows.where(f"{KEY_GROUP} >= 0")
+
+    def clock(self) -> BatchClock:
+        """The times that the operator was given in the micro-batch.
+
+        Raises:
+            HostError: Spark has them no more.
+        """
+        fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
+        return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
+
+
+def offsets_of(
+    spark: SparkSession, location: str, batch_id: int, where: str
+) -> tuple[str, dict[str, Any]]:
+    """What Spark noted of a micro-batch before it began it: the text, and its times.
+
+    Raises:
+        HostError: Spark has it no more.
+    """
+    path = f"{location.rstrip('/')}/offsets/{batch_id}"
+    with refusing(where):
+        lines = [row["value"] for row in spark.read.text(path).collect()]
+    for line in lines:
+        if line.startswith("{") and "batchTimestampMs" in line:
+            fields: dict[str, Any] = json.loads(line)
+            return "\n".join(lines), fields
+    msg = f"{where}: {path} must tell the times of the batch, got {len(lines)} lines that do not"
+    raise HostError(f"{msg}; give the checkpointLocation of the query")
+
+
+def location_of(checkpoint: str | os.PathLike[str]) -> str:
+    """The path of a checkpoint.
+
+    Raises:
+        DeclarationTypeError: It is no path.
+    """
+    try:
+        location = os.fspath(checkpoint)
+    except TypeError:
+        location = b""  # type: ignore[assignment]
+    if not isinstance(location, str) or not location:
+        msg = f"checkpoint takes a path, got {shown(checkpoint)}"
+        raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
+    return location
+
+
+def checkpoint_states(
+    spark: SparkSession,
+    location: str,
+    operator: int | str | None,
+    batch_id: int | None,
+) -> list[CheckpointState]:
+    """The operators of a checkpoint that `process` made.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        operator: Spark's number of one, or a uid; None for all.
+        batch_id: Of the micro-batch; None for the last that was committed.
+
+    Raises:
+        HostError: Spark cannot read it, or no batch is committed.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+        CorruptStateError: A record, roll or head is damaged, or a key group is missing.
+    """
+    where = f"checkpoint {location!r}"
+    every = operators_of(spark, location, where)
+    if not every:
+        msg = f"{where}: state is read of a stateful query that has run, got none there"
+        raise HostError(
+            f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
+        )
+    rows = [row for row in every if is_ours(row)]
+    if is_int(operator):
+        rows = [row for row in rows if row["operatorId"] == operator]
+    found = [_state(spark, location, row, batch_id) for row in rows]
+    if isinstance(operator, str):
+        found = [each for each in found if each.record.identity.name == operator]
+    if not found:
+        msg = f"{where}: operator must be one that process() made"
+        raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(rows, found)}")
+    return found
+
+
+def _there_are(rows: list[SparkRow], found: list[CheckpointState]) -> str:
+    known = {each.operator_id: each.record.identity.name for each in found}
+    names = [f"{row['operatorId']} {known.get(row['operatorId'], '')}".strip() for row in rows]
+    return f"there are {names}" if names else "Spark's state-metadata tells the operators"
+
+
+def _state(
+    spark: SparkSession, location: str, operator: SparkRow, batch_id: int | None
+) -> CheckpointState:
+    number, first, last = operator["operatorId"], operator["minBatchId"], operator["maxBatchId"]
+    if last < 0:
+        msg = f"checkpoint {location!r}: state is that after a batch, and no batch is committed yet"
+        raise HostError(f"{msg}; wait for the query's first batch")
+    batch = last if batch_id is None else batch_id
+    if not is_int(batch) or not first <= batch <= last:
+        msg = f"checkpoint {location!r}: its batches are {first} to {last}, got {shown(batch)}"
+        raise UnknownBatchError(
+            f"{msg}; give one of these (spark.sql.streaming.minBatchesToRetain says how many stay)"
+        )
+    try:
+        return _read(spark, location, number, batch)
+    except HostError:
+        if batch_id is not None:
+            raise
+        # Spark may have purged the batch meanwhile: then there is a newer one.
+        where = f"checkpoint {location!r}"
+        rows = operators_of(spark, location, where)
+        newer = next(row["maxBatchId"] for row in rows if row["operatorId"] == number)
+        if newer == batch:
+            raise
+        return _read(spark, location, number, newer)
+
+
+def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
+    where = _where(location, operator_id, batch_id)
+    rows = stored(spark, location, operator_id, batch_id, where)
+    with refusing(where):
+        small = rows.where(
+            f"{KEY_GROUP} = {ROLL_CALL} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
+        )
+        table = small.toArrow()
+    called: dict[int, bytes] = {}
+    heads: dict[int, bytes] = {}
+    for row in table.to_pylist():
+        if row[KEY_GROUP] == ROLL_CALL:
+            called[row["sequence"]] = row["blob"]
+        else:
+            heads[row[KEY_GROUP]] = row["blob"]
+    record, roll = record_and_roll(called, where)
+    found = _heads(heads, record.identity.max_parallelism, where)
+    check_groups(roll, found, where)
+    return CheckpointState(spark, location, operator_id, batch_id, record, roll, found)
+
+
+def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict[int, Head]:
+    heads: dict[int, Head] = {}
+    for group_id, blob in blobs.items():
+        index = index_of(group_id, max_parallelism)
+        if index in heads:
+            msg = f"{where}: a key group must be stored once, got group {index} twice"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        heads[index] = Head.from_bytes(blob, f"{where}, key group {index}")
+    return heads
+
+
+def _where(location: str, operator_id: int, batch_id: int) -> str:
+    return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"

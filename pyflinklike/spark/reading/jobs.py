@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job that reads key groups: stored blobs in, rows out, one key group's log in memory at a time.
+
+A partition of Spark's state holds whole key groups, and gives the blobs of a group one after
+another, so nothing is shuffled.  That they come so is seen to, for Spark does not promise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.log.checkpoint_logs import checked_log
+from pyflinklike.log.identity import OperatorIdentity
+from pyflinklike.log.storage import Head
+from pyflinklike.replay.group import GroupReader
+from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.reading.checkpoint import CheckpointState
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
+from pyflinklike.spark.wire.names import KEY_GROUP
+
+__all__ = ["frame_of_groups", "in_parts", "spark_schema"]
+
+_BATCH_ROWS = 65_536
+Batches = Iterable[pa.RecordBatch]
+
+
+@attrs.frozen
+class _GroupJob:
+    """Reads the key groups of one partition.
+
+    Args:
+        reader: Makes the rows.
+        identity: Of the operator.
+        served_at: Of its key groups, as the roll has it.
+        where: Which operator, for messages.
+    """
+
+    reader: GroupReader
+    identity: OperatorIdentity
+    served_at: Mapping[int, int]
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for group_id, blobs in _groups(batches):
+            yield from in_parts(self._read(group_id, blobs))
+
+    def _read(self, group_id: int, blobs: Mapping[int, bytes]) -> Iterator[pa.Table]:
+        index = index_of(group_id, self.identity.max_parallelism)
+        where = f"{self.where}, key group {index}"
+        if index not in self.served_at or HEAD_AT not in blobs:
+            msg = f"{where}: state must be that of the operator's roll, got another key group"
+            raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
+        head = Head.from_bytes(blobs[HEAD_AT], where)
+        log = checked_log(self.identity, self.served_at[index], head, blobs, where)
+        yield from self.reader.read(index, log, where)
+
+
+def _groups(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
+    """The blobs of each key group by sequence number.
+
+    Raises:
+        HostError: Spark gave those of a group in several places.
+    """
+    seen: set[int] = set()
+    blobs: dict[int, bytes] = {}
+    current = None
+    for batch in batches:
+        ids, sequences = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+        for at, (group_id, sequence) in enumerate(zip(ids, sequences)):
+            if group_id != current:
+                if current is not None:
+                    yield current, blobs
+                if group_id in seen:
+                    msg = "Spark must give the state of a key group in one piece, got several"
+                    raise HostError(f"{msg}; read it with another version of Spark")
+                seen.add(group_id)
+                current, blobs = group_id, {}
+            blobs[sequence] = batch.column(2)[at].as_py()
+    if current is not None:
+        yield current, blobs
+
+
+def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The rows of tables as batches that are not too large to hand on."""
+    for table in tables:
+        yield from table.to_batches(_BATCH_ROWS)
+
+
+def frame_of_groups(
+    state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
+) -> DataFrame:
+    """The rows that a reader makes of an operator's key groups.
+
+    Args:
+        state: Of the operator.
+        reader: Makes the rows.
+        groups: Which key groups; None for all.
+    """
+    put_wheels_on_path(state.spark)
+    blobs = state.blobs()
+    if groups is not None:
+        ids = group_ids(state.max_parallelism)
+        blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
+    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    return blobs.mapInArrow(running(job), spark_schema(reader.schema))
+
+
+def running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
+    """A job as Spark's workers run it."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return job(batches)
+
+    return with_imports_frozen(telling_each(run))
+
+
+def spark_schema(schema: pa.Schema) -> st.StructType:
+    """A schema of rows as Spark's."""
+    found: st.StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return found

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some keys of a state: which key groups they are in, and how they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, StateValueError
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.shown import shown
+from pyflinklike.spark.reading.jobs import spark_schema
+from pyflinklike.spark.wire.key_hash import KeyGroupFinder
+from pyflinklike.spark.wire.schema import key_type_of
+
+__all__ = ["WantedKeys", "wanted_keys"]
+
+
+@attrs.frozen
+class WantedKeys:
+    """Keys that are to be read.
+
+    Args:
+        stored: In their stored form, each once: an Arrow array.
+        groups: The key groups that they are in.
+    """
+
+    stored: Any
+    groups: frozenset[int]
+
+
+def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]) -> WantedKeys:
+    """Keys in the user's form as those of an operator.
+
+    Args:
+        spark: Computes their hashes.
+        record: Of the operator.
+        keys: Of several key columns as tuples.
+
+    Raises:
+        DeclarationTypeError: These are no keys, but one.
+        StateValueError: One cannot be a value of the key columns.
+    """
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        raise DeclarationTypeError(msg)
+    wanted, columns = list(keys), KeyColumns.of(record)
+    types = {field.name: field.dataType for field in _fields(columns)}
+    key_type = key_type_of(list(types.values()), record.time_zone)
+    if not record.identity.key_columns:
+        msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
+        raise StateValueError(f"{msg}; leave keys away")
+    finder = KeyGroupFinder(types, key_type, record.identity.max_parallelism, record.time_zone)
+    try:
+        groups = finder.of(spark, wanted)
+        frozen = dict.fromkeys(map(key_type.freeze_key, wanted))
+    except IncompatibleStateError as error:
+        msg = str(error).replace("savepoint: its keys", "keys")
+        raise StateValueError(msg.rpartition(";")[0] + "; give values of these columns") from error
+    stored = key_type.to_arrow(list(frozen))
+    return WantedKeys(
+        stored.combine_chunks() if hasattr(stored, "chunks") else stored, frozenset(groups)
+    )
+
+
+def _fields(columns: KeyColumns) -> list[st.StructField]:
+    return spark_schema(pa.schema(columns.fields)).fields

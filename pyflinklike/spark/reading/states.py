@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users call to read the state of a query: `list_states`, `read_state` and the like.
+
+The query may be running: only what is committed is read, and all of an answer is of one batch.
+Nothing of the program is needed, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.checks import is_int
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replay.described import StateInfo, StateInfos, described, state_of
+from pyflinklike.replay.group import StateReader, TimersReader
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replay.segment_rows import SegmentsReader
+from pyflinklike.shown import shown
+from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
+from pyflinklike.spark.reading.jobs import frame_of_groups, spark_schema
+from pyflinklike.spark.reading.keys import wanted_keys
+from pyflinklike.spark.reading.sources import refusing
+from pyflinklike.spark.wire.arrow_frames import frame_of
+from pyflinklike.types.zones import to_instant
+
+__all__ = ["list_states", "read_heads", "read_segments", "read_state", "read_timers"]
+
+Location = str | os.PathLike[str]
+
+
+def list_states(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    sizes: bool = False,
+) -> StateInfos:
+    """The states and stores that a query keeps, also those that nothing was written to yet.
+
+    The query may be running.  A store's helper tables belong to the store and are not listed.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all of them.
+        sizes: Whether to count `entries` and `bytes`, for which the log is read.
+
+    Returns:
+        A list, which notebooks show as a table.
+
+    Raises:
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    found = StateInfos()
+    for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
+        infos = described(state.record, state.operator_id)
+        found += _sized(state, infos) if sizes else infos
+    return found
+
+
+def _sized(state: CheckpointState, infos: StateInfos) -> StateInfos:
+    entries: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    with refusing(state.where):
+        rows = frame_of_groups(state, SegmentsReader()).select("entries", "entry_bytes").toArrow()
+    for name, totals in (("entries", entries), ("entry_bytes", sizes)):
+        for counted in rows.column(name).to_pylist():
+            for table, number in counted:
+                store = table.partition("/")[0]
+                totals[store] = totals.get(store, 0) + number
+    return StateInfos(
+        attrs.evolve(each, entries=entries.get(each.name, 0), bytes=sizes.get(each.name, 0))
+        for each in infos
+    )
+
+
+def read_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    state: str,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    expired: bool = True,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """The entries of a state or store, a row each; one of a map or list has several under a key.
+
+    The query may be running.  The batch is fixed by the call, and read by actions on the result.
+
+    Columns: the key columns of the stream; `namespace` for state of windows; then of a map
+    `user_key`, of a list `position`, of a store `store_key` and `window_start`, `window_end`
+    (with duplicates `number`), `session_start`, `session_end`, `valid_from`, `valid_to`,
+    `timestamp` or `last_use`; `value`, which of aggregating state is the accumulator; with a
+    time-to-live `stamp` (ms), `expires_at` and `alive`; `key_group`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        state: Name of the state or store.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: Only of these keys, whose key groups alone are decoded; of several key columns as
+            tuples.
+        expired: Whether entries are given that the function would not be shown any more.
+        now: The time by which that is judged, in ms or as a datetime (in UTC if it has no zone);
+            by default the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        StateValueError: A key cannot be a value of the key columns.
+        CorruptStateError: What the operator says of itself is damaged; what is found when the
+            rows are read is in the message of Spark's error.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    info = state_of(described(found.record, found.operator_id), state, found.where)
+    wanted = (
+        None if keys is None or info.key_type is None else wanted_keys(spark, found.record, keys)
+    )
+    reader = StateReader(
+        StateRows.of(found.record, info),
+        _clock(found, info, now),
+        expired,
+        None if wanted is None else wanted.stored,
+        _only_group(found, info),
+    )
+    return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+
+
+def _one(operator: int | str) -> int | str:
+    if not is_int(operator) and not isinstance(operator, str):
+        msg = f"operator takes Spark's number of an operator or its uid, got {shown(operator)}"
+        raise DeclarationTypeError(f"{msg}; list_states() tells both")
+    return operator
+
+
+def _only_group(state: CheckpointState, info: StateInfo) -> int | None:
+    """The key group that is read of state which is the same in all."""
+    return min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
+
+
+def _clock(
+    state: CheckpointState, info: StateInfo | None, now: datetime | int | None
+) -> BatchClock | None:
+    if now is not None:
+        return _clock_at(now)
+    if info is None or info.ttl is not None or "stream_time" in info.options:
+        return state.clock()
+    return None
+
+
+def _clock_at(now: datetime | int) -> BatchClock:
+    if isinstance(now, datetime):
+        milliseconds = int(to_instant(now, "UTC").timestamp() * 1000)
+    elif is_int(now):
+        milliseconds = now
+    else:
+        msg = (
+            f"now takes a datetime or an int of ms, got {shown(now)}; leave it away for the batch's"
+        )
+        raise DeclarationTypeError(msg)
+    return BatchClock(milliseconds, milliseconds)
+
+
+def read_timers(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """The timers that are registered, a row each.
+
+    Columns: the key columns of the stream; `namespace` for timers of windows; `domain`
+    ("event_time" or "processing_time"); `timestamp` (ms) and the same as `time`; `due`, whether
+    the clock of the batch had reached it; `key_group`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        now: The time by which `due` is judged, in ms or as a datetime; by default the batch's.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    return frame_of_groups(found, TimersReader(found.record, _clock(found, None, now)))
+
+
+def read_segments(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """The log that state consists of: a row for each segment that counts.
+
+    Columns: `key_group`; `place` in the log, from 0; `nonce` and `parent` (null of one that needs
+    no other); `is_snapshot`; `bytes` before it is compressed; `entries` and `entry_bytes` by
+    table, older writes of an entry included.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    return frame_of_groups(found, SegmentsReader())
+
+
+_HEADS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        *(
+            pa.field(name, pa.int64())
+            for name in (
+                *("log_bytes", "log_entries", "snapshot_bytes", "snapshot_entries"),
+                *("compacted_at", "wake_at", "sweep_at", "served_at"),
+            )
+        ),
+    ]
+)
+
+
+def read_heads(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """What the key groups say of their logs: a row each, cheap to get.
+
+    Columns: `key_group`; `log_bytes` and `log_entries` of all that counts, `snapshot_bytes` and
+    `snapshot_entries` of the last compaction; `compacted_at`, `wake_at` (when it is called without
+    records), `sweep_at` (when expired entries are looked for) and `served_at` (when it last had
+    records), in ms.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    rows = [
+        {"key_group": index, **attrs.asdict(head)} for index, head in sorted(found.heads.items())
+    ]
+    table = pa.Table.from_pylist(rows, _HEADS)
+    return frame_of(spark, table, spark_schema(_HEADS))
