@@ -60,6 +60,14 @@ class WindowOperator(NamespacedFunction):
         """
         return self.collecting(_at_its_end)
 
+    def giving_late(self, late_output: Callable[[Any], Any]) -> WindowOperator:
+        """The same with other late data: what `late_output` makes of an element, None to count it.
+
+        Args:
+            late_output: It must be picklable where the host is a cluster.
+        """
+        return WindowOperator(attrs.evolve(self.declared, late_output=late_output))
+
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
         """Whether its windows end by the clock, or its trigger may register such timers.
 
