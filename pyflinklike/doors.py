@@ -30,6 +30,7 @@ DOORS: Final = frozenset(
         "pyflinklike.folds",
         "pyflinklike.joins",
         "pyflinklike.kafka",
+        "pyflinklike.savepoints",
         "pyflinklike.spark",
         "pyflinklike.stores",
         "pyflinklike.testing",
