@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
@@ -145,8 +146,11 @@ class _Keys:
             if former == self.types[at]:
                 continue
             column = F.col(quoted(name))
-            changed = frame.where(~column.eqNullSafe(self._cast(at).cast(former))).select(column)
-            row = changed.first()
+            back = column.try_cast(self.types[at]).try_cast(former)
+            try:
+                row = frame.where(~column.eqNullSafe(back)).select(column).first()
+            except PySparkException:  # there is no cast between these types
+                row = frame.select(column).first()
             if row is not None:
                 msg = (
                     f"savepoint: its keys must be values of the key column {self.names[at]!r} of "
