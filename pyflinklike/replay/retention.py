@@ -23,8 +23,6 @@ from pyflinklike.types import Types
 
 __all__ = ["retained", "stream_times", "times_table"]
 
-_NULL = pa.scalar(None, pa.int64())
-
 
 def retained(
     rows: StateRows,
@@ -71,7 +69,7 @@ def stream_times(
             [seen.column("value").combine_chunks(), pa.nulls(count, pa.int64())]
         )
         return last_of_each(codes, known).take(codes.slice(seen.num_rows))
-    now = pc.max(seen.column("value")) if seen.num_rows else _NULL
+    now = pc.max(seen.column("value")) if seen.num_rows else pa.scalar(None, pa.int64())
     if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
         now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
     return pa.repeat(now, count)

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import dataset
 
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.segments import Section, Segment
@@ -98,6 +97,8 @@ class SavepointDirectory:
         return StateRows.of(operator.record, info, saved=True)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
+        from pyarrow import dataset  # it imports pandas where that is installed
+
         if not saved.files:
             return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
         paths = [self.place.path(each.path) for each in saved.files]

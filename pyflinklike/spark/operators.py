@@ -24,8 +24,9 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, Initial, streaming_host
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input

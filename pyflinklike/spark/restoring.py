@@ -8,7 +8,8 @@ import os
 from pyspark.sql import DataFrame
 
 from pyflinklike.savepoints.directory import open_savepoint
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, Initial
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.writing.beginning import initial_frame, refuse_timers

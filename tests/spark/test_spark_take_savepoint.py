@@ -3,7 +3,7 @@
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, pickle_by_value, reads_state
 
 from pyflinklike import (

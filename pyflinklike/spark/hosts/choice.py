@@ -10,13 +10,10 @@ from pyspark.sql import DataFrame, GroupedData
 
 from pyflinklike.spark.setup.plan import Plan
 
-__all__ = ["HAS_TRANSFORM_WITH_STATE", "Initial", "StreamingHost", "streaming_host"]
+__all__ = ["HAS_TRANSFORM_WITH_STATE", "StreamingHost", "streaming_host"]
 
 HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""
-
-Initial = list[tuple[int, bytes]] | DataFrame
-"""What state begins with: grouping keys with roll call or segment, as rows or as a DataFrame."""
 
 StreamingHost = Callable[[DataFrame, Plan, Any], DataFrame]
 """Given a keyed stream, its plan and what its state begins with: the results of the state operator."""

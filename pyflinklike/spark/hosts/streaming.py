@@ -20,7 +20,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.runtime.serving import Served
-from pyflinklike.spark.hosts.choice import Initial
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
     RESULT_TYPE,
