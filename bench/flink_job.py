@@ -261,7 +261,9 @@ def main() -> None:
         "rest.address": "127.0.0.1",
         "rest.port": "0",
     }.items():
-        settings.set_string(name, value)
+        # PyFlink 2.3 cannot checkpoint windows that merge (VoidNamespace is no TimeWindow).
+        if task["workload"] != "W10" or "checkpointing" not in name:
+            settings.set_string(name, value)
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     env.add_jars(f"file://{task['jar']}")
     bench = get_gateway().jvm.pyflinklike.bench

@@ -62,7 +62,7 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
     """
     for number in range(1, 7):
         yield from _against_peers(results, f"W{number}")
-    yield from _of_windows(results)
+    yield from _of_operators(results)
     for workload in ("W1", "W2", "W3", "W4", "W5", "W6"):
         for side, bound in _AT_LEAST_ROCKSDB.items():
             goal = f"{workload}, RocksDB: rate over {SIDES[side].title}"
@@ -85,8 +85,8 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
     yield Verdict("harness, W1: process_element calls/s and core", 5e5, got, unit="")
 
 
-def _of_windows(results: Results) -> Iterator[Verdict]:
-    for workload in ("W9", "W10"):
+def _of_operators(results: Results) -> Iterator[Verdict]:
+    for workload in ("W9", "W10", "J1", "B1"):
         for side, bound in (("spark_pandas", 30.0), ("pyflink_heap", 10.0)):
             goal = f"{workload}, heap: rate over {SIDES[side].title}"
             yield Verdict(goal, bound, _rate(results, "ours_heap", side, workload))

@@ -50,9 +50,12 @@ class Side:
         shape = workload.shape
         if records is not None and not shape.sparse:
             shape = attrs.evolve(shape, records=records)
-        return shape.scaled(self.share * scale, self.batches)
+        is_slow = workload.windows is not None and self.share < 1
+        return shape.scaled(self.share * scale, _FEW_BATCHES if is_slow else self.batches)
 
 
+_FEW_BATCHES = 4
+"""Of windows where a side gets a share: most of these take minutes."""
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
 _WINDOWS = ("W9", "W10")

@@ -252,8 +252,13 @@ class InPandas:
             if totals:
                 yield pd.DataFrame({"user": key[0], "total": totals})
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, info: Any) -> Iterator[Any]:  # noqa: N802, N803
-        user, total = self.fired(key, info)
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803 - Spark gives it by this name
+    ) -> Iterator[Any]:
+        user, total = self.fired(key, expiredTimerInfo)
         yield pd.DataFrame({"user": [user], "total": [total]})
 
 
@@ -269,8 +274,13 @@ class InRows:
         for total in self.totals(row[column] for row in rows):
             yield SparkRow(user=user, total=total)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, info: Any) -> Iterator[Any]:  # noqa: N802, N803
-        user, total = self.fired(key, info)
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        user, total = self.fired(key, expiredTimerInfo)
         yield SparkRow(user=user, total=total)
 
 

@@ -17,7 +17,7 @@ from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.types import TypeInformation
 
-__all__ = ["NamespacedFunction", "NamespacedRuntimeContext"]
+__all__ = ["NamespacedFunction", "NamespacedRuntimeContext", "NamespacedTimerService"]
 
 S = TypeVar("S")
 
@@ -44,6 +44,14 @@ class NamespacedFunction(KeyedProcessFunction):
         raise NotImplementedError
 
 
+class NamespacedTimerService(TimerService):
+    """The clock, and the timers of the current key and namespace."""
+
+    @abstractmethod
+    def has_event_time_timer(self, timestamp: int) -> bool:
+        """Whether that timer, in ms, is registered."""
+
+
 class NamespacedRuntimeContext(RuntimeContext):
     """What such a function is opened with.
 
@@ -52,7 +60,7 @@ class NamespacedRuntimeContext(RuntimeContext):
 
     current: CurrentKey
     """Has the current key, and takes the current namespace."""
-    timers: TimerService
+    timers: NamespacedTimerService
     """The clock, and the timers of the current key and namespace."""
 
     @abstractmethod

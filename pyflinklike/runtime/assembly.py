@@ -70,7 +70,7 @@ def keyed_process_operator(
     """
     if isinstance(function, KeyedBatchFunction):
         options = (function, state_backend, key_type, task, owner)
-        return _batch_operator(*options, allow_pickle=allow_pickle)
+        return _batch_operator(*options, refused_timers=refused_timers, allow_pickle=allow_pickle)
     clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
@@ -102,7 +102,7 @@ def keyed_process_operator(
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
-def _batch_operator(*arguments: Any, allow_pickle: bool) -> KeyedProcessOperator:
+def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
     """The operator of a `KeyedBatchFunction`.
 
     Raises:
@@ -116,7 +116,7 @@ def _batch_operator(*arguments: Any, allow_pickle: bool) -> KeyedProcessOperator
             "pip install 'pyflinklike[columns]' wherever it runs"
         )
         raise RequirementError(msg) from error
-    return keyed_batch_operator(*arguments, allow_pickle=allow_pickle)
+    return keyed_batch_operator(*arguments, **options)
 
 
 def _backend(

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.api.context import TimerService
-from pyflinklike.api.namespaces import NamespacedRuntimeContext
+from pyflinklike.api.namespaces import NamespacedRuntimeContext, NamespacedTimerService
 from pyflinklike.clock import Clock
 from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
 from pyflinklike.runtime.extension import Extension
@@ -48,7 +47,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         stores: Extension,
         *,
         namespace_type: TypeInformation,
-        timers: TimerService,
+        timers: NamespacedTimerService,
     ) -> None:
         super().__init__(task, backend, clock, assembled, on_table, stores)
         self.current = backend.current

@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from pyflinklike.api.context import TimerService
+from pyflinklike.api.namespaces import NamespacedTimerService
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue, Timers
 
-__all__ = ["KeyedTimerService"]
+__all__ = ["KeyedTimerService", "TimerQueues"]
 
 
-class KeyedTimerService(TimerService):
+class TimerQueues(Protocol):
+    """What has the timers of both domains."""
+
+    @property
+    def queues(self) -> tuple[Timers, Timers]:
+        """Those of event time, and those of processing time."""
+
+
+class KeyedTimerService(NamespacedTimerService):
     """What `ctx.timer_service()` gives: the clock to read and both queues to fill.
 
     Args:
@@ -36,6 +45,8 @@ class KeyedTimerService(TimerService):
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registering(event_timers, refused)
+        # A call less for each timer: functions register one per record, windows one per pane.
+        self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
         self._register_processing = _registering(processing_timers, refused)
 
     def current_processing_time(self) -> int:
@@ -53,6 +64,10 @@ class KeyedTimerService(TimerService):
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called for this key when the processing time reaches `timestamp` ms."""
         self._register_processing(timestamp)
+
+    def has_event_time_timer(self, timestamp: int) -> bool:
+        """Whether this key, in its namespace if there are any, has a timer at `timestamp` ms."""
+        return self._event_timers.has(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Forget an event-time timer of this key; nothing happens where there is none."""

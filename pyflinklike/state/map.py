@@ -75,7 +75,7 @@ class MapState(State, Generic[K, V]):
 
     def items(self) -> Iterable[tuple[K, V]]:
         """The entries there are when this is iterated, in no specified order."""
-        return _Items(self._table, self._thaw_key or _identity, self._thaw or _identity)
+        return _Items(self._table, self._thaw_key, self._thaw)
 
     def keys(self) -> Iterable[K]:
         """The user keys."""
@@ -108,16 +108,20 @@ class _Items:
     """Map entries, read from the table each time they are iterated."""
 
     def __init__(
-        self, table: Table, thaw_key: Callable[[Any], Any], thaw: Callable[[Any], Any]
+        self,
+        table: Table,
+        thaw_key: Callable[[Any], Any] | None,
+        thaw: Callable[[Any], Any] | None,
     ) -> None:
         self._table = table
         self._thaw_key = thaw_key
         self._thaw = thaw
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        thaw_key, thaw = self._thaw_key, self._thaw
-        for user_key, stored in self._table.items():
-            yield thaw_key(user_key), thaw(stored)
+        if self._thaw_key is None and self._thaw is None:
+            return iter(self._table.items())
+        thaw_key, thaw = self._thaw_key or _identity, self._thaw or _identity
+        return ((thaw_key(key), thaw(stored)) for key, stored in self._table.items())
 
 
 class _Part:

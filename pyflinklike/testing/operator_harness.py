@@ -60,6 +60,7 @@ class OperatorHarness:
         key_type: Of the keys.
         job_parameters: For `get_job_parameter`.
         broadcast_states: Those of the broadcast input, if there is one.
+        key_columns: Names of the columns that make the key, of elements that come as columns.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
@@ -79,6 +80,7 @@ class OperatorHarness:
         job_parameters: Mapping[str, str] | None,
         *,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]] = (),
+        key_columns: Sequence[str] = (),
         allow_pickle: bool,
     ) -> None:
         check_arguments(function, kinds, state_backend, restore, key_type, max_parallelism)
@@ -92,7 +94,12 @@ class OperatorHarness:
             function,
             state_backend,
             key_type,
-            TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
+            TaskInfo(
+                name,
+                max_parallelism=max_parallelism,
+                job_parameters=parameters,
+                key_columns=tuple((name, "any") for name in key_columns),
+            ),
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),

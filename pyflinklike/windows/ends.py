@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyflinklike.api.context import TimerService
+from pyflinklike.api.namespaces import NamespacedTimerService
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.errors import DeclarationError
 from pyflinklike.windows.assigner import WindowAssigner
@@ -24,12 +24,16 @@ class WindowEnds:
     """
 
     def __init__(
-        self, assigner: WindowAssigner[Any, Any], allowed_lateness: int, timers: TimerService
+        self,
+        assigner: WindowAssigner[Any, Any],
+        allowed_lateness: int,
+        timers: NamespacedTimerService,
     ) -> None:
         self.by_event_time = assigner.is_event_time()
         """Whether they end by event time."""
         self.lateness = allowed_lateness if self.by_event_time else 0
         """How long they are open beyond their end, in ms."""
+        self._timers = timers
         self._now = timers.current_processing_time
         self._register = timers.register_processing_time_timer
         self._delete = timers.delete_processing_time_timer
@@ -53,6 +57,10 @@ class WindowEnds:
         time = self.time(window)
         if time < MAX_WATERMARK:
             self._register(time)
+
+    def is_registered(self, window: Window) -> bool:
+        """Whether a timer of event time tells when a window, the current one, ends."""
+        return self._timers.has_event_time_timer(self.time(window))
 
     def delete(self, window: Window) -> None:
         """Forget that timer."""

@@ -52,7 +52,8 @@ class MergingWindowSet:
         serializer: WindowSerializer[Any],
     ) -> None:
         self._merge_windows = assigner.merge_windows
-        self._by_intersection = isinstance(assigner, SessionWindows)
+        self.by_intersection = isinstance(assigner, SessionWindows)
+        """Whether just those merge that intersect."""
         self._state = state
         self._serializer = serializer
 
@@ -64,11 +65,21 @@ class MergingWindowSet:
                 return state_window
         return None
 
-    def retire(self, window: Window) -> None:
-        """The window is no more."""
-        state_window = self.state_window(window)
-        if state_window is not None:
-            self._state.remove(state_window)
+    def holding(self, window: Window) -> Window | None:
+        """What a window of time has become part of; None if it ended."""
+        if isinstance(window, TimeWindow):
+            for start, end in self._state.values():
+                if start <= window.start and window.end <= end:
+                    return self._serializer.to_window((start, end))  # type: ignore[no-any-return]
+        return None
+
+    def retire(self, state_window: Any) -> None:
+        """A window is no more.
+
+        Args:
+            state_window: The namespace of its contents.
+        """
+        self._state.remove(state_window)
 
     def add(self, new: Window, on_merge: OnMerge, *, is_late: bool) -> tuple[Window, Any] | None:
         """Add a window; it, or what it became part of, and the namespace of the contents.
@@ -81,6 +92,8 @@ class MergingWindowSet:
         Returns:
             None where it is, and meets none that is open.
         """
+        if self.by_intersection:
+            return self._add_session(new, on_merge, is_late=is_late)
         to_window = self._serializer.to_window
         known = {to_window(actual): kept for kept, actual in self._state.items()}
         if new in known:
@@ -90,7 +103,7 @@ class MergingWindowSet:
             olds = [each for each in known if each in group]
             target = known[olds[0]]
             if olds != [merged]:
-                target = self._join(merged, olds, known, on_merge)
+                target = self._join(merged, {each: known[each] for each in olds}, on_merge)
             if new in group:
                 result = merged, target
         if result is None and not is_late:
@@ -99,24 +112,44 @@ class MergingWindowSet:
             return new, namespace
         return result
 
+    def _add_session(
+        self, new: Any, on_merge: OnMerge, *, is_late: bool
+    ) -> tuple[Window, Any] | None:
+        """As `add`, where those that are known do not meet: only the new one joins any.
+
+        Most elements come here, so it works on what the state keeps, without a window for each.
+        """
+        start, end = new.namespace
+        met = [item for item in self._state.items() if item[1][0] <= end and start <= item[1][1]]
+        if not met:
+            if is_late:
+                return None
+            self._state.put(new.namespace, new.namespace)
+            return new, new.namespace
+        target, (first, last) = met[0]
+        if len(met) == 1 and first <= start and end <= last:
+            return TimeWindow(first, last), target
+        olds = {TimeWindow(*actual): state_window for state_window, actual in met}
+        merged = reduce(TimeWindow.cover, olds, new)
+        return merged, self._join(merged, olds, on_merge)
+
     def _groups(self, known: Collection[Any], new: Any) -> list[tuple[Collection[Any], Any]]:
         """The groups of windows that become one, and that one."""
-        if not known:
-            return []
-        if self._by_intersection:
-            # Those that are known do not meet one another, so only the new one joins any.
-            group = [each for each in known if each.intersects(new)]
-            return [([*group, new], reduce(TimeWindow.cover, group, new))] if group else []
         found = _Found()
-        self._merge_windows([*known, new], found)
+        if known:
+            self._merge_windows([*known, new], found)
         return found.groups
 
-    def _join(
-        self, merged: Window, olds: list[Any], known: dict[Any, Any], on_merge: OnMerge
-    ) -> Any:
-        """Have one state window keep the contents of all; its namespace."""
-        target, *others = [known[each] for each in sorted(olds)]
-        on_merge(merged, olds, target, others)
+    def _join(self, merged: Window, olds: dict[Any, Any], on_merge: OnMerge) -> Any:
+        """Have one state window keep the contents of all; its namespace.
+
+        Args:
+            merged: What they become.
+            olds: Windows, each with the namespace of its contents.
+            on_merge: Is called before that is noted.
+        """
+        target, *others = [olds[each] for each in sorted(olds)]
+        on_merge(merged, list(olds), target, others)
         for each in others:
             self._state.remove(each)
         self._state.put(target, self._serializer.to_namespace(merged))

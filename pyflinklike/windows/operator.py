@@ -14,8 +14,9 @@ from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import TimeDomain
 from pyflinklike.types import TypeInformation
 from pyflinklike.windows.continuous import ContinuousProcessingTimeTrigger
+from pyflinklike.windows.declaration import Collect, WindowDeclaration
 from pyflinklike.windows.kinds import TimeWindowSerializer
-from pyflinklike.windows.task import Collect, WindowDeclaration, WindowTask
+from pyflinklike.windows.task import WindowTask
 from pyflinklike.windows.trigger import Trigger
 from pyflinklike.windows.triggers import ProcessingTimeTrigger
 

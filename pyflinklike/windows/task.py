@@ -8,60 +8,29 @@ window itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
-
-import attrs
 
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.windows.applied import AppliedFunction
-from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner, kind_of
-from pyflinklike.windows.contents import CONTENTS, Contents, Kept
+from pyflinklike.windows.assigner import MergingWindowAssigner, kind_of
+from pyflinklike.windows.contents import CONTENTS, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
+from pyflinklike.windows.declaration import WindowDeclaration
 from pyflinklike.windows.ends import WindowEnds
-from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.kinds import Window
 from pyflinklike.windows.merging_windows import MergingWindowSet
-from pyflinklike.windows.trigger import Trigger, TriggerResult
+from pyflinklike.windows.trigger import TriggerResult
 from pyflinklike.windows.triggers import EventTimeTrigger
 
-__all__ = ["LATE_RECORDS", "Collect", "WindowDeclaration", "WindowTask"]
+__all__ = ["LATE_RECORDS", "WindowTask"]
 
 LATE_RECORDS = "numLateRecordsDropped"
 """Name of the counter, as Flink's."""
 
-Collect = Callable[[Any, Window, Any], Any]
-"""Makes of key, window and result what goes out."""
-
 CONTINUE = TriggerResult.CONTINUE
-
-
-@attrs.frozen
-class WindowDeclaration:
-    """What the user said of windows.
-
-    Args:
-        assigner: Says in which windows an element is.
-        trigger: Says when one fires.
-        contents: What is kept of elements.
-        function: Makes outputs of that.
-        allowed_lateness: How long a window of event time is open beyond its end, in ms.
-        late_data_tag: Side output of elements that are late for all their windows, or None.
-        evictor: Removes elements when a window fires, or None.
-        collect: Makes of key, window and result what goes out; None where that is the result.
-    """
-
-    assigner: WindowAssigner[Any, Any]
-    trigger: Trigger[Any, Any]
-    contents: Contents
-    function: AppliedFunction
-    allowed_lateness: int = 0
-    late_data_tag: OutputTag | None = None
-    evictor: Evictor[Any, Any] | None = None
-    collect: Collect | None = None
 
 
 class WindowTask:
@@ -94,14 +63,20 @@ class WindowTask:
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
-        # What the default trigger does by the way is done here without asking it: it registers the
-        # very timer that ends the window, and fires at no element, which would be late.
+        # The default trigger is not asked: it registers the very timer that ends the window, and
+        # fires at no element, which would be late.
         self._is_plain = (
             self._is_event_time
             and self._ends.lateness == 0
             and type(self._trigger) is EventTimeTrigger
         )
         self._register_end = self._timers.register_event_time_timer
+        # A session that grows keeps its first timer, which sees to the next one when it fires.
+        self._timers_lag = (
+            self._is_plain and self._merging is not None and self._merging.by_intersection
+        )
+        # Of sliding windows each element is in many, so what is asked per window counts.
+        self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
         self._outputs: list[Any] = []
         self._key: Callable[[], Any] = lambda: None
 
@@ -120,7 +95,12 @@ class WindowTask:
         self._key, self._outputs = key, []
         watermark, is_skipped = self._timers.current_watermark(), True
         to_namespace, merging = self._to_namespace, self._merging
-        for window in self._assign(value, timestamp, self._assigner_context):
+        windows = self._assign(value, timestamp, self._assigner_context)
+        if self._is_simple:
+            if self._add_simply(value, windows, watermark) and self._is_late(timestamp, watermark):
+                self._dismiss(value)
+            return self._taken()
+        for window in windows:
             if merging is not None:
                 is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
             elif not self._ends.is_late(window, watermark):
@@ -130,6 +110,19 @@ class WindowTask:
         if is_skipped and self._is_late(timestamp, watermark):
             self._dismiss(value)
         return self._taken()
+
+    def _add_simply(self, value: Any, windows: Collection[Window], watermark: int) -> bool:
+        """Put an element into those of its windows that are open; whether none is."""
+        current, to_namespace, add = self._current, self._to_namespace, self._kept.state.add
+        register_end, is_skipped = self._register_end, True
+        for window in windows:
+            end = window.max_timestamp()
+            if end > watermark:
+                is_skipped = False
+                current.namespace = to_namespace(window)
+                add(value)
+                register_end(end)
+        return is_skipped
 
     def _add(
         self,
@@ -145,7 +138,8 @@ class WindowTask:
         self._kept.add(value, timestamp)
         current.namespace = namespace
         if self._is_plain:
-            self._register_end(window.max_timestamp())
+            if not self._timers_lag or namespace == state_window:
+                self._register_end(window.max_timestamp())
             return
         result = self._trigger.on_element(value, timestamp, window, self._trigger_context)
         if result is not CONTINUE:
@@ -187,6 +181,13 @@ class WindowTask:
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
         """Windows became one, or one has grown: so do the trigger's state and the contents."""
+        if not self._timers_lag:
+            self._pass_on(window, olds)
+        if others:
+            self._merge_contents(CONTENTS, state_window, others)
+
+    def _pass_on(self, window: Any, olds: Sequence[Any]) -> None:
+        """Have the trigger and the timers follow."""
         self._ends.refuse_passed(window)
         trigger, context, current = self._trigger, self._trigger_context, self._current
         context.merged = [self._to_namespace(old) for old in olds]
@@ -197,8 +198,15 @@ class WindowTask:
             trigger.clear(old, context)
             self._ends.delete(old)
         context.merged = ()
-        if others:
-            self._merge_contents(CONTENTS, state_window, others)
+
+    def _catch_up(self, window: Window, merging: MergingWindowSet) -> None:
+        """A timer fires of a window that has grown since, or is over: that of now gets its own."""
+        grown = merging.holding(window)
+        if grown is not None:
+            self._current.namespace = self._to_namespace(grown)
+            if not self._ends.is_registered(grown):
+                self._ends.register(grown)
+                self._register_end(grown.max_timestamp())
 
     # Timers
 
@@ -218,7 +226,9 @@ class WindowTask:
         state_window = namespace
         if self._merging is not None:
             state_window = self._merging.state_window(window)
-            if state_window is None:  # a trigger left it behind when the window merged or ended
+            if state_window is None:
+                if is_event and timestamp == window.max_timestamp():
+                    self._catch_up(window, self._merging)
                 return None
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
@@ -253,7 +263,7 @@ class WindowTask:
         self._function_context.current_window = window
         self._function.clear(self._function_context)
         if self._merging is not None:
-            self._merging.retire(window)
+            self._merging.retire(state_window)
 
     # Outputs
 

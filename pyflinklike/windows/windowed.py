@@ -23,6 +23,7 @@ from pyflinklike.windows.count_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
 )
+from pyflinklike.windows.declaration import WindowDeclaration
 from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.functions import (
     AllWindowFunction,
@@ -31,7 +32,6 @@ from pyflinklike.windows.functions import (
     WindowFunction,
 )
 from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.task import WindowDeclaration
 from pyflinklike.windows.trigger import Trigger
 
 __all__ = ["Windowed", "count_window", "window", "window_all"]

@@ -60,7 +60,10 @@ ONLY_IN = {
     "numpy": [
         "columns",
         "runtime.batch_calls",
+        "runtime.batch_counters",
         "runtime.batch_records",
+        "runtime.batch_timer_service",
+        "runtime.batch_timers",
         "upsert.index.vectorized",
     ],
     "typing_extensions": ["type_vars"],  # for type checkers only

@@ -11,6 +11,7 @@ from window_support import Contents, Sum, contents, elements, harness, is_empty,
 from pyflinklike import Types
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
 from pyflinklike.windows import (
+    ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
@@ -99,6 +100,34 @@ def test_another_trigger_is_asked_of_open_windows_too():
     with harness(processed(TEN), restore=stored) as driver:
         driver.process_elements(elements(3))
         assert [((0, 10), [1, 2, 3])] == contents(driver.end_of_input())
+
+
+@pytest.mark.parametrize("lateness", [0, 7])
+@pytest.mark.parametrize(
+    "trigger", [None, EventTimeTrigger.create(), CountTrigger.of(50), ContinuousEventTimeTrigger(3)]
+)
+def test_a_session_that_has_grown_ends_under_another_trigger(trigger, lateness):
+    """Its timer is that of its first element until it fires, whoever is asked then."""
+    now = processed(SESSIONS, trigger=trigger, allowed_lateness=lateness)
+    with harness(now, restore=snapshot(processed(SESSIONS), 1, 3, 6)) as driver:
+        fired = contents(driver.process_watermark(10))
+        if not isinstance(trigger, CountTrigger):
+            assert ((1, 11), [1, 3, 6]) in fired
+        driver.end_of_input()
+        assert is_empty(driver)
+
+
+def test_an_element_that_makes_a_session_longer_registers_no_timer():
+    """So it costs nothing in the log; the timer there is sees to the next one when it fires."""
+    with harness(processed(SESSIONS)) as driver:
+        for time in (1, 4, 8):
+            driver.process_elements(elements(time))
+            assert 1 == driver.num_event_time_timers()
+        assert [] == contents(driver.process_watermark(5))
+        assert 1 == driver.num_event_time_timers()
+        assert [] == contents(driver.process_watermark(11))
+        assert [((1, 13), [1, 4, 8])] == contents(driver.process_watermark(12))
+        assert is_empty(driver)
 
 
 def test_nothing_is_pickled_where_that_is_refused():
