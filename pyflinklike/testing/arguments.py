@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
@@ -44,6 +45,7 @@ def check_arguments(
     """
     names = " or ".join(each.__name__ for each in kinds)
     _check_kind(function, kinds, f"{names} is required")
+    refuse_checkpointed_function(function)
     _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
     rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
     _check_kind(restore, (bytes, str, os.PathLike, type(None)), rule)
