@@ -18,6 +18,7 @@ from pyflinklike.errors import StateAccessError, UserFunctionError
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.batches import Batches
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
@@ -26,7 +27,6 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.table import TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
-from pyflinklike.testing.batches import Batches
 from pyflinklike.testing.summary import summary
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo

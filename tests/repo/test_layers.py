@@ -34,8 +34,9 @@ LAYERS = [
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
-    ("hosts", ["testing", "spark", "demo"]),
+    ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
+    ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -44,6 +45,8 @@ STRANGERS = [
     ("state", "views"),
     ("stores", "upsert"),
     ("testing", "spark"),
+    ("local", "spark"),
+    ("local", "testing"),
     ("testing", "demo"),
 ]
 
@@ -52,6 +55,7 @@ EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
     "pyspark": ["spark", "demo", "kafka"],
     "confluent_kafka": ["kafka"],
+    "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb.package"],
