@@ -41,16 +41,16 @@ class Endless(Source):
 class Watermarks(ProcessFunction):
     """Gives each element with the watermark that it sees."""
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         yield value, ctx.timer_service().current_watermark()
 
 
 class Where(KeyedProcessFunction):
     """Gives each element with the instance that it came to, and how many there are."""
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: Any) -> None:
         self.index = runtime_context.get_index_of_this_subtask()
         self.parallelism = runtime_context.get_number_of_parallel_subtasks()
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Any:
         yield value, self.index, self.parallelism
