@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -93,16 +94,11 @@ class Program:
 
         Raises:
             DeclarationValueError: There is no such host.
-            HostError: It cannot run jobs yet.
+            HostError: PySpark is not installed.
         """
         target = self.configuration.get_string(TARGET, "")
         if target == "spark":
-            msg = (
-                "jobs of the DataStream API run in this process so far, got execution.target: spark"
-            )
-            raise HostError(
-                f"{msg}; set it to local, or use pyflinklike.spark.key_by on DataFrames"
-            )
+            return _spark_host()
         if target not in ("", "local"):
             msg = f"{TARGET} is 'local' or 'spark', got {target!r}"
             raise DeclarationValueError(msg)
@@ -153,6 +149,23 @@ class Program:
             msg = f"state.backend.type is one of {', '.join(_BACKENDS)}, got {name!r}"
             raise DeclarationValueError(msg)
         return _BACKENDS[name]()
+
+
+def _spark_host() -> Host:
+    """What runs jobs on Spark.
+
+    Raises:
+        HostError: PySpark is not installed.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        msg = (
+            "execution.target: spark needs PySpark, which is not installed; "
+            "pip install 'pyflinklike[spark]', or set it to local"
+        )
+        raise HostError(msg)
+    from pyflinklike.spark.jobs.runs import start as start_on_spark
+
+    return start_on_spark
 
 
 def _tell_of_local() -> None:

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job while it runs on Spark."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.graph.job import Job
+from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.running import JobStatus
+from pyflinklike.spark.failures import error_of
+from pyflinklike.spark.jobs.plans import job_frame
+from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
+from pyflinklike.spark.jobs.results import Results
+from pyflinklike.spark.jobs.sources import batch_frame, stream_frame
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.setup.checks import checked_backend
+from pyflinklike.spark.setup.requirements import packages_checked
+from pyflinklike.spark.setup.settings import (
+    default_max_parallelism,
+    partitions_of,
+    time_zone_of,
+)
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
+
+__all__ = ["SparkRun", "start"]
+
+Rows = list[tuple[int, bytes]]
+_PATIENCE_SECONDS = 0.05
+
+
+def start(job: Job) -> SparkRun:
+    """Run a job on the Spark session that is there, or on a new one.
+
+    Args:
+        job: What to run.
+
+    Raises:
+        HostError: It has a step that this host does not run.
+    """
+    refuse_what_is_missing(job)
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return SparkRun(job, spark)
+
+
+class SparkRun:
+    """A job on Spark.  Its results come to this process, and are written when they are asked for.
+
+    Args:
+        job: Which one.
+        spark: The session.
+    """
+
+    def __init__(self, job: Job, spark: SparkSession) -> None:
+        self._job, self._spark = job, spark
+        self._results = Results(job)
+        self._status = JobStatus.RUNNING
+        self._is_cancelled = False
+        put_wheels_on_path(spark)
+        self._work = self._running()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        for _ in self._work:
+            if self._is_cancelled:
+                self._work.close()
+
+    def collected(self, sink: int) -> Iterator[Any]:
+        """The elements that came to a `CollectSink`."""
+        elements = self._results.collected[sink]
+        while True:
+            while elements:
+                yield elements.popleft()
+            if next(self._work, self) is self and not elements:
+                return
+
+    def cancel(self) -> None:
+        """End it soon."""
+        self._is_cancelled = True
+        if self._status is JobStatus.RUNNING:
+            self._work.close()
+            self._status = JobStatus.CANCELED
+
+    def status(self) -> JobStatus:
+        """What has become of it."""
+        return self._status
+
+    def _running(self) -> Generator[None, None, None]:
+        """All the work; stops after every part of the results."""
+        try:
+            with packages_checked():
+                for rows in self._batch() if self._job.settings.is_batch else self._stream():
+                    self._results.add(rows)
+                    yield
+        except GeneratorExit:
+            self._ended(JobStatus.CANCELED)
+            raise
+        except BaseException as failure:
+            self._ended(JobStatus.FAILED)
+            told = error_of(failure)
+            if told is None or told is failure:
+                raise
+            raise told from failure
+        self._results.finish()
+        self._status = JobStatus.FINISHED
+
+    def _ended(self, status: JobStatus) -> None:
+        self._status = status
+        self._results.abandon()
+
+    def _frame(self, folder: Path | None) -> DataFrame:
+        settings, spark = self._job.settings, self._spark
+        backend = checked_backend(settings.state_backend or HashMapStateBackend())
+        sources = {
+            node.id: batch_frame(spark, node, settings)
+            if folder is None
+            else stream_frame(spark, node, settings, folder / f"source-{node.id}")
+            for node in self._job.graph.of_kind(FromSource)
+        }
+        facts = SessionFacts(
+            partitions_of(spark), default_max_parallelism(spark), time_zone_of(spark)
+        )
+        return job_frame(JobSteps(self._job, facts, backend), sources)
+
+    def _batch(self) -> Iterator[Rows]:
+        for row in self._frame(None).toLocalIterator():
+            yield [(row[0], row[1])]
+
+    def _stream(self) -> Iterator[Rows]:
+        """The rows of each micro-batch; the folder of the job goes when it has ended."""
+        parent = self._job.settings.checkpoint_dir
+        folder = Path(tempfile.mkdtemp(prefix="job-", dir=parent))
+        query = None
+        try:
+            arrived: queue.Queue[Rows] = queue.Queue()
+            query = self._started(arrived, folder)
+            while query.isActive or not arrived.empty():
+                try:
+                    yield arrived.get(timeout=_PATIENCE_SECONDS)
+                except queue.Empty:
+                    continue
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+        finally:
+            if query is not None:
+                query.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _started(self, arrived: queue.Queue[Rows], folder: Path) -> StreamingQuery:
+        def give(batch: DataFrame, _: int) -> None:
+            arrived.put([(row[0], row[1]) for row in batch.collect()])
+
+        writing = self._frame(folder / "sources").writeStream.foreachBatch(give)
+        writing = writing.option("checkpointLocation", str(folder / "checkpoint"))
+        return writing.trigger(availableNow=True).start()
