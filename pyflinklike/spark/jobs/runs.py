@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import shutil
 import tempfile
@@ -12,8 +13,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.errors import HostError
+from pyflinklike.graph.file_source import local_path
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.graph.running import JobStatus
@@ -49,6 +53,14 @@ def start(job: Job) -> SparkRun:
     """
     refuse_what_is_missing(job)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if is_remote():
+        msg = (
+            "jobs of the DataStream API need a classic session on Spark, got one of Spark Connect; "
+            "submit the program to the cluster, or set execution.target to local"
+        )
+        raise HostError(msg)
+    for path in job.settings.python_files:
+        spark.sparkContext.addPyFile(path)
     return SparkRun(job, spark)
 
 
@@ -86,9 +98,11 @@ class SparkRun:
     def cancel(self) -> None:
         """End it soon."""
         self._is_cancelled = True
-        if self._status is JobStatus.RUNNING:
+        # Where another thread waits for it, that one ends it.
+        with contextlib.suppress(ValueError):
             self._work.close()
-            self._status = JobStatus.CANCELED
+            if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
+                self._ended(JobStatus.CANCELED)
 
     def status(self) -> JobStatus:
         """What has become of it."""
@@ -137,8 +151,7 @@ class SparkRun:
 
     def _stream(self) -> Iterator[Rows]:
         """The rows of each micro-batch; the folder of the job goes when it has ended."""
-        parent = self._job.settings.checkpoint_dir
-        folder = Path(tempfile.mkdtemp(prefix="job-", dir=parent))
+        folder = _own_folder(self._job.settings.checkpoint_dir)
         query = None
         try:
             arrived: queue.Queue[Rows] = queue.Queue()
@@ -147,7 +160,7 @@ class SparkRun:
                 try:
                     yield arrived.get(timeout=_PATIENCE_SECONDS)
                 except queue.Empty:
-                    continue
+                    yield []  # whoever waits may have been told to stop
             failure = query.exception()
             if failure is not None:
                 raise failure
@@ -163,3 +176,12 @@ class SparkRun:
         writing = self._frame(folder / "sources").writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(folder / "checkpoint"))
         return writing.trigger(availableNow=True).start()
+
+
+def _own_folder(parent: str | None) -> Path:
+    """A new folder of one job."""
+    if parent is None:
+        return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
+    directory = local_path(parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="job-", dir=directory))

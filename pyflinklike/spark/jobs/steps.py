@@ -10,7 +10,7 @@ import attrs
 
 from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
-from pyflinklike.graph.job import Job
+from pyflinklike.graph.job import Job, JobGraph
 from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs
 from pyflinklike.local.factory import function_of
 from pyflinklike.runtime.contexts import TaskInfo
@@ -81,13 +81,24 @@ class JobSteps:
             reader=ObjectReader(
                 keys.key_type,
                 self._facts.time_zone,
-                self.task(before),
+                self._packer(before),
                 isinstance(node, TwoInputs),
             ),
             layout=ObjectLayout(sides_read(stage)),  # type: ignore[arg-type]
             plan_id=f"{name}-{self._id}",
             timed_outputs=True,
         )
+
+    def _packer(self, before: Stage) -> StageTask:
+        """The stage that packs for an operator.
+
+        The first one packs in a task of its own: the operator's tasks need not have the sources.
+        """
+        task = self.task(before)
+        if before.number:
+            return task
+        empty = attrs.evolve(before, graph=JobGraph({}), entrances=(), inner=frozenset())
+        return attrs.evolve(task, stage=empty)
 
     def _task_info(self, node: Node, name: str) -> TaskInfo:
         return TaskInfo(
