@@ -153,6 +153,19 @@ class Outlets(Declared):
         with results:
             return [element for _, element in zip(range(limit), results)]
 
+    def to_data_frame(self) -> Any:
+        """The elements as a DataFrame, which runs the job whenever it is read.
+
+        A row or tuple gives its fields as columns, any other element a column `value`.  It is not
+        PyFlink's, and needs batch mode and Spark.
+
+        Raises:
+            DeclarationTypeError: Spark does not have the type of the elements.
+            HostError: The job is in streaming mode, has a step that Spark does not run, or there is
+                no PySpark.
+        """
+        return self._program.data_frame(self._sink(CollectSink(), "DataFrame", to_run=False))
+
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each element to the standard output.
 

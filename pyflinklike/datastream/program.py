@@ -86,6 +86,18 @@ class Program:
         """Start a job with one sink only; those declared before wait for `start`."""
         return self._run(self.builder.graph([sink]), name)
 
+    def data_frame(self, sink: int) -> Any:
+        """What comes to a sink as a DataFrame of Spark.
+
+        Raises:
+            HostError: PySpark is not installed, or does not run the job.
+        """
+        _need_spark("to_data_frame")
+        from pyflinklike.spark.jobs.bridges import data_frame
+
+        graph = self.builder.graph([sink])
+        return data_frame(Job(graph, self._settings(graph, None)))
+
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         return self._host()(Job(graph, self._settings(graph, name)))
 
@@ -157,15 +169,19 @@ def _spark_host() -> Host:
     Raises:
         HostError: PySpark is not installed.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        msg = (
-            "execution.target: spark needs PySpark, which is not installed; "
-            "pip install 'pyflinklike[spark]', or set it to local"
-        )
-        raise HostError(msg)
+    _need_spark("execution.target: spark")
     from pyflinklike.spark.jobs.runs import start as start_on_spark
 
     return start_on_spark
+
+
+def _need_spark(what: str) -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        msg = (
+            f"{what} needs PySpark, which is not installed; pip install 'pyflinklike[spark]', or run "
+            "the job with execution.target: local"
+        )
+        raise HostError(msg)
 
 
 def _tell_of_local() -> None:

@@ -36,7 +36,7 @@ from pyflinklike.spark.setup.settings import (
 )
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 
-__all__ = ["SparkRun", "start"]
+__all__ = ["SparkRun", "checked_session", "frame_of_batch", "start"]
 
 Rows = list[tuple[int, bytes]]
 _PATIENCE_SECONDS = 0.05
@@ -49,19 +49,57 @@ def start(job: Job) -> SparkRun:
         job: What to run.
 
     Raises:
-        HostError: It has a step that this host does not run.
+        HostError: It has a step that this host does not run, or the session is one of Spark Connect.
+    """
+    return SparkRun(job, checked_session(job))
+
+
+def checked_session(job: Job) -> SparkSession:
+    """The session for a job.
+
+    Raises:
+        HostError: As `start`.
     """
     refuse_what_is_missing(job)
-    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if is_remote():
         msg = (
             "jobs of the DataStream API need a classic session on Spark, got one of Spark Connect; "
             "submit the program to the cluster, or set execution.target to local"
         )
         raise HostError(msg)
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     for path in job.settings.python_files:
         spark.sparkContext.addPyFile(path)
-    return SparkRun(job, spark)
+    put_wheels_on_path(spark)
+    return spark
+
+
+def frame_of_batch(job: Job, spark: SparkSession) -> DataFrame:
+    """The results of a job in batch mode: numbers of sinks with pickles of records.
+
+    Args:
+        job: Which one.
+        spark: The session.
+    """
+    nodes = job.graph.of_kind(FromSource)
+    sources = {node.id: batch_frame(spark, node, job.settings) for node in nodes}
+    return job_frame(_steps_of(job, spark), sources)
+
+
+def _frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
+    nodes = job.graph.of_kind(FromSource)
+    sources = {
+        node.id: stream_frame(spark, node, job.settings, folder / f"source-{node.id}")
+        for node in nodes
+    }
+    return job_frame(_steps_of(job, spark), sources)
+
+
+def _steps_of(job: Job, spark: SparkSession) -> JobSteps:
+    facts = SessionFacts(partitions_of(spark), default_max_parallelism(spark), time_zone_of(spark))
+    return JobSteps(
+        job, facts, checked_backend(job.settings.state_backend or HashMapStateBackend())
+    )
 
 
 class SparkRun:
@@ -77,7 +115,6 @@ class SparkRun:
         self._results = Results(job)
         self._status = JobStatus.RUNNING
         self._is_cancelled = False
-        put_wheels_on_path(spark)
         self._work = self._running()
 
     def wait(self) -> None:
@@ -131,22 +168,8 @@ class SparkRun:
         self._status = status
         self._results.abandon()
 
-    def _frame(self, folder: Path | None) -> DataFrame:
-        settings, spark = self._job.settings, self._spark
-        backend = checked_backend(settings.state_backend or HashMapStateBackend())
-        sources = {
-            node.id: batch_frame(spark, node, settings)
-            if folder is None
-            else stream_frame(spark, node, settings, folder / f"source-{node.id}")
-            for node in self._job.graph.of_kind(FromSource)
-        }
-        facts = SessionFacts(
-            partitions_of(spark), default_max_parallelism(spark), time_zone_of(spark)
-        )
-        return job_frame(JobSteps(self._job, facts, backend), sources)
-
     def _batch(self) -> Iterator[Rows]:
-        for row in self._frame(None).toLocalIterator():
+        for row in frame_of_batch(self._job, self._spark).toLocalIterator():
             yield [(row[0], row[1])]
 
     def _stream(self) -> Iterator[Rows]:
@@ -173,7 +196,8 @@ class SparkRun:
         def give(batch: DataFrame, _: int) -> None:
             arrived.put([(row[0], row[1]) for row in batch.collect()])
 
-        writing = self._frame(folder / "sources").writeStream.foreachBatch(give)
+        frame = _frame_of_stream(self._job, self._spark, folder / "sources")
+        writing = frame.writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(folder / "checkpoint"))
         return writing.trigger(availableNow=True).start()
 
