@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from jobs.collection import JOBS
+from jobs.refused import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import StreamExecutionEnvironment
@@ -52,7 +53,9 @@ def test_a_job_gives_in_batch_mode_what_it_gives_in_this_process(job):
     """The same elements, in whatever order."""
     env = environment(**{"execution.runtime-mode": "BATCH"})
 
-    assert told(job.batch) == told(job.program(env).execute_and_collect(job.name))
+    given = runs_or_is_refused(job.name, REFUSED, job.program(env).execute_and_collect)
+
+    assert given is None or told(job.batch) == told(given)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +65,7 @@ def test_a_job_gives_on_a_stream_what_it_gives_in_this_process(job, cut):
     """The same elements, wherever the input is cut into micro-batches."""
     env = environment(**({} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}))
 
-    assert told(job.expected) == told(job.program(env).execute_and_collect(job.name))
+    refused = REFUSED | REFUSED_ON_STREAMS
+    given = runs_or_is_refused(job.name, refused, job.program(env).execute_and_collect)
+
+    assert given is None or told(job.expected) == told(given)
