@@ -14,7 +14,6 @@ from pyflinklike.graph.nodes import (
     Node,
     Partition,
     Partitioning,
-    TwoInputs,
     WithBroadcast,
 )
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
@@ -69,10 +68,7 @@ def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
         for number in sorted(stage.inner):
             if stage.number and isinstance(job.graph.nodes[number], AssignTimestamps):
                 yield job.graph.nodes[number], "a watermark strategy behind a keyed operator"
-    several = len(list(job.graph.of_kind(FromSource))) > 1
     for node in job.graph.nodes.values():
-        if isinstance(node, TwoInputs) and not node.is_keyed and several:
-            yield node, "a function of two inputs without keys"
         function = getattr(node, "function", None)
         if function is not None and uses_processing_timers(function):
             yield node, "a processing-time timer"

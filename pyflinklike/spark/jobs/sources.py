@@ -24,9 +24,9 @@ from pyflinklike.graph.nodes import FromSource
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
-__all__ = ["batch_frame", "stream_frame"]
+__all__ = ["SOURCE_SCHEMA", "batch_frame", "micro_batches", "stream_frame"]
 
-_SCHEMA = pa.schema(
+SOURCE_SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
         ("split", pa.int32()),
@@ -35,6 +35,7 @@ _SCHEMA = pa.schema(
         ("is_last", pa.bool_()),
     ]
 )
+"""`SOURCE_TYPE` as Arrow's."""
 _FIRST_TIME = 1_000_000_000
 """When the first file was written, in seconds: files are read in the order of their times."""
 
@@ -71,13 +72,23 @@ def stream_frame(
         folder: For the files, empty.
     """
     folder.mkdir(parents=True)
-    limit, count = settings.records_per_batch, _splits(node, settings)
-    batches = _whole(node, count) if limit is None else _cut(node, count, limit)
-    for number, rows in enumerate(batches):
+    for number, rows in enumerate(micro_batches(node, settings)):
         _write(rows, folder, number)
     stream = spark.readStream.schema(SOURCE_TYPE).option("maxFilesPerTrigger", 1)
     frame = stream.parquet(str(folder))
-    return frame.repartition(count) if limit is None and count > 1 else frame
+    count = _splits(node, settings)
+    return frame.repartition(count) if settings.records_per_batch is None and count > 1 else frame
+
+
+def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each micro-batch of a source, of type `SOURCE_TYPE`.
+
+    Args:
+        node: Of the source.
+        settings: Of the job.
+    """
+    limit, count = settings.records_per_batch, _splits(node, settings)
+    return _whole(node, count) if limit is None else _cut(node, count, limit)
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:
@@ -112,6 +123,6 @@ def _row(
 def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
     """Write the file of a micro-batch; Spark sees it when it has its time."""
     hidden = folder / f".{number:010}.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), hidden)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA), hidden)
     os.utime(hidden, (_FIRST_TIME + number, _FIRST_TIME + number))
     hidden.rename(folder / f"{number:010}.parquet")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from job_stream_support import results_of_stream
 from jobs.collection import JOBS
-from jobs.refused import REFUSED, runs_or_is_refused
+from jobs.refused import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import Configuration
@@ -27,6 +28,9 @@ for each in sorted((REPOSITORY / "tests" / "jobs").glob("*_jobs.py")):
         importlib.import_module(f"jobs.{each.stem}")
 
 IN_BATCH = [job for job in JOBS if job.batch is not None]
+IN_BATCH_MODE = {"execution.runtime-mode": "BATCH"}
+STREAMED = [(job, job.cuts[-1]) for job in JOBS]  # all cuts run on Spark: tests/jobs
+STREAM_FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 FACTS = SessionFacts(partitions=2, max_parallelism=4, time_zone="UTC")
 SORTED = [("__key_group", "ascending"), ("time", "ascending"), ("arrival", "ascending")]
 
@@ -40,15 +44,16 @@ class Line:
 
     def collected(self, _):
         """What came to the only sink."""
-        return iter(results_of(self.job))
+        if self.job.settings.is_batch:
+            return iter(results_of(self.job))
+        return iter(results_of_stream(self.job, STREAM_FACTS))
 
     def cancel(self):
         """It has ended."""
 
 
-def stream_of(program):
+def stream_of(program, **settings):
     """The stream of a program, whose jobs run in a line."""
-    settings = {"execution.runtime-mode": "BATCH"}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     stream = program(env)
     stream._program._host = lambda: Line
@@ -100,7 +105,22 @@ def told(elements):
 def test_a_job_gives_what_it_must(each):
     """Through stages and keyed operators, or it is refused by name."""
     given = runs_or_is_refused(
-        each.name, REFUSED, lambda: stream_of(each.program).execute_and_collect()
+        each.name, REFUSED, lambda: stream_of(each.program, **IN_BATCH_MODE).execute_and_collect()
     )
 
     assert given is None or told(each.batch) == told(given)
+
+
+@pytest.mark.parametrize(
+    ("each", "cut"), STREAMED, ids=[f"{job.name}-{cut or 'all'}" for job, cut in STREAMED]
+)
+def test_a_job_gives_on_a_stream_what_it_must(each, cut):
+    """The same, wherever the input is cut into micro-batches."""
+    settings = {} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}
+    given = runs_or_is_refused(
+        each.name,
+        REFUSED | REFUSED_ON_STREAMS,
+        lambda: stream_of(each.program, **settings).execute_and_collect(),
+    )
+
+    assert given is None or told(each.expected) == told(given)
