@@ -105,7 +105,8 @@ class Waiting:
         predicate, number = self.retry.get_retry_predicate(), 1
         of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
         while True:
-            result, raised = None, None
+            result: list[Any] = []
+            raised: Exception | None = None
             try:
                 result = await self.function.async_invoke(value)
             except Exception as error:
