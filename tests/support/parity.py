@@ -21,7 +21,7 @@ __all__ = ["OUTPUT", "InColumns", "ParityByElement"]
 OUTPUT = "key string, at long, n long, total long"
 _TOTALS = MapStateDescriptor("totals", Types.BOOLEAN(), Types.LONG())
 _RECORDS = ValueStateDescriptor("records", Types.LONG())
-_LATER_MS = 3_000
+_LATER_MS = 30
 
 
 class ParityByElement(KeyedProcessFunction):
