@@ -7,6 +7,7 @@ from pyflinklike.api.co_process import (
     CoMapFunction,
     KeyedCoProcessFunction,
 )
+from pyflinklike.api.column_timers import ColumnTimerService
 from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
@@ -64,6 +65,7 @@ __all__ = [
     "BroadcastState",
     "CoFlatMapFunction",
     "CoMapFunction",
+    "ColumnTimerService",
     "CustomStateBackend",
     "Duration",
     "EmbeddedRocksDBStateBackend",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two inputs that are keyed alike: one state and one set of timers for both.
+"""Functions of two inputs; if these are keyed alike, with one state and one set of timers for both.
 
 Between the two inputs there is no order: an element of one may come before an older one of the
 other.  A program that needs an order keeps what comes first in state, and waits with a timer.
@@ -13,10 +13,42 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyflinklike.api.context import RuntimeContext
-from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.api.process import KeyedProcessFunction, ProcessFunction
 from pyflinklike.functions import Function
 
-__all__ = ["CoFlatMapFunction", "CoMapFunction", "KeyedCoProcessFunction"]
+__all__ = [
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "KeyedCoProcessFunction",
+]
+
+
+class CoProcessFunction(Function, ABC):
+    """A function of the elements of two inputs without keys.
+
+    As `pyflink.datastream.CoProcessFunction`.  It has neither state nor timers, both of which
+    belong to keys.
+    """
+
+    Context = ProcessFunction.Context
+    """What `process_element1` and `process_element2` may ask; valid during that call only."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element of the first input.
+
+        Args:
+            value: The element.
+            ctx: The element's time, and the clock.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
+        """
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element of the second input, as `process_element1` does of the first."""
 
 
 class KeyedCoProcessFunction(Function, ABC):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`KeyedProcessFunction`: a function of one element at a time, with state and timers per key.
+"""Process functions: of one element at a time, and on keyed streams with state and timers per key.
 
 One instance serves many keys: what belongs to a key goes into state, obtained once in `open()`;
 an attribute of the function belongs to no key, is not durable, and is not shared between workers.
@@ -18,7 +18,38 @@ from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.clock import TimeDomain
 from pyflinklike.functions import Function
 
-__all__ = ["KeyedProcessFunction"]
+__all__ = ["KeyedProcessFunction", "ProcessFunction"]
+
+
+class ProcessFunction(Function, ABC):
+    """A function of one element at a time, of a stream without keys.
+
+    As `pyflink.datastream.ProcessFunction`.  It has neither state nor timers, both of which belong
+    to keys.
+    """
+
+    class Context(ABC):
+        """What `process_element` may ask; valid during that call only."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """The clock; it registers no timers."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """The time of the element in ms; None if it has none."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element.
+
+        Args:
+            value: The element.
+            ctx: The element's time, and the clock.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
+        """
 
 
 class KeyedProcessFunction(Function, ABC):

@@ -4,14 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
 from pyflinklike.types.row import Row
 
-__all__ = ["check_results"]
+__all__ = ["TimedResult", "check_results"]
+
+
+class TimedResult(NamedTuple):
+    """An output with a time of its own, for programs of this library, such as windows.
+
+    Any other output has the time of the element or timer that it is given for.
+
+    Args:
+        value: The output.
+        timestamp: Its time in ms.
+    """
+
+    value: Any
+    timestamp: int
 
 
 def check_results(results: Any) -> None:

@@ -6,9 +6,17 @@ It needs NumPy: `pip install 'pyflinklike[columns]'`; the extra `spark` has it, 
 
 from pyflinklike.columns.batch import KeyedBatch
 from pyflinklike.columns.groups import Groups
+from pyflinklike.columns.map_state import ColumnMapEntries, ColumnMapItems, ColumnMapState
 from pyflinklike.columns.state import ColumnState
 from pyflinklike.doors import pin
 
-__all__ = ["ColumnState", "Groups", "KeyedBatch"]
+__all__ = [
+    "ColumnMapEntries",
+    "ColumnMapItems",
+    "ColumnMapState",
+    "ColumnState",
+    "Groups",
+    "KeyedBatch",
+]
 
 pin(globals())

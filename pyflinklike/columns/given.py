@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 
-__all__ = ["numbers_of", "plain_array"]
+__all__ = ["checked_codes", "numbers_of", "plain_array"]
 
 _NUMBERS = frozenset("biuf")
 
@@ -59,3 +59,27 @@ def numbers_of(values: Any, what: str) -> Any:
         msg = f"{what} takes numbers, got {found.dtype}; convert them first"
         raise StateValueError(msg)
     return found
+
+
+def checked_codes(codes: Any, count: int, what: str) -> Any:
+    """The numbers of groups, as a NumPy array of int64.
+
+    Args:
+        codes: One for each value that is given.
+        count: How many groups there are.
+        what: Whose they are, for messages.
+
+    Raises:
+        StateValueError: They are no such numbers.
+    """
+    found = plain_array(codes, f"{what}: codes")
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        msg = f"{what}: codes are the numbers of groups, got {found.dtype}; use batch.groups.codes"
+        raise StateValueError(msg)
+    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < count:
+        msg = (
+            f"{what}: codes are numbers of the batch's {count} groups, from 0, got "
+            f"{int(found.min())} to {int(found.max())}; use batch.groups.codes"
+        )
+        raise StateValueError(msg)
+    return found.astype(np.int64)

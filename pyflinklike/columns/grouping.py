@@ -20,7 +20,7 @@ from pyflinklike.errors import StateValueError
 from pyflinklike.types import TupleTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["KeyReader", "frozen_keys"]
+__all__ = ["KeyReader", "frozen_keys", "numbered"]
 
 Freeze = Callable[[Sequence[Any]], list[Any]]
 
@@ -73,7 +73,7 @@ class KeyReader:
         if parts[0].type == kind and not pa.types.is_binary(kind):
             codes, distinct = _encoded(parts[0])
             return distinct, codes, _first_of(codes, len(distinct))
-        codes, first = _numbered(parts)
+        codes, first = numbered(parts)
         chosen = [part.take(pa.array(first)) for part in parts]
         if pa.types.is_binary(kind):
             return self._encoded(chosen, codes, first)
@@ -94,7 +94,7 @@ class KeyReader:
         return distinct, same[codes], firsts
 
 
-def _numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
+def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
     """Per record the number of its combination of values, and the first record of each."""
     codes, count = _codes(parts[0])
     for part in parts[1:]:
@@ -123,7 +123,7 @@ def _encoded(column: Any) -> tuple[Any, Any]:
 
 def _numbered_structs(column: Any) -> tuple[Any, int]:
     parts = [column.is_null().cast(pa.int8()), *column.flatten()]
-    codes, first = _numbered(parts)
+    codes, first = numbered(parts)
     return codes, len(first)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.columns.given import numbers_of
 from pyflinklike.columns.running import accumulated, checked_sum
 from pyflinklike.errors import StateValueError
@@ -51,6 +52,13 @@ class Groups:
     def counts(self) -> Any:
         """Per key: how many records it has, as a NumPy array of int64."""
         return np.bincount(self._codes, minlength=len(self))
+
+    def latest(self, timestamps: Any) -> Any:
+        """Per key: the greatest of its records' timestamps in ms; `MIN_WATERMARK` without any."""
+        latest = np.full(len(self), MIN_WATERMARK, np.int64)
+        if timestamps is not None:
+            np.maximum.at(latest, self._codes, timestamps)
+        return latest
 
     @cached_property
     def _starts(self) -> Any:

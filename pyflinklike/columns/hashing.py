@@ -30,7 +30,8 @@ def hashes_of(keys: Any) -> Any:
     """The hash of each key.
 
     Args:
-        keys: An Arrow column of bools, ints, strings or bytes, or of structs of these.
+        keys: An Arrow column of bools, ints, dates, timestamps, strings or bytes, or of structs of
+            these.
 
     Returns:
         A NumPy array of uint64.
@@ -45,8 +46,9 @@ def hashes_of(keys: Any) -> Any:
 
 def _part_hashes(column: Any) -> Any:
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        whole = column.cast(pa.int64())
+    if pa.types.is_primitive(kind):
+        whole = column.cast(pa.int32()) if pa.types.is_date(kind) else column
+        whole = whole.cast(pa.int64())
         filled = whole.fill_null(0) if whole.null_count else whole
         hashes = _mixed(filled.to_numpy().view(_U64) ^ _U64(_SEED))
     else:

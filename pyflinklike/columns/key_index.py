@@ -9,14 +9,14 @@ is looked for by itself, and gets a row of its own.  A key keeps its row until `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pyflinklike.columns.hashing import hashes_of, large_binary
-from pyflinklike.columns.vectors import grown, vector_of
+from pyflinklike.columns.vectors import StructVector, Vector, grown, vector_of
 
 __all__ = ["KeyIndex"]
 
@@ -51,6 +51,12 @@ class KeyIndex:
     def keys(self, rows: Any) -> Any:
         """The keys of rows, as an Arrow column."""
         return self._keys.to_arrow(rows)
+
+    @property
+    def parts(self) -> Sequence[Vector]:
+        """The fields of keys that are structs."""
+        assert isinstance(self._keys, StructVector)
+        return self._keys.fields
 
     def keep(self, rows: Any) -> None:
         """Forget all keys but those of these rows, which become the first ones in this order."""

@@ -15,22 +15,17 @@ from pyflinklike.columns.values import ValueColumn
 from pyflinklike.errors import StateAccessError, StateValueError
 from pyflinklike.shown import shown
 
-__all__ = ["ColumnState"]
+__all__ = ["ColumnState", "EntryColumns", "chosen"]
 
 
-class ColumnState:
-    """One value for each key of the batch, read and written as columns.
-
-    What is given and taken has one value for each group of the batch, in the order of
-    `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
-    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys: a NumPy array with a
-    bool for each group; the others are neither read nor written, and a TTL leaves them alone.
+class EntryColumns:
+    """One entry for each key of a batch, or for each pair of key and user key.
 
     Args:
         name: Of the state.
         table: Of its entries.
         column: Of its values' type.
-        batch: The batch's keys.
+        batch: Their rows in the table.
         ttl: Where it has a TTL.
     """
 
@@ -62,7 +57,7 @@ class ColumnState:
             arrays for TUPLE and ROW.  It is the caller's own.
 
         Raises:
-            StateAccessError: It was called outside `process_batch`.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: A key has no value and there is no default, a default does not fit
                 the type, or a field of a tuple is null (`arrow` gives nulls).
         """
@@ -78,7 +73,7 @@ class ColumnState:
             where: Which keys are read.
 
         Raises:
-            StateAccessError: It was called outside `process_batch`.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
         is_there = self._read(where)
         return self._table.arrow(self._batch.rows, is_there)
@@ -87,7 +82,7 @@ class ColumnState:
         """Which keys have a value, as `get` would find it: a NumPy array of bools.
 
         Raises:
-            StateAccessError: It was called outside `process_batch`.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
         found: np.ndarray[Any, Any] = self._read(where)
         return found
@@ -101,26 +96,19 @@ class ColumnState:
             where: Which keys are written.
 
         Raises:
-            StateAccessError: It was called outside `process_batch`.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: The values do not fit the type; nothing is stored.
         """
         which = self._which(where)
         checked = _taken(self._column.checked(values, len(self._batch.rows)), which)
+        rows = self._batch.rows[which]
         if self._ttl is not None:
             self._ttl.sweep_some()
-            self._ttl.put(which, checked)
+            self._ttl.put(rows, checked, self._batch.latest[which])
         else:
-            self._table.put(self._batch.rows[which], checked)
+            self._table.put(rows, checked)
 
-    def clear(self, where: Any = None) -> None:
-        """Remove the value of each key.
-
-        Args:
-            where: Of which keys.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch`.
-        """
+    def _remove(self, where: Any) -> None:
         self._table.remove(self._batch.rows[self._which(where)])
 
     def _read(self, where: Any) -> Any:
@@ -131,30 +119,12 @@ class ColumnState:
             is_there[which] = self._table.present(self._batch.rows[which])
         else:
             self._ttl.sweep_some()
-            is_there[which] = self._ttl.read(which)
+            is_there[which] = self._ttl.read(self._batch.rows[which], self._batch.latest[which])
         return is_there
 
     def _which(self, where: Any) -> Any:
         """The places of the chosen keys in the batch."""
-        rows = self._batch.rows
-        if rows is None:
-            msg = (
-                f"state {self.name!r} can be used while process_batch runs, got an access outside; "
-                "obtain it in open(), and read and write it in process_batch()"
-            )
-            raise StateAccessError(msg)
-        if where is None:
-            return np.arange(len(rows))
-        mask = plain_array(where, f"state {self.name!r}: where")
-        if mask.dtype != bool or mask.shape != rows.shape:
-            msg = (
-                f"state {self.name!r}: where takes a bool for each of the batch's {len(rows)} "
-                f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
-                if mask.ndim
-                else f"state {self.name!r}: where takes a bool for each key, got {shown(where)}"
-            )
-            raise StateValueError(msg)
-        return np.flatnonzero(mask)
+        return chosen(self.name, self._batch.rows, where)
 
     def _refuse_nulls(self, rows: Any) -> None:
         if self._table.has_nulls(rows):
@@ -163,6 +133,59 @@ class ColumnState:
                 "value that has one; read it with arrow()"
             )
             raise StateValueError(msg)
+
+
+class ColumnState(EntryColumns):
+    """One value for each key of the batch, read and written as columns.
+
+    What is given and taken has one value for each group of the batch, in the order of
+    `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
+    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys: a NumPy array with a
+    bool for each group; the others are neither read nor written, and a TTL leaves them alone.
+    """
+
+    def clear(self, where: Any = None) -> None:
+        """Remove the value of each key.
+
+        Args:
+            where: Of which keys.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        self._remove(where)
+
+
+def chosen(name: str, rows: Any, where: Any) -> Any:
+    """Which of the rows of a batch are chosen.
+
+    Args:
+        name: Of the state, for messages.
+        rows: None between calls.
+        where: A bool for each row, or None for all.
+
+    Raises:
+        StateAccessError: There is no call.
+        StateValueError: It is no such mask.
+    """
+    if rows is None:
+        msg = (
+            f"state {name!r} can be used while process_batch or on_timers runs, got an access "
+            "outside; obtain it in open(), and read and write it in process_batch()"
+        )
+        raise StateAccessError(msg)
+    if where is None:
+        return np.arange(len(rows))
+    mask = plain_array(where, f"state {name!r}: where")
+    if mask.dtype != bool or mask.shape != rows.shape:
+        msg = (
+            f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
+            f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
+            if mask.ndim
+            else f"state {name!r}: where takes a bool for each key, got {shown(where)}"
+        )
+        raise StateValueError(msg)
+    return np.flatnonzero(mask)
 
 
 def _taken(values: Any, which: Any) -> Any:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of one state as columns: values, stamps, and which rows have an entry.
 
-`KeyGroupColumns` is what a worker keeps of a key group between batches: the key index, and the
-columns of each state.  A `ColumnTable` is the view that a state has of them; it is pointed at one
-key group at a time, as the tables of any backend are.
+A `ColumnTable` is the view that a state has of what `pyflinklike.columns.key_group` keeps; it is
+pointed at one key group at a time, as the tables of any backend are.
 """
 
 from __future__ import annotations
@@ -14,106 +13,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike.columns.key_index import KeyIndex
-from pyflinklike.columns.vectors import Vector, grown, vector_of
+from pyflinklike.columns.key_group import Columns, KeyGroupColumns
+from pyflinklike.columns.vectors import vector_of
 from pyflinklike.state.column_changes import DELETE, PUT, ColumnChanges
 from pyflinklike.state.table import TableSpec
 
-__all__ = ["BatchRows", "ColumnTable", "Columns", "KeyGroupColumns"]
-
-_WORTH_FREEING = 1024
-
-
-@attrs.define(eq=False)
-class Columns:
-    """The columns of one state in one key group.
-
-    Args:
-        spec: What the state was declared as.
-        values: By row; None where entries carry no value.
-        present: Which rows have an entry.
-        stamps: In ms, by row, where entries are `paired`.
-        dirty: Which rows changed since the last commit.
-        count: How many rows have an entry.
-        cursor: The row that incremental cleanup looks at next.
-    """
-
-    spec: TableSpec
-    values: Vector
-    present: Any = attrs.field(factory=lambda: np.zeros(0, bool))
-    stamps: Any = attrs.field(factory=lambda: np.zeros(0, np.int64))
-    dirty: Any = attrs.field(factory=lambda: np.zeros(0, bool))
-    count: int = 0
-    cursor: int = 0
-
-    def reserve(self, count: int) -> None:
-        """Make room for so many rows."""
-        self.values.reserve(count)
-        self.present = grown(self.present, count)
-        self.dirty = grown(self.dirty, count)
-        if self.spec.paired:
-            self.stamps = grown(self.stamps, count)
-
-    def keep(self, rows: Any) -> None:
-        """Forget all rows but these; nothing may be dirty."""
-        self.values.keep(rows)
-        self.present = self.present[rows]
-        self.dirty = self.dirty[rows]
-        self.stamps = self.stamps[rows] if self.spec.paired else self.stamps
-        self.cursor = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        own = self.present.nbytes + self.stamps.nbytes + self.dirty.nbytes
-        return int(self.values.nbytes + own)
-
-
-class KeyGroupColumns:
-    """The key index of a key group, and the columns of its states.
-
-    Args:
-        key_kind: Arrow's type of the keys.
-    """
-
-    def __init__(self, key_kind: pa.DataType) -> None:
-        self.index = KeyIndex(key_kind)
-        self.tables: dict[str, Columns] = {}
-
-    def of(self, spec: TableSpec) -> Columns:
-        """The columns of a state, with room for every row there is."""
-        columns = self.tables.get(spec.name)
-        if columns is None or columns.spec != spec:
-            assert spec.value_type is not None
-            columns = Columns(spec, vector_of(spec.value_type.arrow_type))
-            self.tables[spec.name] = columns
-        columns.reserve(self.index.count)
-        return columns
-
-    def rows_of(self, keys: Any) -> Any:
-        """The rows of an Arrow column of keys, new ones where they are new."""
-        rows = self.index.add(keys)
-        for columns in self.tables.values():
-            columns.reserve(self.index.count)
-        return rows
-
-    def free(self) -> None:
-        """Forget the keys without any entry, once they are most; nothing may be dirty."""
-        count = self.index.count
-        used = np.zeros(count, bool)
-        for columns in self.tables.values():
-            used |= columns.present[:count]
-        rows = np.flatnonzero(used)
-        if count < _WORTH_FREEING or 2 * len(rows) > count:
-            return
-        self.index.keep(rows)
-        for columns in self.tables.values():
-            columns.keep(rows)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return self.index.nbytes + sum(each.nbytes for each in self.tables.values())
+__all__ = ["BatchRows", "ColumnTable"]
 
 
 @attrs.define
@@ -124,11 +29,24 @@ class BatchRows:
         rows: One for each group; None between calls.
         latest: The greatest timestamp of each group's records in ms.
         records: How many records the batch has.
+        codes: The group of each record.
+        timestamps: Of each record in ms, or None.
+        parts: Of the same batch, for entries of maps; they end with it.
     """
 
     rows: Any = None
     latest: Any = None
     records: int = 0
+    codes: Any = None
+    timestamps: Any = None
+    parts: list[BatchRows] = attrs.field(factory=list)
+
+    def end(self) -> None:
+        """The call is over: there are no rows any more."""
+        for part in self.parts:
+            part.end()
+        self.rows = self.latest = self.codes = self.timestamps = None
+        self.parts = []
 
 
 class ColumnTable:
@@ -193,14 +111,14 @@ class ColumnTable:
 
     def next_rows(self, count: int) -> Any:
         """The next rows with an entry that a sweep shall look at; a pass begins anew at the end."""
-        columns, end = self._columns, self._group.index.count
+        columns, end = self._columns, self._size()
         first = columns.cursor if columns.cursor < end else 0
         columns.cursor = min(first + count, end)
         return first + np.flatnonzero(columns.present[first : columns.cursor])
 
     def all_rows(self) -> Any:
         """Every row with an entry."""
-        return np.flatnonzero(self._columns.present[: self._group.index.count])
+        return np.flatnonzero(self._columns.present[: self._size()])
 
     def count(self) -> int:
         """How many entries the key group holds."""
@@ -209,6 +127,21 @@ class ColumnTable:
     def has_nulls(self, rows: Any) -> bool:
         """Whether a value of rows has a null that NumPy cannot show."""
         return self._columns.values.has_nulls(rows)
+
+    # What rows are
+
+    def _size(self) -> int:
+        """How many rows there are."""
+        return self._group.index.count
+
+    def _restored_rows(self, changes: ColumnChanges) -> Any:
+        return self._group.rows_of(changes.keys)
+
+    def _keys(self, rows: Any) -> Any:
+        return self._group.index.keys(rows)
+
+    def _user_keys(self, rows: Any) -> Any:  # noqa: ARG002 - there are none
+        return None
 
     # For the log
 
@@ -232,16 +165,16 @@ class ColumnTable:
         if not len(changes):
             return
         columns = self._columns
-        rows = self._group.rows_of(changes.keys)
+        rows = self._restored_rows(changes)
         columns.values.put(rows, changes.values)
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
         if self.spec.paired:
             columns.stamps[rows] = changes.stamps
-        columns.count = int(columns.present[: self._group.index.count].sum())
+        columns.count = int(columns.present[: self._size()].sum())
 
     def _portions(self, rows: Any) -> list[ColumnChanges]:
         """Entries in portions whose columns Arrow can hold: its strings end at 2 GiB."""
-        each = (self._columns.nbytes + self._group.index.nbytes) // max(self._group.index.count, 1)
+        each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         return [self._changes(some) for some in np.array_split(rows, count)]
 
@@ -252,7 +185,8 @@ class ColumnTable:
         shown = None if whole else present
         return ColumnChanges(
             self.spec,
-            keys=self._group.index.keys(rows),
+            keys=self._keys(rows),
+            user_keys=self._user_keys(rows),
             values=columns.values.to_arrow(rows, shown),
             stamps=columns.stamps[rows] if self.spec.paired else None,
             operations=None if whole else np.where(present, PUT, DELETE).astype(np.int8),

@@ -21,7 +21,7 @@ class TtlColumns(TtlRules):
         table: Holds the entries.
         config: An enabled TTL.
         clock: Tells the time, in ms.
-        batch: Tells the timestamps of the batch's keys.
+        batch: Tells how many records a batch has.
     """
 
     def __init__(
@@ -32,13 +32,14 @@ class TtlColumns(TtlRules):
         self._batch = batch
         super().__init__(config, clock)
 
-    def read(self, which: Any) -> Any:
-        """Judge the entries of a batch's keys as a read of each does: which have a value to show.
+    def read(self, rows: Any, latest: Any) -> Any:
+        """Judge entries as a read of each does: which have a value to show.
 
         Args:
-            which: The places of the keys in the batch.
+            rows: Of the entries, none twice.
+            latest: The timestamps of their keys in ms.
         """
-        table, rows = self._table, self._batch.rows[which]
+        table = self._table
         shown = table.present(rows)
         expired = shown & self.are_expired(table.stamps(rows))
         if expired.any():
@@ -47,15 +48,20 @@ class TtlColumns(TtlRules):
             if not self._return_expired:
                 shown = shown & ~expired
         if self._refresh:
-            now = self.stamps(self._batch.latest[which])
+            now = self.stamps(latest)
             stale = table.present(rows) & (table.stamps(rows) != now)
             table.restamp(rows[stale], now[stale])
         return shown
 
-    def put(self, which: Any, values: Any) -> None:
-        """Store values, stamped now."""
-        stamps = self.stamps(self._batch.latest[which])
-        self._table.put(self._batch.rows[which], values, stamps)
+    def put(self, rows: Any, values: Any, latest: Any) -> None:
+        """Store values, stamped now.
+
+        Args:
+            rows: Of the entries, none twice.
+            values: Of these.
+            latest: The timestamps of their keys in ms.
+        """
+        self._table.put(rows, values, self.stamps(latest))
 
     def entered(self) -> None:
         """Nothing: where a sweep stands is kept with the key group."""

@@ -12,6 +12,7 @@ does in place makes a new element here.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
 import attrs
@@ -32,6 +33,12 @@ def _check_position(_: Any, __: attrs.Attribute[Any], position: Any) -> None:
             "the name of a field"
         )
         raise DeclarationTypeError(msg)
+
+
+def _has_fields(value: Any) -> bool:
+    """Whether it is a row, tuple or list."""
+    is_plain = isinstance(value, (tuple, list))
+    return is_plain or (isinstance(value, Sequence) and not isinstance(value, (str, bytes)))
 
 
 @attrs.frozen
@@ -63,7 +70,7 @@ class FieldFold(ReduceFunction[Any]):
         """The fold of two elements, each followed by its field."""
 
     def _field(self, value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
+        if _has_fields(value):
             try:
                 at: Any = self.position  # a Row takes names, too
                 return value[at]
@@ -79,7 +86,7 @@ class FieldFold(ReduceFunction[Any]):
 
     def _with(self, value: Any, field: Any) -> Any:
         """An element with another value in the field."""
-        if not isinstance(value, (tuple, list)):
+        if not _has_fields(value):
             return field
         fields = list(value)
         names: Any = getattr(value, "_fields", ())

@@ -1,15 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of a job go, as plain declarations that each host carries out."""
+"""Where the elements of a job go, as plain declarations.
+
+A host carries them out in its own way: by `writer`, where the elements are in this process.
+"""
 
 from __future__ import annotations
 
+import sys
+from typing import Any, Protocol
+
 import attrs
 
-__all__ = ["CollectSink", "PrintSink", "Sink"]
+from pyflinklike.errors import HostError
+from pyflinklike.graph.java_text import print_text
+from pyflinklike.types import TypeInformation
+
+__all__ = ["CollectSink", "PrintSink", "Sink", "SinkWriter"]
+
+
+class SinkWriter(Protocol):
+    """Writes the elements that come to one instance of a sink."""
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        """Write an element.
+
+        Args:
+            value: The element.
+            timestamp: Its time in ms, or None.
+        """
+
+    def finish(self) -> None:
+        """The job has ended well: make all that was written visible."""
+
+    def abandon(self) -> None:
+        """The job has failed: take back what is not visible yet."""
 
 
 class Sink:
-    """Something that takes elements; each host knows the kinds that it can carry out."""
+    """Something that takes elements."""
+
+    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+        """What writes the elements of one instance, in this process.
+
+        Args:
+            index: Of the instance, from 0.
+            parallelism: How many instances there are.
+            type_info: Of the elements.
+
+        Raises:
+            HostError: It cannot be written in this process.
+        """
+        msg = (
+            f"{type(self).__name__} is written by Spark only, got elements of {type_info!r} for "
+            f"instance {index + 1} of {parallelism} of the local runner; set execution.target to spark"
+        )
+        raise HostError(msg)
 
 
 @attrs.frozen
@@ -35,6 +80,25 @@ class PrintSink(Sink):
         subtask = str(index + 1) if parallelism > 1 else ""
         parts = [part for part in (self.identifier, subtask) if part]
         return f"{':'.join(parts)}> " if parts else ""
+
+    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+        """What prints the elements of one instance."""
+        return _Printer(self.prefix(index, parallelism), type_info)
+
+
+@attrs.frozen
+class _Printer:
+    prefix: str
+    type_info: TypeInformation
+
+    def write(self, value: Any, _: int | None) -> None:
+        # The stream of the moment: whoever captures output puts another one in its place.
+        sys.stdout.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
+
+    def finish(self) -> None:
+        sys.stdout.flush()
+
+    abandon = finish
 
 
 @attrs.frozen

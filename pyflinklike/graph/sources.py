@@ -16,6 +16,7 @@ import attrs
 from pyflinklike.checks import is_int64
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.shown import shown
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
 
@@ -27,6 +28,11 @@ class Source(ABC):
     @abstractmethod
     def is_bounded(self) -> bool:
         """Whether it comes to an end."""
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """Of the elements: any object that pickles, unless the source knows better."""
+        return Types.PICKLED_BYTE_ARRAY()
 
     @property
     def parallelism(self) -> int | None:
@@ -106,6 +112,11 @@ class NumberSequenceSource(Source):
     def is_bounded(self) -> bool:
         """It is."""
         return True
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """LONG."""
+        return Types.LONG()
 
     def part(self, index: int, parallelism: int) -> range:
         """The numbers of one instance.

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import attrs
+
+from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.functions import Function
 from pyflinklike.joins.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from pyflinklike.joins.interval import OUTER
@@ -51,6 +54,23 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
         for number, element in elements:
             groups[number - 1].append(element)
         return outputs_in(self._function.co_group(*groups))
+
+
+@attrs.frozen
+class LateByInput:
+    """What goes out of a tagged element that is late for all its windows.
+
+    Args:
+        tags: The side output of late elements of each input; None where they are counted.
+    """
+
+    tags: tuple[OutputTag | None, OutputTag | None]
+
+    def __call__(self, element: Tagged) -> tuple[OutputTag, Any] | None:
+        """The element without its number, in the side output of its input."""
+        number, value = element
+        tag = self.tags[number - 1]
+        return None if tag is None else (tag, value)
 
 
 class JoinedGroups(CoGroupFunction):

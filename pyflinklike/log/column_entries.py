@@ -7,6 +7,7 @@ read is checked as `pyflinklike.log.stored_entries` checks it, a column at a tim
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -25,10 +26,12 @@ from pyflinklike.log.entries import (
 from pyflinklike.log.segments import SEGMENT_BYTES, Section
 from pyflinklike.log.stored_entries import has_stamps, read_batch
 from pyflinklike.state.column_changes import CLEAR, PUT, ColumnChanges
-from pyflinklike.state.table import TableSpec
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["decode_columns", "encode_columns"]
+
+_WHOLE = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
 
 
 def encode_columns(
@@ -49,7 +52,11 @@ def encode_columns(
         StateValueError: A single entry is larger than a segment can be.
     """
     flags = HAS_STAMPS if changes.spec.paired else 0
-    columns = [changes.keys, changes.values]
+    columns = [changes.keys]
+    if changes.user_keys is not None:
+        columns.append(changes.user_keys)
+    if changes.spec.value_type is not None:
+        columns.append(changes.values)
     if changes.stamps is not None:
         columns.append(pa.array(changes.stamps, pa.int64()))
     if changes.operations is not None:
@@ -76,7 +83,7 @@ def decode_columns(
 
     Args:
         section: As read from a segment.
-        spec: The program's, of one entry per key; its declaration must have been checked.
+        spec: The program's, of no namespaces; its declaration must have been checked.
         key_type: Of the operator's keys.
         stamp: For entries written before TTL was switched on, in ms.
         where: Which group, for messages.
@@ -106,24 +113,68 @@ def _decoded(
     operations = None
     if "operation" in columns:
         operations = _operations(columns["operation"])
-    values = columns["value"]
-    accepts_none = spec.nullable or (spec.value_type is not None and spec.value_type.accepts_none)
-    if not accepts_none:
-        _refuse_nulls(values, operations)
-    if spec.value_type == Types.CHAR():
-        spec.value_type.from_arrow(values)
     stamps = None
     if spec.paired:
         stamps = _stamps(columns, operations, stamp) if has_stamps(section) else None
         if stamps is None:
             stamps = pa.array([stamp]).take(pa.nulls(len(keys), pa.int64()).fill_null(0)).to_numpy()
-    return ColumnChanges(spec, keys, values, stamps, operations)
+    user_keys = None
+    if spec.shape is not Shape.SINGLE:
+        user_keys = _user_keys(columns["user_key"], spec, operations)
+    values = _values(columns.get("value"), spec, operations, len(keys))
+    return ColumnChanges(spec, keys, values, stamps, operations, user_keys=user_keys)
 
 
 def _stamps(columns: dict[str, Any], operations: Any, stamp: int) -> Any:
     column = columns["stamp"]
     _refuse_nulls(column, operations)
     return column.fill_null(stamp).to_numpy()
+
+
+def _values(column: Any, spec: TableSpec, operations: Any, rows: int) -> Any:
+    if spec.value_type is None:
+        return pa.nulls(rows)
+    if not (spec.nullable or spec.value_type.accepts_none):
+        _refuse_nulls(column, operations)
+    _check_range(column, spec.value_type)
+    return column
+
+
+def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
+    """The user keys of rows, of which only those that clear a key have none.
+
+    Raises:
+        ValueError: Another row has none, or one is out of its type's range.
+    """
+    rest = column
+    if operations is not None:
+        rest = column.slice(int((operations == CLEAR).sum()))
+    _refuse_nulls(rest, None)
+    if spec.user_key_type is not None:
+        _check_range(rest, spec.user_key_type)
+    return column
+
+
+def _check_range(column: Any, type_info: TypeInformation) -> None:
+    """Refuse what the Arrow type can hold and the declared one cannot.
+
+    Raises:
+        ValueError: A string is no single character, or a time is before the year 1 or after 9999.
+    """
+    if type_info == Types.CHAR():
+        type_info.from_arrow(column)
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for part, field_type in zip(column.flatten(), type_info.field_types):  # type: ignore[attr-defined]
+            _check_range(part, field_type)
+    if kind not in _WHOLE:
+        return
+    time = dt.date if pa.types.is_date(kind) else dt.datetime
+    ends = [pa.scalar(end, kind).cast(_WHOLE[kind]).as_py() for end in (time.min, time.max)]
+    found = pc.min_max(column.cast(_WHOLE[kind])).as_py()
+    if found["min"] is not None and not ends[0] <= found["min"] <= found["max"] <= ends[1]:
+        msg = f"a time that is not in the years 1 to 9999: {kind}"
+        raise ValueError(msg)
 
 
 def _operations(column: Any) -> Any:
@@ -133,11 +184,14 @@ def _operations(column: Any) -> Any:
         ValueError: It is of an unknown kind.
     """
     _refuse_nulls(column, None)
-    ends = pc.min_max(column).as_py()
-    if len(column) and not PUT <= ends["min"] <= ends["max"] <= CLEAR:
+    operations = column.to_numpy()
+    if len(operations) and not PUT <= operations.min() <= operations.max() <= CLEAR:
         msg = "operations of an unknown kind"
         raise ValueError(msg)
-    return column.to_numpy()
+    if (operations[int((operations == CLEAR).sum()) :] == CLEAR).any():
+        msg = "operations that clear a key after others"
+        raise ValueError(msg)
+    return operations
 
 
 def _refuse_nulls(column: Any, operations: Any) -> None:

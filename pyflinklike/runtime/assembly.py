@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pyflinklike.api.broadcast import BroadcastProcessFunction
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.backends.base import StateBackend
@@ -24,9 +25,10 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.outputs import Outputs, TimedOutputs
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.runtime.timers import KeyedTimerService
+from pyflinklike.runtime.unkeyed_context import NO_TIMERS
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import MapStateDescriptor
@@ -49,6 +51,8 @@ def keyed_process_operator(
     side_outputs_read: Collection[str] | None = None,
     broadcast_states: Sequence[MapStateDescriptor] = (),
     allow_pickle: bool = True,
+    has_keys: bool = True,
+    timed_outputs: bool = False,
 ) -> KeyedProcessOperator:
     """An operator whose function may have states, timers and stores; it is not open yet.
 
@@ -62,6 +66,9 @@ def keyed_process_operator(
         side_outputs_read: Ids of the side outputs that the host reads; None for all.
         broadcast_states: Those of its broadcast input, if it has one.
         allow_pickle: Whether state may be unpickled.
+        has_keys: Whether elements have keys; without them there is neither state nor timer, and
+            every record has the key `GROUP_KEY`.
+        timed_outputs: Whether outputs are kept with their times, as `TimedOutputs`.
 
     Raises:
         DeclarationTypeError: A broadcast state is no map.
@@ -70,17 +77,20 @@ def keyed_process_operator(
     """
     if isinstance(function, KeyedBatchFunction):
         options = (function, state_backend, key_type, task, owner)
-        return _batch_operator(*options, allow_pickle=allow_pickle)
-    clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), Outputs()
+        return _batch_operator(*options, refused_timers=refused_timers, allow_pickle=allow_pickle)
+    clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
+    has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
-    timers = _timers(clock, backend, refused_timers or {}, namespace_type)
+    refused = refused_timers or {} if has_keys else NO_TIMERS
+    timers = _timers(clock, backend, refused, namespace_type)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
     states = BroadcastStates(broadcast_states, backend, group.declare)
-    context = context_of(function, clock, current, key_type, timers, states)
+    context = context_of(function, clock, current, key_type, timers, states, has_keys=has_keys)
+    outputs = TimedOutputs(context.timestamp) if timed_outputs else Outputs()
     surroundings = StoreContext(
         backend=backend,
         clock=clock,
@@ -95,14 +105,14 @@ def keyed_process_operator(
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
     of_states = (task, backend, clock, assembled, group.declare, stores)
-    runtime = runtime_context_of(function, of_states, timers, namespace_type)
+    runtime = runtime_context_of(of_states, timers, namespace_type, has_keys=has_keys)
     before = runtime.before_every_call
     parts = (key_type, current, clock, context, before, metrics, outputs)
     calls = caller_of(function, parts, states, runtime)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
-def _batch_operator(*arguments: Any, allow_pickle: bool) -> KeyedProcessOperator:
+def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
     """The operator of a `KeyedBatchFunction`.
 
     Raises:
@@ -116,7 +126,7 @@ def _batch_operator(*arguments: Any, allow_pickle: bool) -> KeyedProcessOperator
             "pip install 'pyflinklike[columns]' wherever it runs"
         )
         raise RequirementError(msg) from error
-    return keyed_batch_operator(*arguments, allow_pickle=allow_pickle)
+    return keyed_batch_operator(*arguments, **options)
 
 
 def _backend(

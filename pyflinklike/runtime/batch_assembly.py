@@ -7,24 +7,25 @@ cleanup, the nonce.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.columns.table import BatchRows
-from pyflinklike.errors import UnknownStoreError
+from pyflinklike.errors import DeclarationError, PyflinklikeError, UnknownStoreError
 from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.runtime.batch_calls import BatchCalls
-from pyflinklike.runtime.batch_context import ColumnarRuntimeContext
+from pyflinklike.runtime.batch_calls import BatchCalls, has_on_timers
+from pyflinklike.runtime.batch_context import BatchContext, ColumnarRuntimeContext
+from pyflinklike.runtime.batch_counters import ColumnMetrics
+from pyflinklike.runtime.batch_keys import KeyColumns
 from pyflinklike.runtime.batch_outputs import ColumnOutputs
+from pyflinklike.runtime.batch_timer_service import KeyedColumnTimerService
+from pyflinklike.runtime.batch_timers import ColumnTimerQueue
 from pyflinklike.runtime.cleanup import StateCleanup
-from pyflinklike.runtime.contexts import CallContext, TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.types import TypeInformation
@@ -40,6 +41,7 @@ def keyed_batch_operator(
     task: TaskInfo,
     owner: str,
     *,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
     allow_pickle: bool = True,
 ) -> KeyedProcessOperator:
     """An operator whose function has its state in columns; it is not open yet.
@@ -50,6 +52,7 @@ def keyed_batch_operator(
         key_type: Writes keys.
         task: Which task this is.
         owner: Names this operator of this query, whose working state is its own.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
@@ -57,30 +60,36 @@ def keyed_batch_operator(
     """
     if not allow_pickle:
         check_pickled(f"operator {task.name!r}, keys", key_type)
-    clock, current, metrics, outputs = Clock(), CurrentKey(), OperatorMetrics(), ColumnOutputs()
+    clock, current, metrics, outputs = Clock(), CurrentKey(), ColumnMetrics(), ColumnOutputs()
     backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
-    event_timers, processing_timers = (TimerQueue(domain, backend) for domain in TimeDomain)
-    timers = KeyedTimerService(clock, event_timers, processing_timers, {})
+    batch = BatchRows()
+    event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
+    refused = _refused(function, refused_timers or {})
+    timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
     assembled: dict[str, Assembled[Any]] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
-    stores, batch = _NoStores(), BatchRows()
+    stores = _NoStores()
     runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     runtime.batch = batch
-    calls = BatchCalls(
-        function,
-        key_type,
-        current,
-        clock,
-        CallContext(clock, current, key_type, timers),
-        runtime.before_every_call,
-        metrics,
-        outputs,
-        backend,
-        batch,
-    )
+    context: Any = BatchContext(clock, outputs.emit_side_columns, timers)
+    before = runtime.before_every_call
+    parts = (key_type, current, clock, context, before, metrics, outputs, backend, batch)
+    key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
+    calls = BatchCalls(function, *parts, key_columns)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+
+
+def _refused(
+    function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
+) -> Mapping[TimeDomain, PyflinklikeError]:
+    """The domains whose timers cannot fire: all where the function has no method for them."""
+    if has_on_timers(function):
+        return refused
+    name = type(function).__qualname__
+    msg = f"timers fire in on_timers, got {name} without it; add on_timers(self, batch, ctx)"
+    return {domain: DeclarationError(msg) for domain in TimeDomain}
 
 
 class _NoStores:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call of a `KeyedBatchFunction`: a batch at a time, with its keys' rows at hand."""
+"""Every call of a `KeyedBatchFunction`: records or timers a batch at a time, with their keys' rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import numpy as np
 
-from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.api.keyed_batch import KeyedBatchFunction
+from pyflinklike.columns.batch import KeyedBatch
+from pyflinklike.columns.groups import Groups
 from pyflinklike.columns.table import BatchRows
 from pyflinklike.errors import (
     DeclarationError,
@@ -16,15 +19,15 @@ from pyflinklike.errors import (
     PyflinklikeError,
     UserFunctionError,
 )
-from pyflinklike.runtime.batch_context import BatchContext
+from pyflinklike.runtime.batch_counters import ColumnMetrics
+from pyflinklike.runtime.batch_keys import KeyColumns
 from pyflinklike.runtime.batch_outputs import ColumnOutputs
 from pyflinklike.runtime.batch_records import BatchKeys
 from pyflinklike.runtime.calls import FunctionCalls
 from pyflinklike.runtime.raised import where_raised
-from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown_error
 
-__all__ = ["BatchCalls"]
+__all__ = ["BatchCalls", "has_on_timers"]
 
 
 @attrs.frozen
@@ -34,23 +37,25 @@ class BatchCalls(FunctionCalls):
     Args:
         backend: Has the key groups' columns.
         batch: Gets the rows of the batch's keys.
+        key_columns: Of timers.
     """
 
     _backend: Any
     _batch: BatchRows
+    _key_columns: KeyColumns
 
     def open(self, runtime_context: Any) -> None:
         """Have the function declare its states.
 
         Raises:
-            DeclarationError: It has a method for timers, which would never be called.
+            DeclarationError: It has a method for single elements, which would never be called.
             UserFunctionError: The function raised.
         """
-        for method in ("on_timer", "on_timers", "process_element"):
+        for method, instead in (("on_timer", "on_timers"), ("process_element", "process_batch")):
             if hasattr(self.function, method):
                 msg = (
-                    f"a KeyedBatchFunction has process_batch and no timers, got {self.name()} "
-                    f"with a method {method}; use a KeyedProcessFunction for timers"
+                    f"a KeyedBatchFunction has {instead}, got {self.name()} with a method "
+                    f"{method}, which is never called; rename it, or use a KeyedProcessFunction"
                 )
                 raise DeclarationError(msg)
         super().open(runtime_context)
@@ -67,58 +72,87 @@ class BatchCalls(FunctionCalls):
             UserFunctionError: The function raised.
         """
         assert isinstance(keys, BatchKeys)
-        outputs, batch = self.outputs, self._batch
+        rows = self._backend.columns.rows_of(keys.column)
+        self._call(self.function.process_batch, rows, values, timestamps)
+
+    def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
+        """Call a method for a batch, and take in what it gives."""
+        outputs, batch, metrics = self.outputs, self._batch, self._metrics
         assert isinstance(outputs, ColumnOutputs)
-        context = BatchContext(self._clock, outputs.emit_side_columns)
-        batch.rows = self._backend.columns.rows_of(keys.column)
-        batch.records = len(keys)
-        batch.latest = _latest(values.groups, timestamps)
+        assert isinstance(metrics, ColumnMetrics)
+        metrics.touch_rows(self._backend.columns, rows)
+        batch.rows, batch.records = rows, len(values)
+        batch.codes, batch.timestamps = values.groups.codes, timestamps
+        batch.latest = values.groups.latest(timestamps)
         try:
             for each in self._before:
                 each()
-            outputs.emit_columns(self.function.process_batch(values, context))
+            outputs.emit_columns(method(values, self._context), method.__name__)
         except PyflinklikeError as error:
-            _note(error, f"{self._told(values)}{where_raised(error)}")
+            _note(error, f"{self._told(method, values)}{where_raised(error)}")
             raise
         except Exception as error:
-            msg = f"{self._told(values)}: {shown_error(error)}{where_raised(error)}"
+            told = self._told(method, values)
+            msg = f"{told}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
-            batch.rows = batch.latest = None
+            batch.end()
 
     def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
         """Nothing: no host hands over single records."""
         raise NotImplementedError
 
-    def fire(self, queue: TimerQueue, now: int) -> int:  # noqa: ARG002
-        """See that no timers were restored; a function of batches has none.
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the timers of a queue that are due; how many there were.
+
+        Args:
+            queue: A `ColumnTimerQueue` of the current group.
+            now: The time of its domain in ms.
 
         Raises:
-            IncompatibleStateError: There are some.
+            IncompatibleStateError: The function has no method for them.
+            UserFunctionError: The function raised.
         """
-        if queue.count():
+        if queue.count() and not has_on_timers(self.function):
             msg = (
-                f"{self.name()}: a KeyedBatchFunction has no timers, got {queue.count()} in the "
-                "state that it continues from; go on with the KeyedProcessFunction that "
-                "registered them, at least until they have fired"
+                f"{self.name()}: a KeyedBatchFunction without on_timers has no timers, got "
+                f"{queue.count()} in the state that it continues from; give it on_timers, or go on "
+                "with the function that registered them until they have fired"
             )
             raise IncompatibleStateError(msg)
-        return 0
+        context: Any = self._context
+        context.domain = queue.domain
+        fired = 0
+        due = queue.due(now)
+        try:
+            for rows, times in due:
+                fired += len(rows)
+                self._fire(rows, times)
+        finally:
+            due.close()
+            context.domain = None
+        self._metrics.timers_fired += fired
+        return fired
 
-    def _told(self, batch: Any) -> str:
+    def _fire(self, rows: Any, times: Any) -> None:
+        """Call the function for timers of different keys."""
+        each = np.arange(len(rows))
+        keys = self._key_columns.of(self._backend.columns.index.keys(rows))
+        values = KeyedBatch(keys, Groups(each, each), times)
+        # They have no time for TTL: a processing time must not stamp event-time TTL.
+        self._call(self.function.on_timers, rows, values, None)
+
+    def _told(self, method: Callable[..., Any], batch: Any) -> str:
+        what = "timers" if self._context.domain is not None else "records"
         return (
-            f"{self.name()}.process_batch failed for a batch of {len(batch)} records, "
+            f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
             f"{len(batch.groups)} keys, columns {batch.column_names}"
         )
 
 
-def _latest(groups: Any, timestamps: Any) -> Any:
-    """The greatest timestamp of each key's records in ms."""
-    if timestamps is None:
-        return np.full(len(groups), MIN_WATERMARK, np.int64)
-    latest = np.full(len(groups), MIN_WATERMARK, np.int64)
-    np.maximum.at(latest, groups.codes, timestamps)
-    return latest
+def has_on_timers(function: Any) -> bool:
+    """Whether a function of batches has a method for timers."""
+    return type(function).on_timers is not KeyedBatchFunction.on_timers
 
 
 def _note(error: PyflinklikeError, text: str) -> None:

@@ -6,18 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from pyflinklike.api.column_timers import ColumnTimerService
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.clock import Clock
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.columns.map_state import ColumnMapState
 from pyflinklike.columns.state import ColumnState
 from pyflinklike.columns.table import BatchRows
 from pyflinklike.columns.ttl import TtlColumns
+from pyflinklike.columns.user_keys import user_key_column
 from pyflinklike.columns.values import value_column
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, StateAccessError
 from pyflinklike.runtime.contexts import OperatorRuntimeContext
 from pyflinklike.shown import shown
 from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.state.table import Shape, TableSpec
 
 __all__ = ["BatchContext", "ColumnarRuntimeContext"]
@@ -41,11 +44,21 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
             msg = (
                 f"state {state_descriptor.name!r}: a column state is a value, reducing or "
                 f"aggregating state, got a {state_descriptor.kind} state; keep one value per key, "
-                "or use a KeyedProcessFunction"
+                "use get_column_map_state for a map, or a KeyedProcessFunction"
             )
             raise DeclarationTypeError(msg)
         state: ColumnState = self._get(state_descriptor, StateDescriptor)
         return state
+
+    def get_column_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> Any:
+        """The map state declared so, as columns; the same one for the same declaration."""
+        if not isinstance(state_descriptor, MapStateDescriptor):
+            msg = (
+                "get_column_map_state takes a MapStateDescriptor, got "
+                f"{shown(state_descriptor)}; get_column_state takes descriptors of one value"
+            )
+            raise DeclarationTypeError(msg)
+        return self._get(state_descriptor, MapStateDescriptor)
 
     def get_store(self, store_descriptor: Any) -> Any:
         """Refused: stores are not columns."""
@@ -82,28 +95,60 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         assert spec.value_type is not None
         column = value_column(descriptor.name, spec.value_type)
         backend: Any = self._backend
-        table = backend.column_table(spec)
         config, ttl = descriptor.ttl_config, None
+        user_keys = None
+        if spec.shape is Shape.MAP:
+            assert spec.user_key_type is not None
+            user_keys = user_key_column(descriptor.name, spec.user_key_type)
+        table = backend.column_table(spec)
         if config is not None:
             ttl = TtlColumns(table, config, self._clock, self.batch)
-        state = ColumnState(descriptor.name, table, column, self.batch, ttl)
+            if ttl.sweeps_every_record:
+                self.before_every_call.append(ttl.sweep_some)
+        parts = (column, self.batch, ttl)
+        state: Any = (
+            ColumnState(descriptor.name, table, *parts)
+            if user_keys is None
+            else ColumnMapState(descriptor.name, table, user_keys, *parts)
+        )
         made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
         self.assembled[spec.name] = made
         self._on_table(spec)
         return state
 
 
-class BatchContext(KeyedBatchFunction.Context):
-    """What `process_batch` is given; one object serves all calls.
+class BatchContext(KeyedBatchFunction.OnTimersContext):
+    """What `process_batch` and `on_timers` are given; one object serves all calls.
 
     Args:
         clock: Of the operator.
         emit: Takes the rows of a side output.
+        timers: Of the batch's keys.
     """
 
-    def __init__(self, clock: Clock, emit: Callable[[OutputTag, Any], None]) -> None:
+    def __init__(
+        self, clock: Clock, emit: Callable[[OutputTag, Any], None], timers: ColumnTimerService
+    ) -> None:
         self._clock = clock
         self._emit = emit
+        self._timers = timers
+        self.domain: TimeDomain | None = None
+        """Of the timers that fire; None while records are processed."""
+
+    def timer_service(self) -> ColumnTimerService:
+        """The clock, and the timers of the batch's keys."""
+        return self._timers
+
+    def time_domain(self) -> TimeDomain:
+        """Which clock the timers that fire followed.
+
+        Raises:
+            StateAccessError: No timers fire.
+        """
+        if self.domain is None:
+            msg = "a time domain belongs to timers, got a call outside on_timers"
+            raise StateAccessError(msg)
+        return self.domain
 
     def current_processing_time(self) -> int:
         """The processing time in ms."""

@@ -25,13 +25,17 @@ class ColumnOutputs(Outputs):
         every = [*self.main, *(batch for _, batches in self.side.values() for batch in batches)]
         return sum(batch.num_rows for batch in every)
 
-    def emit_columns(self, columns: Any) -> None:
+    def emit_columns(self, columns: Any, method: str) -> None:
         """Take in what one call returned.
+
+        Args:
+            columns: That.
+            method: Which was called, for messages.
 
         Raises:
             OutputError: It is no columns.
         """
-        batch = _batch_of(columns, "process_batch")
+        batch = _batch_of(columns, method)
         if batch is not None and batch.num_rows:
             self.main.append(batch)
             self.keys.append(None)

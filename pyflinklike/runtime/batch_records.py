@@ -35,11 +35,6 @@ class BatchKeys:
     def __len__(self) -> int:
         return self._records
 
-    @property
-    def distinct(self) -> int:
-        """How many keys there are."""
-        return len(self.column)
-
 
 class ColumnRecords(NamedTuple):
     """What `Records` is for functions of one element at a time.
@@ -64,7 +59,7 @@ class ColumnRecords(NamedTuple):
         late, times = 0, self.timestamps
         if watermark > MIN_WATERMARK and times is not None:
             late = int(((times <= watermark) & (times > MIN_WATERMARK)).sum())
-        metrics.add_batch(len(self.keys), self.keys.distinct, late)
+        metrics.add_batch(len(self.keys), late)
 
 
 @attrs.frozen

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Caller"]
@@ -69,11 +68,11 @@ class Caller(Protocol):
             UserFunctionError: The function raised.
         """
 
-    def fire(self, queue: TimerQueue, now: int) -> int:
+    def fire(self, queue: Any, now: int) -> int:
         """Fire the timers of a queue that are due; how many there were.
 
         Args:
-            queue: Of the current group.
+            queue: `Timers` of the current group, of the kind that the function's are.
             now: The time of its domain in ms.
 
         Raises:

@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyflinklike.api.broadcast import BaseBroadcastProcessFunction, BroadcastProcessFunction
-from pyflinklike.api.co_process import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
+from pyflinklike.api.co_process import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from pyflinklike.api.context import TimerService
 from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.clock import Clock
@@ -25,7 +30,7 @@ from pyflinklike.runtime.namespaced_context import NamespacedOperatorContext
 from pyflinklike.runtime.outputs import Outputs
 from pyflinklike.runtime.timers import KeyedTimerService
 from pyflinklike.runtime.two_inputs import TwoInputCalls
-from pyflinklike.runtime.unkeyed_context import UnkeyedOperatorContext
+from pyflinklike.runtime.unkeyed_context import UnkeyedCallContext, UnkeyedOperatorContext
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.types import TypeInformation
 
@@ -42,7 +47,7 @@ Parts = tuple[
 ]
 """What every caller is made of, after the function."""
 
-_TWO_INPUTS = (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)
+_TWO_INPUTS = (KeyedCoProcessFunction, CoProcessFunction, CoMapFunction, CoFlatMapFunction)
 _MAPS = (MapFunction, FlatMapFunction, FilterFunction)
 
 
@@ -53,6 +58,8 @@ def context_of(
     key_type: TypeInformation,
     timers: TimerService,
     states: BroadcastStates,
+    *,
+    has_keys: bool,
 ) -> Any:
     """What a function is given as `ctx` with an element or timer.
 
@@ -63,29 +70,33 @@ def context_of(
         key_type: Thaws it.
         timers: Of the current key.
         states: The broadcast states.
+        has_keys: Whether elements have keys.
     """
     if isinstance(function, BroadcastProcessFunction):
         return UnkeyedReadContext(clock, states)
     if isinstance(function, BaseBroadcastProcessFunction):
         return KeyedReadContext(clock, current, key_type, timers, states)
+    if not has_keys:
+        return UnkeyedCallContext(clock, timers)
     return CallContext(clock, current, key_type, timers)
 
 
 def runtime_context_of(
-    function: Any,
     parts: tuple[Any, ...],
     timers: KeyedTimerService,
     namespace_type: TypeInformation | None,
+    *,
+    has_keys: bool,
 ) -> OperatorRuntimeContext:
     """What a function is opened with.
 
     Args:
-        function: The user's.
         parts: What every such context is made of.
         timers: Of both domains.
         namespace_type: Of its namespaces, or None.
+        has_keys: Whether elements have keys.
     """
-    if isinstance(function, BroadcastProcessFunction):
+    if not has_keys:
         return UnkeyedOperatorContext(*parts)
     if namespace_type is not None:
         return NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)

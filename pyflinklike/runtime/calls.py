@@ -70,7 +70,8 @@ class FunctionCalls:
             error.add_note(f"{self.name()}.open failed{where_raised(error)}")
             raise
         except Exception as error:
-            msg = f"{self.name()}.open failed: {shown_error(error)}{where_raised(error)}"
+            where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+            msg = f"{self.name()}.open failed: {shown_error(error)}{where}"
             raise UserFunctionError(msg) from error
 
     def close(self) -> None:

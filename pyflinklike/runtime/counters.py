@@ -81,16 +81,14 @@ class OperatorMetrics:
             known: Sequence[int] = timestamps  # type: ignore[assignment]
             self.late_records += bisect_right(known, watermark, timed) - timed
 
-    def add_batch(self, records: int, keys: int, late: int) -> None:
-        """Count records that came as columns.
+    def add_batch(self, records: int, late: int) -> None:
+        """Count records that came as columns; who processes them counts their keys.
 
         Args:
             records: How many.
-            keys: Of how many keys; no other call may count these.
             late: How many of the records the watermark has reached.
         """
         self.records += records
-        self.keys += keys
         self.late_records += late
 
     def take(self) -> list[int]:

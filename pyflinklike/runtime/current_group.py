@@ -16,7 +16,7 @@ from pyflinklike.log.chain import joined
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timer_queue import Timers
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.types.pickle_switch import check_pickled
@@ -40,7 +40,7 @@ class CurrentGroup:
         backend: KeyedStateBackend,
         log: KeyGroupLog,
         assembled: Mapping[str, Assembled],
-        queues: Iterable[TimerQueue],
+        queues: Iterable[Timers],
         *,
         allow_pickle: bool = True,
     ) -> None:

@@ -36,8 +36,8 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.runtime.timers import KeyedTimerService
+from pyflinklike.runtime.timer_queue import Timers
+from pyflinklike.runtime.timers import TimerQueues
 from pyflinklike.state.current_key import NO_KEY
 
 __all__ = ["KeyedProcessOperator"]
@@ -61,7 +61,7 @@ class KeyedProcessOperator:
         self,
         clock: Clock,
         group: CurrentGroup,
-        timers: KeyedTimerService,
+        timers: TimerQueues,
         calls: Caller,
         stores: Extension,
         cleanup: StateCleanup,
@@ -254,7 +254,7 @@ class KeyedProcessOperator:
         self._calls.fire(self.event_timers, self.clock.watermark)
         self._calls.fire(self.processing_timers, self.clock.processing_time)
 
-    def earliest_timer(self, queue: TimerQueue) -> int | None:
+    def earliest_timer(self, queue: Timers) -> int | None:
         """The time of the first timer of the current group in ms, or None."""
         try:
             return queue.earliest()

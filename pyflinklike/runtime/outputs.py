@@ -10,18 +10,18 @@ an operator that follows has to see the watermark in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
 from typing import Any
 
 import attrs
 
 from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.results import check_results
+from pyflinklike.api.results import TimedResult, check_results
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
 
-__all__ = ["Outputs"]
+__all__ = ["Outputs", "TimedOutputs"]
 
 
 @attrs.define
@@ -111,3 +111,37 @@ class Outputs:
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
         values.append(value)
+
+
+class TimedOutputs(Outputs):
+    """Outputs with their times: each is a pair, also in side outputs; keys are not kept.
+
+    An output has the time of the element or timer that it was given for, unless it is a
+    `TimedResult` itself.  Records are to be processed one by one (`Caller.process_one`).
+
+    Args:
+        time: Tells the time of the current element or timer in ms; None where it has none.
+    """
+
+    def __init__(self, time: Callable[[], int | None]) -> None:
+        super().__init__()
+        self._time = time
+
+    def emit(self, results: Iterable[Any], key: Any) -> None:
+        """Take in all that one call gave, as `Outputs` does."""
+        if results.__class__ is not GeneratorType:
+            check_results(results)
+        main = self.main
+        for result in results:
+            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                self.emit_side(result, key)
+            elif result.__class__ is TimedResult:
+                main.append(result)
+            else:
+                main.append((result, self._time()))
+
+    def emit_side(self, result: Sequence[Any], key: Any) -> None:
+        """Take in a tuple that begins with an `OutputTag`, as `Outputs` does."""
+        super().emit_side(result, key)
+        _, values = self.side[result[0].tag_id]
+        values[-1] = (values[-1], self._time())

@@ -14,6 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from pyflinklike.api.broadcast import BaseBroadcastProcessFunction
+from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.operator_state import OPERATOR_STATE_METHODS, OPERATOR_STATE_REMEDY
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.state import ListState
 from pyflinklike.state.descriptors import StateDescriptor
@@ -31,6 +34,12 @@ _LIBRARIES: Final = (
 _NO_TIMESTAMP: Final = (
     "; ctx.timestamp() is None where there is no event time: "
     'pass event_time="<column>" to process(), in a test a timestamp to the harness'
+)
+_CONTEXTS: Final = (
+    RuntimeContext,
+    KeyedProcessFunction.Context,
+    BaseBroadcastProcessFunction.Context,
+    BaseBroadcastProcessFunction.ReadOnlyContext,
 )
 _NO_VALUE: Final = (
     "; a state that was never written gives None: write for example (state.value() or 0)"
@@ -74,9 +83,11 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
 def _misused(error: AttributeError) -> str:
     """Where an attribute is to be found that an object of ours does not have; or nothing."""
     thing, name = error.obj, error.name or ""
+    if name in OPERATOR_STATE_METHODS and isinstance(thing, _CONTEXTS):
+        return f"; {OPERATOR_STATE_REMEDY}"
     if isinstance(thing, StateDescriptor):
         return "; a descriptor only declares: open() gets its state from the runtime_context"
-    if isinstance(thing, KeyedProcessFunction.Context) and name.startswith("get_"):
+    if isinstance(thing, _CONTEXTS[1:]) and name.startswith("get_"):
         return "; states are made in open(), by the runtime_context"
     if isinstance(thing, KeyedProcessFunction.Context) and name in ("output", "collect"):
         return "; write yield value, or yield tag, value for a side output"

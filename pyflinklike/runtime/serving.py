@@ -234,23 +234,24 @@ def call(
     Raises:
         UserFunctionError: The function raised.
     """
-    if early.records.keys:
+    if early.records.keys or isinstance(early.records, RecordsAfterBroadcast):
         clock = operator.clock
         watermark, clock.watermark = clock.watermark, early.watermark
         _process(operator, early.records)
         clock.watermark = watermark
     operator.fire_due_timers()
     operator.outputs.watermark_passes()
-    if isinstance(records, RecordsAfterBroadcast):
-        operator.process_broadcast(records.broadcast)
+    _process(operator, records)
     if records.keys:
-        _process(operator, records)
         operator.fire_due_timers()
 
 
 def _process(operator: KeyedProcessOperator, records: Records) -> None:
-    records.count_into(operator.metrics, operator.clock.watermark)
-    operator.process(*records)
+    if isinstance(records, RecordsAfterBroadcast):
+        operator.process_broadcast(records.broadcast)
+    if records.keys:
+        records.count_into(operator.metrics, operator.clock.watermark)
+        operator.process(*records)
 
 
 def commit(

@@ -30,22 +30,48 @@ from collections.abc import Generator, Hashable
 from contextlib import closing
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import StateValueError, UserFunctionError
 from pyflinklike.shown import shown
-from pyflinklike.state.agenda import Agenda, timers_table
+from pyflinklike.state.agenda import Agenda, timers_spec
 from pyflinklike.state.current_key import NamespacedKey
-from pyflinklike.state.table import Shape, Tables, TableSpec
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.state.table import Tables
+from pyflinklike.types import TypeInformation
 
-__all__ = ["TimerQueue"]
+__all__ = ["MOST_AT_THE_END", "TimerQueue", "Timers", "next_round"]
 
-_MOST_AT_THE_END = 1_000_000
+MOST_AT_THE_END = 1_000_000
+"""How many timers a key may register when time ends, before that is refused."""
 _MOST_ROUNDS = 100_000
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
+
+
+class Timers(Protocol):
+    """The timers of one domain in the current key group, in whatever form they are kept."""
+
+    @property
+    def domain(self) -> TimeDomain:
+        """Of the timers."""
+
+    @property
+    def table(self) -> Any:
+        """Keeps them."""
+
+    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
+        """Turn to another key group.
+
+        Args:
+            agendas: Kept with the working state of the group; empty after a load.
+        """
+
+    def earliest(self) -> int | None:
+        """The time of the first timer in ms, or None."""
+
+    def count(self) -> int:
+        """How many timers the key group has."""
 
 
 class TimerQueue:
@@ -61,14 +87,7 @@ class TimerQueue:
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
     ) -> None:
         self.domain = domain
-        spec = TableSpec(
-            timers_table(domain),
-            Shape.MAP,
-            "timers",
-            user_key_type=Types.LONG(),
-            namespace_type=namespace_type,
-        )
-        self.table = backend.table(spec)
+        self.table = backend.table(timers_spec(domain, namespace_type))
         self._put = self.table.put
         self._delete = self.table.delete
         current = backend.current
@@ -161,7 +180,7 @@ class TimerQueue:
                 if times[0] <= timestamp:
                     if late and timestamp == now == times[0]:
                         break
-                    rounds = _next_round(rounds, timestamp)
+                    rounds = next_round(rounds, timestamp)
                 timestamp = heappop(times)
                 keys = keys_at.pop(timestamp, {})
                 if late and timestamp == now:
@@ -214,10 +233,10 @@ class TimerQueue:
             for timestamp in due:
                 key = self._current.key
                 left[key] -= 1
-                if left[key] < -_MOST_AT_THE_END:
+                if left[key] < -MOST_AT_THE_END:
                     msg = (
                         "on_timer must come to an end when time does, got more than "
-                        f"{_MOST_AT_THE_END:,} timers that it registered for one key at the end of "
+                        f"{MOST_AT_THE_END:,} timers that it registered for one key at the end of "
                         "the input; register none where ctx.timer_service().current_watermark() "
                         "is MAX_WATERMARK"
                     )
@@ -236,7 +255,12 @@ class TimerQueue:
         return self.table.count()
 
 
-def _next_round(rounds: int, timestamp: int) -> int:
+def next_round(rounds: int, timestamp: int) -> int:
+    """Count a timer that fires although one of its time or later has fired.
+
+    Raises:
+        UserFunctionError: There are too many.
+    """
     if rounds == _MOST_ROUNDS:
         msg = (
             f"on_timer must come to an end, got more than {_MOST_ROUNDS:,} timers in one advance that "

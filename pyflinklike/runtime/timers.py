@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from pyflinklike.api.namespaces import NamespacedTimerService
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.runtime.timer_queue import TimerQueue
+from pyflinklike.runtime.timer_queue import TimerQueue, Timers
 
-__all__ = ["KeyedTimerService"]
+__all__ = ["KeyedTimerService", "TimerQueues"]
+
+
+class TimerQueues(Protocol):
+    """What has the timers of both domains."""
+
+    @property
+    def queues(self) -> tuple[Timers, Timers]:
+        """Those of event time, and those of processing time."""
 
 
 class KeyedTimerService(NamespacedTimerService):

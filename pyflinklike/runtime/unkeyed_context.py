@@ -1,18 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is opened with whose elements have no keys."""
+"""What a function is given whose elements have no keys: in `open`, and with each element."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
-from pyflinklike.errors import DeclarationError
+from pyflinklike.api.context import TimerService
+from pyflinklike.api.process import ProcessFunction
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.errors import DeclarationError, PyflinklikeError, StateAccessError
 from pyflinklike.runtime.contexts import OperatorRuntimeContext
 from pyflinklike.shown import shown
 from pyflinklike.state.descriptors import StateDescriptor
 
-__all__ = ["UnkeyedOperatorContext"]
+__all__ = ["NO_TIMERS", "UnkeyedCallContext", "UnkeyedOperatorContext"]
 
 S = TypeVar("S")
+
+NO_TIMERS: Mapping[TimeDomain, PyflinklikeError] = {
+    domain: StateAccessError(
+        "Register timers is only supported on a keyed stream, got one without keys; call key_by "
+        "before process, and subclass KeyedProcessFunction"
+    )
+    for domain in TimeDomain
+}
+"""What registering a timer raises."""
+
+
+class UnkeyedCallContext(ProcessFunction.Context):
+    """What a `ProcessFunction` or `CoProcessFunction` sees of the current call; one serves all.
+
+    Args:
+        clock: Of the operator.
+        timers: The clock to read; whoever registers one is refused.
+    """
+
+    domain: TimeDomain | None = None
+    """None: no timer ever fires."""
+    fired_at: int | None = None
+
+    def __init__(self, clock: Clock, timers: TimerService) -> None:
+        self._clock = clock
+        self._timers = timers
+
+    def timestamp(self) -> int | None:
+        """The time of the element in ms, or None."""
+        return self._clock.timestamp
+
+    def timer_service(self) -> TimerService:
+        """The clock."""
+        return self._timers
 
 
 class UnkeyedOperatorContext(OperatorRuntimeContext):
@@ -33,5 +71,5 @@ class UnkeyedOperatorContext(OperatorRuntimeContext):
 def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
     return DeclarationError(
         f"a {noun} belongs to keys, got {shown(descriptor)} in a function whose elements have none; "
-        "call key_by before connect, and subclass KeyedBroadcastProcessFunction"
+        "call key_by before, and give a function for keyed streams"
     )

@@ -85,7 +85,8 @@ class WithBroadcast:
 
     def order(self) -> list[Column]:
         """The broadcast input first, in its own order; then by event time, and by arrival."""
-        return [F.col(INPUT).desc(), F.col(_TIME), F.col(ARRIVAL)]
+        time = [] if self.main.arrival_order else [F.col(_TIME)]
+        return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
         """Columns of a batch that only its order needs."""

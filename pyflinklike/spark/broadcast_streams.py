@@ -86,9 +86,7 @@ class BroadcastConnectedStream:
     Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
     """
 
-    def __init__(
-        self, main: Callable[[str | None], OneInput], broadcast_stream: BroadcastStream
-    ) -> None:
+    def __init__(self, main: Callable[..., OneInput], broadcast_stream: BroadcastStream) -> None:
         check_both_stream(main(None).df, broadcast_stream.input.df)
         self._main, self._broadcast = main, broadcast_stream
 
@@ -106,6 +104,9 @@ class BroadcastConnectedStream:
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
         output_event_time: str | None = None,
+        before_watermark: str | None = None,
+        output_before_watermark: str | None = None,
+        arrival_order: bool = False,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record, and to every record of the broadcast input.
@@ -128,6 +129,11 @@ class BroadcastConnectedStream:
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time.
+            before_watermark: A column of the DataFrame that is not broadcast, as of
+                `KeyedStream.process`, like all that follow.
+            output_before_watermark: A column to add to the result.
+            arrival_order: Whether records are processed as they arrived, as broadcast ones always
+                are.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -139,7 +145,10 @@ class BroadcastConnectedStream:
                 the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
-        source = WithBroadcast(self._main(event_time), self._broadcast.input)
+        main = self._main(
+            event_time, before_watermark=before_watermark, arrival_order=arrival_order
+        )
+        source = WithBroadcast(main, self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
@@ -155,24 +164,33 @@ class BroadcastConnectedStream:
             processing_time_timers=processing_time_timers,
             from_savepoint=from_savepoint,
             output_event_time=output_event_time,
+            output_before_watermark=output_before_watermark,
             allow_pickle=allow_pickle,
             broadcast_states=self._broadcast.descriptors,
         )
 
 
-def unkeyed(df: DataFrame, event_time: str | None, *, arrival_order: bool = False) -> OneInput:
+def unkeyed(
+    df: DataFrame,
+    event_time: str | None,
+    *,
+    before_watermark: str | None = None,
+    arrival_order: bool = False,
+) -> OneInput:
     """The records of a DataFrame that have no keys.
 
     Args:
         df: Streaming or batch.
         event_time: Name of its event-time column, or None.
+        before_watermark: Name of the column that says what came before the watermark, or None.
         arrival_order: Whether an event time leaves the records as they arrived.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The event time cannot be one.
     """
     zone = time_zone_of(df.sparkSession)
-    return OneInput.of(df, (), event_time, Types.LONG(), zone, arrival_order=arrival_order)
+    options = {"before_watermark": before_watermark, "arrival_order": arrival_order}
+    return OneInput.of(df, (), event_time, Types.LONG(), zone, **options)  # type: ignore[arg-type]
 
 
 def _check_kind(function: Any, *, has_keys: bool) -> None:

@@ -48,7 +48,9 @@ def connect(
         return ConnectedStreams(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(lambda event_time: unkeyed(first, event_time), second)
+    return BroadcastConnectedStream(
+        lambda event_time, **options: unkeyed(first, event_time, **options), second
+    )
 
 
 class ConnectedStreams:

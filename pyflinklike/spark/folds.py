@@ -60,7 +60,8 @@ class Folds:
                 DataFrame, and gives such a row, or a tuple or dict.  It may be a `ReduceFunction`
                 with `open`, `close` and keyed state.
             running: Whether every record gives out the fold so far.  By default on a stream; a
-                batch gives out the last fold of each key.
+                batch gives out the last fold of each key.  So does a stream with `event_time` and
+                `running=False`, when it is ended (`end_input`), and nothing before.
             **options: Of `process`.
 
         Returns:
@@ -176,10 +177,11 @@ class Folds:
         self, func: Any, name: str, running: bool | None, options: KeyedOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming
-        if running is False and is_streaming:
+        if running is False and is_streaming and options.get("event_time") is None:
             msg = (
-                "a stream gives out running folds, for it has no end, got running=False; leave it "
-                "out, or fold within windows"
+                "a stream gives out its last folds at its end, which event time brings, got "
+                "running=False without event_time; leave it out, fold within windows, or end the "
+                "stream: with_ending_watermark, event_time and end_input"
             )
             raise DeclarationValueError(msg)
         schema = self._df.schema

@@ -230,7 +230,8 @@ class TwoInputs:
 
     def order(self) -> list[Column]:
         """By event time where there is one, then the first input's first, then by arrival."""
-        names = [_TIME] if self.event_time else []
+        is_sorted = self.event_time is not None and not self.first.arrival_order
+        names = [_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:

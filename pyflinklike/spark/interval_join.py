@@ -18,7 +18,7 @@ from pyflinklike.joins.functions import ProcessJoinFunction
 from pyflinklike.joins.interval import IntervalJoin, JoinBounds
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.spark.keyed_connected_streams import InputOf, KeyedConnectedStreams
-from pyflinklike.spark.setup.joins import checked_tag, kind_of_join
+from pyflinklike.spark.setup.joins import checked_tag, kind_of_join, with_late_outputs
 from pyflinklike.spark.wire.element_types import element_type
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ class IntervalJoined:
             join,
             output_type,
             event_time=event_time,
-            side_outputs=self._side_outputs(side_outputs),
+            side_outputs=with_late_outputs(
+                side_outputs, self._late, [each.element_schema() for each in self._inputs]
+            ),
             output_event_time=output_event_time,
             **named,
         )
@@ -156,19 +158,6 @@ class IntervalJoined:
             )
             raise DeclarationValueError(msg)
         return JoinBounds(lower, upper)
-
-    def _side_outputs(
-        self, declared: Iterable[OutputTag] | Mapping[OutputTag, Any]
-    ) -> dict[OutputTag, Any]:
-        tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
-        for tag, source in zip(self._late, self._inputs):
-            if tag is None:
-                continue
-            if tag in tags:
-                msg = f"side outputs differ by their tags, got {tag.tag_id!r} twice; rename one"
-                raise DeclarationValueError(msg)
-            tags[tag] = source.element_schema()
-        return tags
 
 
 def _check(process_join_function: Any, event_time: Any) -> None:

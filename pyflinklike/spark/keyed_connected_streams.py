@@ -24,6 +24,7 @@ from pyflinklike.spark.setup.two_inputs import (
     check_both_stream,
     check_keys_alike,
     event_times_of,
+    phases_of,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["EventTimes", "InputOf", "KeyedConnectedStreams", "connected"]
 
 EventTimes = str | tuple[str, str]
-InputOf = Callable[[str | None], OneInput]
-"""A keyed DataFrame, given the name of its event-time column."""
+InputOf = Callable[..., OneInput]
+"""A keyed DataFrame, given the name of its event-time column and options of `OneInput.of`."""
 
 
 class KeyedConnectedStreams:
@@ -63,7 +64,9 @@ class KeyedConnectedStreams:
         processing_time_timers: bool | None = None,
         from_savepoint: bytes | None = None,
         output_event_time: str | None = None,
+        before_watermark: EventTimes | None = None,
         output_before_watermark: str | None = None,
+        arrival_order: bool = False,
         allow_pickle: bool = True,
     ) -> DataFrame:
         """Apply a function to every record of both inputs, with state and timers per key.
@@ -87,8 +90,12 @@ class KeyedConnectedStreams:
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
+            before_watermark: A boolean column of both inputs, or a pair of names (None for an input
+                that has none), as of `KeyedStream.process`.
             output_before_watermark: A column to add to the result that says which outputs came
                 before the watermark.
+            arrival_order: Whether records with an event time are processed as they arrived, and not
+                sorted by it: within a micro-batch those of the first input come first.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -101,10 +108,17 @@ class KeyedConnectedStreams:
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
         check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
-        return self._applied(
-            function,
-            output_type,
+        source = connected(
+            self._first,
+            self._second,
             event_time,
+            before_watermark=before_watermark,
+            arrival_order=arrival_order,
+        )
+        return applied(
+            function,
+            source,
+            output_type,
             state_backend=state_backend,
             max_parallelism=max_parallelism,
             uid=uid,
@@ -162,46 +176,49 @@ class KeyedConnectedStreams:
         from_savepoint: bytes | None = None,
         allow_pickle: bool = True,
     ) -> DataFrame:
-        return self._applied(
+        return applied(
             function,
+            connected(self._first, self._second, event_time),
             output_type,
-            event_time,
             state_backend=state_backend,
             max_parallelism=max_parallelism,
             uid=uid,
-            side_outputs=(),
             job_parameters=job_parameters,
             processing_time_timers=False,
             from_savepoint=from_savepoint,
-            output_event_time=None,
             allow_pickle=allow_pickle,
         )
 
-    def _applied(
-        self,
-        function: Function,
-        output_type: Any,
-        event_time: EventTimes | None,
-        **options: Any,
-    ) -> DataFrame:
-        source = connected(self._first, self._second, event_time)
-        return applied(function, source, output_type, **options)
 
-
-def connected(first: InputOf, second: InputOf, event_time: EventTimes | None) -> TwoInputs:
+def connected(
+    first: InputOf,
+    second: InputOf,
+    event_time: EventTimes | None,
+    *,
+    before_watermark: EventTimes | None = None,
+    arrival_order: bool = False,
+) -> TwoInputs:
     """The records of two keyed DataFrames as the input of one operator.
 
     Args:
         first: The first one.
         second: The second one.
         event_time: A name for both, a pair of names, or None for none.
+        before_watermark: Likewise, where one of a pair may be None.
+        arrival_order: Whether event times leave the records as they arrived.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The event times cannot be these.
+        DeclarationTypeError, DeclarationValueError: The event times or these columns cannot be so.
         HostError: The session's watermark would be the greater one of both.
     """
     times = event_times_of(event_time)
-    source = TwoInputs(first(times[0]), second(times[1]))
+    before = phases_of(before_watermark)
+    source = TwoInputs(
+        *(
+            each(time, before_watermark=phase, arrival_order=arrival_order)
+            for each, time, phase in zip((first, second), times, before)
+        )
+    )
     if event_time is not None and source.df.isStreaming:
         check_watermark_policy(source.df.sparkSession)
     return source

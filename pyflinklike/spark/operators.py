@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.functions import Function
@@ -105,6 +106,7 @@ def applied(
     )
     reader = source.reader
     layout = outputs.layout(mark, reader.time_zone, name, output_before_watermark)
+    refuse_checkpointed_function(function)
     check_pickle(function)
     backend = HashMapStateBackend() if state_backend is None else state_backend
     plan = Plan(

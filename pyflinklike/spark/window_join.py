@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.clock import DurationLike
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.joins.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
-from pyflinklike.joins.grouping import CoGrouping, JoinedGroups
+from pyflinklike.joins.grouping import CoGrouping, JoinedGroups, LateByInput
 from pyflinklike.joins.tagged import TaggedTypeInfo
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.spark.keyed_connected_streams import InputOf, KeyedConnectedStreams, connected
-from pyflinklike.spark.setup.joins import kind_of_join
+from pyflinklike.spark.setup.joins import checked_tag, kind_of_join, with_late_outputs
 from pyflinklike.spark.window_result import WindowResult
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigner import WindowAssigner
@@ -50,6 +51,7 @@ class _Windowed:
             for each in (first(None), second(None))
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
+        self._late: list[OutputTag | None] = [None, None]
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Any:
         """Say when a window fires, instead of the assigner's default.
@@ -72,8 +74,6 @@ class _Windowed:
     def allowed_lateness(self, time_ms: DurationLike) -> Any:
         """Keep windows of event time open for so long behind their end.
 
-        Late elements are dropped, and the metric `numLateRecordsDropped` counts them.
-
         Args:
             time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
 
@@ -81,6 +81,32 @@ class _Windowed:
             DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
         """
         self._windowed.allowed_lateness(time_ms)
+        return self
+
+    def side_output_left_late_data(self, output_tag: OutputTag) -> Any:
+        """Send records of the first DataFrame that come too late for all their windows to the side.
+
+        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
+
+        Args:
+            output_tag: Of the side output, whose type is that of the records.
+
+        Raises:
+            DeclarationTypeError: It is no `OutputTag`.
+        """
+        self._late[0] = checked_tag(output_tag)
+        return self
+
+    def side_output_right_late_data(self, output_tag: OutputTag) -> Any:
+        """The same for the second DataFrame.
+
+        Args:
+            output_tag: Another one than that of the first DataFrame.
+
+        Raises:
+            DeclarationTypeError: It is no `OutputTag`.
+        """
+        self._late[1] = checked_tag(output_tag)
         return self
 
     def _applied(
@@ -91,10 +117,13 @@ class _Windowed:
         options: Any,
     ) -> DataFrame:
         source = connected(self._first, self._second, event_time)
-        operator = self._windowed.process(CoGrouping(function))
+        late = LateByInput((self._late[0], self._late[1]))
+        operator = self._windowed.process(CoGrouping(function)).giving_late(late)
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
         result = WindowResult.of(source, operator, output_type, name)
-        return result.over(source, (), source.df.schema, options)
+        schemas = [each.element_schema() for each in (source.first, source.second)]
+        sides = with_late_outputs((), self._late, schemas)
+        return result.over(source, sides, source.df.schema, options)
 
 
 class JoinedStreams:

@@ -20,6 +20,7 @@ from pyflinklike.shown import shown
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.setup.checks import check_columns
 from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.window_folds import WindowFolds
 from pyflinklike.spark.window_result import WindowResult
 from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
 from pyflinklike.spark.wire.schema import key_type_of
@@ -73,7 +74,7 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     return WindowedStream(source, assigner, keyed=False)
 
 
-class WindowedStream:
+class WindowedStream(WindowFolds):
     """Windows over the records of a DataFrame, of which it is yet to be said what they do.
 
     Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger` and the
@@ -144,7 +145,7 @@ class WindowedStream:
         self._windowed.side_output_late_data(output_tag)
         return self
 
-    def reduce(
+    def reduce(  # type: ignore[override]  # folds pass its options on
         self,
         reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
         window_function: AnyWindowFunction | None = None,

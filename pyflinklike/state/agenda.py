@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 
 from pyflinklike.clock import TimeDomain
-from pyflinklike.state.table import RESERVED_PREFIX
+from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["Agenda", "timers_table"]
+__all__ = ["Agenda", "timers_spec", "timers_table"]
 
 _IDLE_TIMES = 256
 
@@ -19,6 +20,22 @@ _IDLE_TIMES = 256
 def timers_table(domain: TimeDomain) -> str:
     """The name of the table that keeps a domain's timers."""
     return f"{RESERVED_PREFIX}{domain.name.lower()}_timers"
+
+
+def timers_spec(domain: TimeDomain, namespace_type: TypeInformation | None = None) -> TableSpec:
+    """The table that keeps a domain's timers, under their times.
+
+    Args:
+        domain: Of the timers.
+        namespace_type: Of the namespaces, where timers have one beside their key.
+    """
+    return TableSpec(
+        timers_table(domain),
+        Shape.MAP,
+        "timers",
+        user_key_type=Types.LONG(),
+        namespace_type=namespace_type,
+    )
 
 
 @attrs.define

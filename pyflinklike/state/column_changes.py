@@ -20,12 +20,14 @@ PUT, DELETE, CLEAR = 0, 1, 2
 
 @attrs.frozen(eq=False)
 class ColumnChanges:
-    """Final states of the entries of a table with one entry per key; the columns run in parallel.
+    """Final states of the entries of a table that changed; the columns run in parallel.
 
     Args:
         spec: Whose entries.
         keys: An Arrow array of the key type.
         values: An Arrow array of the value type, null where there is no entry any more.
+        user_keys: An Arrow array of the user keys' type, null where a key is cleared, or None
+            where there is one entry per key.
         stamps: A NumPy array of int64 in ms where entries are `paired`, else None.
         operations: A NumPy array of int8, or None where all were put.
     """
@@ -33,6 +35,7 @@ class ColumnChanges:
     spec: TableSpec
     keys: Any
     values: Any
+    user_keys: Any = attrs.field(default=None, kw_only=True)
     stamps: Any = None
     operations: Any = None
 
@@ -46,6 +49,7 @@ class ColumnChanges:
             self,
             keys=self.keys.take(rows),
             values=self.values.take(rows),
+            user_keys=None if self.user_keys is None else self.user_keys.take(rows),
             stamps=None if self.stamps is None else self.stamps[rows],
             operations=None if self.operations is None else self.operations[rows],
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
@@ -42,6 +43,7 @@ def check_arguments(
     """
     names = " or ".join(each.__name__ for each in kinds)
     _check_kind(function, kinds, f"{names} is required")
+    refuse_checkpointed_function(function)
     _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
     _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
     _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")

@@ -62,6 +62,7 @@ class KeyedBatchHarness(OperatorHarness):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
+        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
         super().__init__(
             function,
             (KeyedBatchFunction,),
@@ -70,13 +71,13 @@ class KeyedBatchHarness(OperatorHarness):
             max_parallelism,
             key_type,
             job_parameters,
+            key_columns=names,
             allow_pickle=allow_pickle,
         )
         # Imported only here, for it needs NumPy.
         from pyflinklike.columns.grouping import KeyReader, frozen_keys
         from pyflinklike.runtime.batch_records import ColumnReader
 
-        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
         kept = key_type or AnyKeyTypeInfo()
         reader = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
         self._reader = ColumnReader(reader, event_time)
@@ -97,18 +98,21 @@ class KeyedBatchHarness(OperatorHarness):
         """
         operator = self._running()
         records = self._reader.read(self._checked(columns))
-        batches = self._collected(operator.process, *records) if len(records.keys) else []
-        return pa.Table.from_batches(batches) if batches else pa.table({})
+        return _table(self._collected(operator.process, *records) if len(records.keys) else [])
 
-    def process_watermark(self, watermark: int) -> None:
-        """Set the watermark in ms."""
+    def process_watermark(self, watermark: int) -> pa.Table:
+        """Set the watermark in ms and fire its due timers; their main outputs."""
         operator = self._running()
         watermark = checked_time(watermark, "a watermark", required=True)
-        self._collected(operator.advance_watermark, watermark)
+        return _table(self._collected(operator.advance_watermark, watermark))
 
-    def end_of_input(self) -> None:
-        """The watermark goes to `MAX_WATERMARK`."""
-        self.process_watermark(MAX_WATERMARK)
+    def set_processing_time(self, processing_time: int) -> pa.Table:
+        """Set the processing time in ms and fire its due timers; their main outputs."""
+        return _table(super().set_processing_time(processing_time))
+
+    def end_of_input(self) -> pa.Table:
+        """The watermark goes to `MAX_WATERMARK`, and every event-time timer fires."""
+        return self.process_watermark(MAX_WATERMARK)
 
     def num_keyed_state_bytes(self, name: str) -> int:
         """How many bytes the entries of a state take in a snapshot, before it is compressed.
@@ -129,6 +133,10 @@ class KeyedBatchHarness(OperatorHarness):
                 msg = f"records need the column {name!r}, got columns {names}; add it"
                 raise StateValueError(msg)
         return records
+
+
+def _table(batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
 def _batch_of(columns: Any) -> pa.RecordBatch:

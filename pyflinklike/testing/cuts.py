@@ -27,14 +27,15 @@ from hypothesis.strategies import SearchStrategy
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.columns.grouping import KeyReader, frozen_keys
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.batch_records import ColumnReader
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.runtime.serving import NO_RECORDS, Records, serve
 from pyflinklike.state.column_changes import ColumnChanges
+from pyflinklike.state.table import Shape
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
@@ -44,6 +45,8 @@ __all__ = ["check_alternating", "check_cuts", "cuts_of"]
 
 _CUTS = 5
 _MS = 1_000
+_LONG = 1_000_000
+"""Later than any batch."""
 
 
 def cuts_of(count: int) -> SearchStrategy[list[int]]:
@@ -93,7 +96,8 @@ def check_alternating(
 ) -> None:
     """See that a function of batches and one of elements are the same, alone and in turns.
 
-    Both run on one durable log: the one reads what the other has written.  The rows of the function
+    Both run on one durable log: the one reads what the other has written, timers too; those that are
+    left when the records end fire then.  The rows of the function
     of batches are compared with the tuples, or `Row`s, of the other, by the place of a column.
 
     Args:
@@ -168,27 +172,44 @@ class _Log:
             rows += self._served(operator, storage, columns)
             if columns.timestamps is not None:
                 watermark = max(watermark, int(columns.timestamps.max()))
+        rows += self._ended(operators[len(batches) % len(operators)], storage)
         state = self._state(operators[0], storage)
         for operator in operators:
             operator.close()
         return _Result(rows, state)
 
     def _operator(self, function: Any) -> KeyedProcessOperator:
-        task, owner = TaskInfo("law", max_parallelism=1), f"law-{uuid.uuid4()}"
+        key_columns = tuple((name, "any") for name in self.reader.key_columns)
+        task = TaskInfo("law", max_parallelism=1, key_columns=key_columns)
+        owner = f"law-{uuid.uuid4()}"
         made = keyed_process_operator(function, HashMapStateBackend(), self.key_type, task, owner)
         made.open()
         return made
+
+    def _ended(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
+        """The rows of timers that are left when the input ends."""
+        head = storage.read_head("law")
+        if head is None or not self._has_timers(operator, storage):
+            return []
+        operator.clock.watermark = MAX_WATERMARK
+        operator.clock.processing_time = _LONG * self.ms_between
+        return self._served(operator, storage, NO_RECORDS)
+
+    def _has_timers(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> bool:
+        operator.load(storage, storage.read_head("law"), 0)
+        return bool(operator.event_timers.count() + operator.processing_timers.count())
 
     def _served(
         self, operator: KeyedProcessOperator, storage: InMemoryLogStorage, columns: Any
     ) -> list[str]:
         is_columnar = isinstance(operator.function, KeyedBatchFunction)
-        serve(operator, storage, 0, columns if is_columnar else self._records(columns))
+        is_read = is_columnar or columns is NO_RECORDS
+        serve(operator, storage, 0, columns if is_read else self._records(columns))
         operator.keep_warm()
-        main = operator.outputs.take().main
-        if not is_columnar:
-            return [repr(tuple(each)) for each in main]
-        return [repr(row) for batch in main for row in zip(*(c.to_pylist() for c in batch.columns))]
+        main, fired = operator.outputs.take().main, operator.metrics.timers_fired
+        operator.metrics.take()
+        rows = [repr(tuple(each)) for each in main] if not is_columnar else _rows(main)
+        return sorted(rows) if fired else rows  # timers of different keys have no promised order
 
     def _records(self, columns: Any) -> Records:
         batch = columns.values.to_arrow()
@@ -212,17 +233,31 @@ class _Log:
         operator.load(storage, head, 0)
         found: dict[str, dict[str, str]] = {}
         for changes in operator.backend.contents():
-            if isinstance(changes, ColumnChanges):
-                keys = self.key_type.from_arrow(changes.keys)
-                assert changes.spec.value_type is not None
-                values: list[Any] = changes.spec.value_type.from_arrow(changes.values)
-                if changes.spec.paired:
-                    values = list(zip(changes.stamps.tolist(), values))
-            else:
-                keys, values = changes.keys, changes.entries
-            if keys:
-                found[changes.spec.name] = {repr(k): repr(v) for k, v in zip(keys, values)}
+            entries = _entries(changes, self.key_type)
+            if entries:
+                found.setdefault(changes.spec.name, {}).update(entries)
         return found
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> list[str]:
+    return [repr(row) for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns))]
+
+
+def _entries(changes: Any, key_type: TypeInformation) -> dict[str, str]:
+    """What tables hold, by key and user key, in whichever form."""
+    if not isinstance(changes, ColumnChanges):
+        keys, entries = zip(changes.keys, changes.user_keys), changes.entries
+        return {repr(key): repr(entry) for key, entry in zip(keys, entries)}
+    spec, rows = changes.spec, len(changes)
+    user_keys = values = [None] * rows
+    if spec.shape is Shape.MAP:
+        assert spec.user_key_type is not None
+        user_keys = spec.user_key_type.from_arrow(changes.user_keys)
+    if spec.value_type is not None:
+        values = spec.value_type.from_arrow(changes.values)
+    entries = list(zip(changes.stamps.tolist(), values)) if spec.paired else values
+    keys = zip(key_type.from_arrow(changes.keys), user_keys)
+    return {repr(key): repr(entry) for key, entry in zip(keys, entries)}
 
 
 def _compare(expected: _Result, got: _Result, one: str, other: str) -> None:

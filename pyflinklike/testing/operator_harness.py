@@ -18,6 +18,7 @@ from pyflinklike.errors import StateAccessError, UserFunctionError
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.batches import Batches
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
@@ -26,7 +27,6 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.table import TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
-from pyflinklike.testing.batches import Batches
 from pyflinklike.testing.summary import summary
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
@@ -52,6 +52,7 @@ class OperatorHarness:
         key_type: Of the keys.
         job_parameters: For `get_job_parameter`.
         broadcast_states: Those of the broadcast input, if there is one.
+        key_columns: Names of the columns that make the key, of elements that come as columns.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
@@ -71,6 +72,7 @@ class OperatorHarness:
         job_parameters: Mapping[str, str] | None,
         *,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]] = (),
+        key_columns: Sequence[str] = (),
         allow_pickle: bool,
     ) -> None:
         check_arguments(function, kinds, state_backend, restore, key_type, max_parallelism)
@@ -83,7 +85,12 @@ class OperatorHarness:
             function,
             state_backend,
             key_type,
-            TaskInfo(name, max_parallelism=max_parallelism, job_parameters=parameters),
+            TaskInfo(
+                name,
+                max_parallelism=max_parallelism,
+                job_parameters=parameters,
+                key_columns=tuple((name, "any") for name in key_columns),
+            ),
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),

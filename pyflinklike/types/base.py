@@ -81,6 +81,16 @@ class TypeInformation(Generic[T_co]):
         """The user's own copy of a stored value."""
         return stored
 
+    def converted(self, value: Any) -> Any:
+        """A user's value as whoever gets it across the border of an operator sees it.
+
+        As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
+
+        Raises:
+            StateValueError: The value does not fit this type.
+        """
+        return self.thaw(self.freeze(value))
+
     def thaw_key(self, stored: Any) -> Any:
         """The user's own copy of a stored key."""
         return self.thaw(stored)

@@ -33,6 +33,8 @@ class WindowDeclaration:
         function: Makes outputs of that.
         allowed_lateness: How long a window of event time is open beyond its end, in ms.
         late_data_tag: Side output of elements that are late for all their windows, or None.
+        late_output: Makes of such an element what goes out, where it is not that side output's; None
+            where the element is counted.
         evictor: Removes elements when a window fires, or None.
         collect: Makes of key, window and result what goes out; None where that is the result.
     """
@@ -43,5 +45,6 @@ class WindowDeclaration:
     function: AppliedFunction
     allowed_lateness: int = 0
     late_data_tag: OutputTag | None = None
+    late_output: Callable[[Any], Any] | None = None
     evictor: Evictor[Any, Any] | None = None
     collect: Collect | None = None

@@ -11,11 +11,12 @@ import attrs
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeContext
 from pyflinklike.api.process import KeyedProcessFunction
+from pyflinklike.api.results import TimedResult
 from pyflinklike.clock import TimeDomain
 from pyflinklike.types import TypeInformation
 from pyflinklike.windows.continuous import ContinuousProcessingTimeTrigger
 from pyflinklike.windows.declaration import Collect, WindowDeclaration
-from pyflinklike.windows.kinds import TimeWindowSerializer
+from pyflinklike.windows.kinds import TimeWindowSerializer, Window
 from pyflinklike.windows.task import WindowTask
 from pyflinklike.windows.trigger import Trigger
 from pyflinklike.windows.triggers import ProcessingTimeTrigger
@@ -51,6 +52,21 @@ class WindowOperator(NamespacedFunction):
             collect: It must be picklable where the host is a cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, collect=collect))
+
+    def timed(self) -> WindowOperator:
+        """The same, whose results have the window's `max_timestamp()` as their time, as in Flink.
+
+        For a host that keeps the times of outputs: each result is a `TimedResult`.
+        """
+        return self.collecting(_at_its_end)
+
+    def giving_late(self, late_output: Callable[[Any], Any]) -> WindowOperator:
+        """The same with other late data: what `late_output` makes of an element, None to count it.
+
+        Args:
+            late_output: It must be picklable where the host is a cluster.
+        """
+        return WindowOperator(attrs.evolve(self.declared, late_output=late_output))
 
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
         """Whether its windows end by the clock, or its trigger may register such timers.
@@ -97,6 +113,10 @@ class WindowOperator(NamespacedFunction):
 
     def __repr__(self) -> str:
         return f"WindowOperator({self.declared!r})"
+
+
+def _at_its_end(_: Any, window: Window, result: Any) -> TimedResult:
+    return TimedResult(result, window.max_timestamp())
 
 
 def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:

@@ -47,7 +47,7 @@ class WindowTask:
         self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
         self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
-        self._late_tag = declared.late_data_tag
+        self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
@@ -170,10 +170,13 @@ class WindowTask:
         return timestamp + self._ends.lateness <= watermark
 
     def _dismiss(self, value: Any) -> None:
-        if self._late_tag is None:
+        output = None if self._late_tag is None else (self._late_tag, value)
+        if self._late_output is not None:
+            output = self._late_output(value)
+        if output is None:
             self._late_records.inc()
         else:
-            self._outputs.append((self._late_tag, value))
+            self._outputs.append(output)
 
     # Merging
 

@@ -13,7 +13,12 @@ from typing import Any, TypeVar
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.functions import (
+    AggregateFunction,
+    Function,
+    ReduceFunction,
+    as_reduce_function,
+)
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.windows.applied import AppliedFunction
@@ -193,6 +198,7 @@ class Windowed:
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
+        _check_plain(reduce_function, "a ReduceFunction")
         contents = Reduced(as_reduce_function(reduce_function), self._element_type)
         return self._operator(contents, window_function)
 
@@ -214,6 +220,7 @@ class Windowed:
         """
         remedy = "subclass it, with create_accumulator, add, get_result and merge"
         _check(aggregate_function, AggregateFunction, "aggregate", remedy)
+        _check_plain(aggregate_function, "an AggregateFunction")
         if isinstance(accumulator_type, list):
             accumulator_type = Types.ROW(accumulator_type)
         kind = _PICKLED if accumulator_type is None else accumulator_type
@@ -253,6 +260,27 @@ class Windowed:
                 evictor=self._evictor,
             )
         )
+
+
+def _check_plain(function: Any, kind: str) -> None:
+    """Refuse a function that wants to be opened; Flink's windows take no rich ones.
+
+    Raises:
+        DeclarationTypeError: It has `open` or `close`.
+    """
+    own = [each for each in ("open", "close") if _has_own(function, each)]
+    if own:
+        msg = (
+            f"{kind} of windows is given elements only and cannot have open or close, got "
+            f"{shown(function)} with {' and '.join(own)}; do that in the window_function"
+        )
+        raise DeclarationTypeError(msg)
+
+
+def _has_own(function: Any, method: str) -> bool:
+    if not isinstance(function, Function):
+        return False
+    return getattr(type(function), method) is not getattr(Function, method)
 
 
 def _check(given: Any, kind: type, what: str, example: str) -> None:

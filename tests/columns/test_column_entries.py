@@ -27,7 +27,8 @@ from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.batch_records import ColumnReader
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import serve
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.runtime.serving import EarlyRecords, serve
 from pyflinklike.state.column_changes import CLEAR, DELETE, PUT, ColumnChanges
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import KeyedBatchHarness
@@ -78,6 +79,11 @@ def test_either_form_is_read_from_either_form(spec, deleted):
     assert (None if not spec.paired else 5) == (got.stamps[0] if spec.paired else None)
 
 
+LAST_DAY = TableSpec("count", Shape.SINGLE, "value", Types.SQL_DATE())
+DAYS = TableSpec("count", Shape.MAP, "map", Types.LONG(), Types.SQL_DATE())
+TIMES = TableSpec("count", Shape.SINGLE, "value", Types.TUPLE([Types.SQL_TIMESTAMP()]))
+
+
 def section(flags, *arrays, spec=COUNT) -> Section:
     """What somebody wrote."""
     batch = pa.RecordBatch.from_arrays(list(arrays), schema=schema_of(spec, STRING, flags))
@@ -93,6 +99,20 @@ CRAFTED = {
     "a null value that was put": section(
         OPERATIONS, KEYS, pa.array([None, 2], pa.int64()), pa.array([PUT, DELETE], pa.int8())
     ),
+    "an operation that clears a key after others": section(
+        OPERATIONS, KEYS, VALUES, pa.array([PUT, CLEAR], pa.int8())
+    ),
+    "a day after 9999": section(0, KEYS, pa.array([0, 3_000_000], pa.date32()), spec=LAST_DAY),
+    "a day before the year 1": section(
+        0, KEYS, pa.array([-800_000, 0], pa.date32()), spec=LAST_DAY
+    ),
+    "a time after 9999": section(
+        0, KEYS, pa.array([(2**62,), (0,)], TIMES.value_type.arrow_type), spec=TIMES
+    ),
+    "a user key after 9999": section(
+        0, KEYS, pa.array([0, 3_000_000], pa.date32()), VALUES, spec=DAYS
+    ),
+    "a null user key": section(0, KEYS, pa.array([0, None], pa.date32()), VALUES, spec=DAYS),
     "a null stamp": section(STAMPS, KEYS, VALUES, pa.array([1, None]), spec=PAIRED),
 }
 
@@ -100,10 +120,18 @@ CRAFTED = {
 @pytest.mark.parametrize("what", CRAFTED)
 def test_what_no_program_writes_is_refused(what):
     """By its place."""
-    spec = PAIRED if "stamp" in what else COUNT
+    specs = {"day": LAST_DAY, "time": TIMES, "user": DAYS, "stamp": PAIRED}
+    spec = next((spec for word, spec in specs.items() if word in what.split()), COUNT)
 
     with pytest.raises(CorruptStateError, match="segment 7, state 'count'"):
         decode_columns(CRAFTED[what], spec, STRING, 0, "test")
+
+
+def test_the_first_and_the_last_day_are_read():
+    """1 January of the year 1, and 31 December 9999."""
+    days = [-719162, 2932896]
+    read = section(0, KEYS, pa.array(days, pa.date32()), spec=LAST_DAY)
+    assert days == decode_columns(read, LAST_DAY, STRING, 0, "").values.cast(pa.int32()).to_pylist()
 
 
 def test_a_cleared_key_is_gone():
@@ -257,14 +285,45 @@ def test_compaction_and_full_snapshots_leave_expired_entries_out():
         assert 1 == harness.num_keyed_state_entries("last")
 
 
-class Timers(Keeps):
-    """Wants timers."""
+class Renamed(Keeps):
+    """Wants timers, by the name that they have in a KeyedProcessFunction."""
 
-    def on_timers(self, batch, ctx):
+    def on_timer(self, batch, ctx):
         """Would never be called."""
 
 
-def test_a_method_for_timers_is_refused():
+def test_a_method_for_single_timers_is_refused():
     """It would never be called, without an error."""
-    with pytest.raises(DeclarationError, match="got Timers with a method on_timers"):
-        KeyedBatchHarness(Timers(), "key")
+    with pytest.raises(DeclarationError, match="got Renamed with a method on_timer, which is"):
+        KeyedBatchHarness(Renamed(), "key")
+
+
+class Counted(Keeps):
+    """Has a timer for each key."""
+
+    def process_batch(self, batch, ctx):
+        ctx.timer_service().register_event_time_timer(30)
+
+    def on_timers(self, batch, ctx):
+        """Nothing."""
+
+
+def test_a_key_is_counted_once():
+    """Whether it has records before and after the watermark, or a timer that fires, or all three."""
+    worker, store = Worker(Counted), InMemoryLogStorage()
+
+    def read(*keys):
+        return worker.reader.read(pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.string())}))
+
+    worker.operator.clock.watermark = 20
+    serve(worker.operator, store, 0, read("a", "b", "a"), early=EarlyRecords(read("b", "c"), 10))
+    first = counted(worker)
+    worker.operator.clock.watermark = 30
+    serve(worker.operator, store, 0, read("a", "d"))
+    assert [(5, 3, 0), (2, 4, 5)] == [first, counted(worker)]
+
+
+def counted(worker) -> tuple[int, int, int]:
+    """Records, keys, and timers that fired."""
+    numbers = dict(zip(OperatorMetrics.names(), worker.operator.metrics.take()))
+    return numbers["records"], numbers["keys"], numbers["timers_fired"]

@@ -251,5 +251,5 @@ def test_state_is_there_while_a_batch_is_processed():
     held = []
     done(Types.LONG(), lambda state, batch: held.append(state))
 
-    with pytest.raises(StateAccessError, match="while process_batch runs"):
+    with pytest.raises(StateAccessError, match="while process_batch or on_timers runs"):
         held[0].get(0)

@@ -31,7 +31,14 @@ from spark_support import Feed, at, drain, passes_watermarks, pickle_by_value, r
 
 from pyflinklike import OutputTag, Row, Time, Types
 from pyflinklike.folds import Sum
-from pyflinklike.spark import get_side_output, key_by, main_output, window_all
+from pyflinklike.spark import (
+    end_input,
+    get_side_output,
+    key_by,
+    main_output,
+    window_all,
+    with_ending_watermark,
+)
 from pyflinklike.windows import (
     CountEvictor,
     CountTrigger,
@@ -94,6 +101,21 @@ def test_a_fold_of_a_stream_goes_on_after_a_restart(spark, tmp_path):
 
 def _add(first, second):
     return Row(**{**first.as_dict(), "n": first.n + second.n})
+
+
+@passes_watermarks
+def test_a_stream_gives_out_its_last_folds_when_it_is_ended(feed, tmp_path, spark):
+    """Nothing before, and nothing afterwards."""
+    ending = with_ending_watermark(feed.stream(), "ts", "1 second", end_marker=tmp_path / "end")
+
+    def run():
+        sums = key_by(ending, "user").sum("n", running=False, event_time="ts", max_parallelism=4)
+        return [row[:2] for row in rows_of(drain(sums, tmp_path / "checkpoint"))]
+
+    before = run()
+    end_input(spark, tmp_path / "end")
+
+    assert ([], [("ann", 25), ("bob", 3)], []) == (before, run(), run())
 
 
 def test_a_batch_gives_out_every_fold_if_asked(feed):
@@ -232,6 +254,16 @@ def test_window_all_takes_all_records_together(feed, tmp_path):
     assert (0, 1_000, 999, ["ann", "bob"]) == in_ms(rows)[0]
 
 
+def test_windows_fold_by_a_field(feed):
+    """As Flink's: a sum has the other columns of the window's first record, `max_by` the whole record."""
+    sums = key_by(feed.bounded(), "user").window(SECOND).sum("n", event_time="ts")
+    most = key_by(feed.bounded(), "user").window(SECOND).max_by("n", event_time="ts")
+
+    assert ("ann", 0, 1_000, 999, 13, Decimal("1.00"), 0) == in_ms(sums.collect())[0]
+    assert ("ann", 0, 1_000, 999, 9, Decimal("9.00"), 100) == in_ms(most.collect())[0]
+    assert sums.columns == most.columns
+
+
 def test_sliding_windows_overlap(feed):
     """A record is in every one of them."""
     sliding = SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))
@@ -296,20 +328,28 @@ def test_an_interval_join_of_streams_gives_every_pair_once_over_a_restart(clicks
 
 @passes_watermarks
 def test_a_join_within_windows_of_streams(clicks, orders, tmp_path):
-    """Rows of key, window and what the function makes of a pair."""
+    """Rows of key, window and what the function makes of a pair; what is late for its windows is in the side output of its input."""
     for feed in (clicks, orders):
         feed.add([("end", None, at(60_000))])
+    clicks.add([("ann", "late", at(0))])
+    orders.add([])
     joined = key_by(clicks.stream(), "user").join(key_by(orders.stream(), "who"))
-    pairs = joined.window(SECOND).apply(
+    windows = joined.window(SECOND).side_output_left_late_data(LATE[0])
+    pairs = windows.side_output_right_late_data(LATE[1]).apply(
         lambda click, order: (click.page, order.price),
         "page string, price long",
         event_time=TIMES,
         max_parallelism=4,
     )
 
-    assert [("ann", at(1_000), at(2_000), at(1_999), "a", 5)] == rows_of(
-        drain(pairs, tmp_path / "checkpoint")
-    )
+    rows = rows_of(drain(pairs, tmp_path / "checkpoint"))
+
+    assert [("ann", at(1_000), at(2_000), at(1_999), "a", 5)] == [
+        row[:6] for row in rows if row[6] is None
+    ]
+    assert [("late", ("ann", "late", at(0)), None)] == [
+        (row[6], tuple(row[7]), row[8]) for row in rows if row[6] is not None
+    ]
 
 
 def test_joins_within_windows_of_batches(clicks, orders):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, Types
+from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, OutputTag, Row, Types
 from pyflinklike.errors import OutputError
 from pyflinklike.joins import (
     CoGroupFunction,
@@ -15,6 +15,7 @@ from pyflinklike.joins import (
     JoinFunction,
     TaggedTypeInfo,
 )
+from pyflinklike.joins.grouping import LateByInput
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, TumblingEventTimeWindows, window
 
@@ -153,3 +154,20 @@ def test_elements_of_both_types_outlive_a_restart(backend):
 
         expected = [("x", [7]), ("y", [7]), ("z", None), (None, [8])]
         assert sorted(expected, key=repr) == sorted(joining.output, key=repr)
+
+
+@pytest.mark.parametrize("tagged", [(1,), (2,), (1, 2), ()])
+def test_late_elements_go_to_the_side_of_their_input_or_are_counted(tagged):
+    """As they came, without the number of their input."""
+    tags = {number: OutputTag(f"late {number}") for number in tagged}
+    late = LateByInput((tags.get(1), tags.get(2)))
+    windows = window(TumblingEventTimeWindows.of(10), TaggedTypeInfo(LEFT, RIGHT))
+    operator = windows.process(CoGrouping(Sizes())).giving_late(late)
+    with KeyedProcessHarness(operator, lambda pair: pair[1][0]) as joining:
+        joining.process_watermark(100)
+        for number, each in ((1, Row(k="a", name="x")), (2, ("a", [7]))):
+            joining.process_element((number, each), timestamp=5)
+        given = [joining.side_output(tag) for tag in tags.values()]
+
+        assert [[(Row(k="a", name="x"), ("a", [7]))[number - 1]] for number in tagged] == given
+        assert 2 - len(tagged) == joining.metrics()["numLateRecordsDropped"]

@@ -34,8 +34,9 @@ LAYERS = [
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
-    ("hosts", ["testing", "spark", "demo"]),
+    ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
+    ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -44,6 +45,8 @@ STRANGERS = [
     ("state", "views"),
     ("stores", "upsert"),
     ("testing", "spark"),
+    ("local", "spark"),
+    ("local", "testing"),
     ("testing", "demo"),
 ]
 
@@ -52,6 +55,7 @@ EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
     "pyspark": ["spark", "demo", "kafka"],
     "confluent_kafka": ["kafka"],
+    "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
     "pandas": ["spark", "demo"],
     "rocksdict": ["backends.rocksdb.package"],
@@ -60,7 +64,10 @@ ONLY_IN = {
     "numpy": [
         "columns",
         "runtime.batch_calls",
+        "runtime.batch_counters",
         "runtime.batch_records",
+        "runtime.batch_timer_service",
+        "runtime.batch_timers",
         "upsert.index.vectorized",
     ],
     "typing_extensions": ["type_vars"],  # for type checkers only

@@ -176,7 +176,7 @@ def test_at_the_end_of_the_input_a_chain_of_timers_fires_to_its_end() -> None:
 @pytest.fixture
 def _few_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand timers are too many here, where a million are in earnest."""
-    monkeypatch.setattr("pyflinklike.runtime.timer_queue._MOST_AT_THE_END", 1_000)
+    monkeypatch.setattr("pyflinklike.runtime.timer_queue.MOST_AT_THE_END", 1_000)
 
 
 @pytest.mark.usefixtures("_few_at_the_end")

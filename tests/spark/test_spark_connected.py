@@ -173,6 +173,15 @@ def test_an_event_time_of_one_input_only_is_refused(inputs, event_time):
         connect(*inputs[:2]).key_by("user").process(Joined(), JOINED, event_time=event_time)
 
 
+def test_a_phase_that_no_input_has_is_refused(inputs):
+    """A phase is a column of both, or one of a pair."""
+    keyed = connect(*inputs[:2]).key_by("user")
+    with pytest.raises(DeclarationTypeError, match="before_watermark takes the name of a column"):
+        keyed.process(Joined(), JOINED, event_time="at", before_watermark=("early",))
+    with pytest.raises(DeclarationValueError, match="before_watermark takes a column of"):
+        keyed.process(Joined(), JOINED, event_time="at", before_watermark=(None, "early"))
+
+
 def test_arguments_of_another_kind_are_refused(inputs):
     """By the name of what is wanted."""
     keyed = connect(*inputs[:2]).key_by("user")

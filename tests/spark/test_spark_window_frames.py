@@ -114,6 +114,11 @@ def test_a_batch_fires_every_window_at_its_end(feed):
             DeclarationValueError,
             "accumulator_type must be DDL",
         ),
+        (
+            lambda keyed: keyed.window(SECOND).sum("user", event_time="ts"),
+            DeclarationTypeError,
+            "sum takes a column of numbers, got 'user'",
+        ),
         (lambda keyed: keyed.count_window(0), DeclarationValueError, "at least 1"),
         (
             lambda keyed: keyed.window(SECOND).allowed_lateness(-1),

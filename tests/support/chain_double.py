@@ -27,15 +27,23 @@ from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.broadcast_records import BroadcastReader
+from pyflinklike.spark.wire.connected_records import ConnectedReader
 from pyflinklike.spark.wire.homes import calling_homes
-from pyflinklike.spark.wire.names import BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.wire.names import (
+    BATCH_TIME,
+    BEFORE_WATERMARK,
+    INPUT,
+    INPUTS,
+    KEY_GROUP,
+)
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.packing import pack
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["ChainOnSpark", "Stage"]
+__all__ = ["Behind", "ChainOnSpark", "Stage"]
 
 
 @attrs.frozen
@@ -74,7 +82,7 @@ class Stage:
 
     def packed(self, batches: list[pa.RecordBatch], time: int) -> dict[int, list[dict[str, Any]]]:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
-        packing = pack(("key",), group_ids(self.max_parallelism))
+        packing = self._packing(group_ids(self.max_parallelism))
         if self.plan().keeps_former_watermark():
             packing = calling_homes(packing, 1)
         shipped = cloudpickle.loads(cloudpickle.dumps(packing))  # type: ignore[no-untyped-call]
@@ -83,6 +91,9 @@ class Stage:
             for row in packed.to_pylist():
                 rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
         return rows
+
+    def _packing(self, ids: Any) -> Any:
+        return pack(("key",), ids)
 
     def initial(self, savepoint: bytes, time: int) -> dict[int, list[dict[str, Any]]]:
         """What a stream that begins with a savepoint is given of it, by grouping key."""
@@ -105,6 +116,71 @@ class Stage:
         return batch.add_column(0, KEY_GROUP, pa.array(groups, pa.int32()))
 
 
+@attrs.frozen
+class Behind(Stage):
+    """An operator of two inputs, of which one is what the operator before it gives.
+
+    Args:
+        number: Of that input, 1 or 2; the other one is behind no operator.
+        states: The broadcast states, where the second input is broadcast.
+    """
+
+    is_first: bool = False
+    number: int = 1
+    states: tuple[Any, ...] = ()
+
+    def plan(self) -> Plan:
+        """What the workers are told."""
+        whole = super().plan()
+        reader: Any = whole.reader
+        main, second = (
+            attrs.evolve(reader, before_watermark=BEFORE_WATERMARK if each == self.number else None)
+            for each in (1, 2)
+        )
+        if not self.states:
+            return attrs.evolve(whole, reader=ConnectedReader((main, second)))
+        rules = attrs.evolve(second, key_columns=(), arrival_order=True)
+        read_both = BroadcastReader(main, rules)
+        return attrs.evolve(whole, reader=read_both, broadcast_states=self.states)
+
+    def with_other(
+        self, batches: list[pa.RecordBatch], records: list[tuple[Any, ...]]
+    ) -> list[pa.RecordBatch]:
+        """What the operator before gave, and the records of the other input, as one DataFrame."""
+        given = [(self.number, batch) for batch in batches]
+        other = [(3 - self.number, _batch(records))] if records else []
+        return [self._tagged(*each) for each in sorted(given + other, key=lambda pair: pair[0])]
+
+    def _tagged(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        kinds = [_STRUCT, _STRUCT]
+        kinds[self.number - 1] = _STRUCT_BEHIND
+        columns = [pa.nulls(batch.num_rows, kind) for kind in kinds]
+        columns[number - 1] = pa.StructArray.from_arrays(
+            [batch.column(field.name).cast(field.type) for field in kinds[number - 1]],
+            fields=list(kinds[number - 1]),
+        )
+        groups = self._groups_of(batch.column("key").to_pylist())
+        is_rule = number == 2 and bool(self.states)
+        return pa.RecordBatch.from_pydict(
+            {
+                KEY_GROUP: pa.array([None] * len(groups) if is_rule else groups, pa.int32()),
+                INPUT: pa.array([number] * len(groups), pa.int8()),
+                INPUTS[0]: columns[0],
+                INPUTS[1]: columns[1],
+            }
+        )
+
+    def _packing(self, ids: Any) -> Any:
+        return self.plan().reader.packing(ids)
+
+    def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+
+_STRUCT = pa.struct(list(arrow_schema(SCHEMA)))
+_STRUCT_BEHIND = pa.struct([*arrow_schema(SCHEMA), (BEFORE_WATERMARK, pa.bool_())])
+
+
 class ChainOnSpark:
     """Runs stages behind each other, micro-batch by micro-batch.
 
@@ -119,18 +195,26 @@ class ChainOnSpark:
         self.checkpoints = [Checkpoint() for _ in stages]
         self._time = 0
 
-    def batch(self, records: list[tuple[Any, ...]], watermark: int) -> list[tuple[Any, ...]]:
+    def batch(
+        self,
+        records: list[tuple[Any, ...]],
+        watermark: int,
+        others: list[tuple[Any, ...]] | None = None,
+    ) -> list[tuple[Any, ...]]:
         """A micro-batch; the outputs of the last operator.
 
         Args:
             records: Rows of `SCHEMA`; without any, Spark reads nothing and packs nothing.
             watermark: Spark's, in ms; 0 before the first event.
+            others: Rows of the other input of operators that are `Behind` another one.
         """
         self._time += 1
         savepoints = [] if self._savepoints is None else self._savepoints
         self._savepoints = None
         batches = [_batch(records)] if records else []
         for number, (stage, checkpoint) in enumerate(zip(self.stages, self.checkpoints)):
+            if isinstance(stage, Behind):
+                batches = stage.with_other(batches, others or [])
             data = stage.packed(batches, self._time) if batches or not stage.is_first else {}
             initial = stage.initial(savepoints[number], self._time) if savepoints else {}
             times = Times(self._time, 0 if watermark == MIN_WATERMARK else watermark)

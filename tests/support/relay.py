@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function for operators behind each other, whose outputs show all that it could see."""
+"""Functions for operators behind each other, whose outputs show all that they could see."""
 
 from __future__ import annotations
 
@@ -8,10 +8,28 @@ from typing import Any
 
 from pyspark.sql import types as st
 
-from pyflinklike import KeyedProcessFunction, Row, Types, ValueStateDescriptor
+from pyflinklike import (
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    Row,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 
-__all__ = ["SCHEMA", "Relay", "instant", "milliseconds", "relays"]
+__all__ = [
+    "ORDER",
+    "SCHEMA",
+    "Relay",
+    "RelayOfTwo",
+    "RelayUnderRules",
+    "element",
+    "instant",
+    "milliseconds",
+    "relays",
+]
 
 SCHEMA = st.StructType(
     [
@@ -53,7 +71,7 @@ class Relay(KeyedProcessFunction):
         self.sum.update((self.sum.value() or 0) + value.n)
         timers = ctx.timer_service()
         if value.n % 3:
-            timers.register_event_time_timer(ctx.timestamp() + value.n % 7)
+            timers.register_event_time_timer(self._due(ctx.timestamp() + value.n % 7, timers))
         if value.n % 2:
             yield self._traced(value.n, ctx.timestamp(), f"{value.trace}/element", ctx)
 
@@ -64,6 +82,9 @@ class Relay(KeyedProcessFunction):
         if timestamp % 5 == 2:
             self.sum.clear()
         yield self._traced(total, timestamp, f"timer of {ctx.get_current_key()}", ctx)
+
+    def _due(self, time: int, timers: Any) -> int:
+        return time
 
     def _traced(self, n: int, time: int, what: str, ctx: Any) -> tuple[Any, ...]:
         watermark = ctx.timer_service().current_watermark()
@@ -94,3 +115,67 @@ def relays(
 def element(output: tuple[Any, ...]) -> tuple[Row, int | None]:
     """What one yielded as an element of the next."""
     return Row(**dict(zip(SCHEMA.names, output))), milliseconds(output[1])
+
+
+class _Patient(Relay):
+    """Whose timers wait for the next watermark: one that does not move fires none of two inputs."""
+
+    def _due(self, time: int, timers: Any) -> int:
+        later: int = timers.current_watermark() + 1
+        return max(time, later)
+
+
+class RelayOfTwo(KeyedCoProcessFunction):
+    """`Relay` of two inputs: what a record gives does not depend on those of the other input before.
+
+    Args:
+        keys: Records of how many keys it emits.
+    """
+
+    def __init__(self, keys: int) -> None:
+        self._relay = _Patient(keys)
+
+    def open(self, runtime_context: Any) -> None:
+        self._relay.open(runtime_context)
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        yield from self._relay.process_element(value, ctx)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        value = value._replace(n=value.n + 101, trace=f"{value.trace}/second")
+        yield from self._relay.process_element(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield from self._relay.on_timer(timestamp, ctx)
+
+
+ORDER = MapStateDescriptor("order", Types.STRING(), Types.STRING())
+
+
+class RelayUnderRules(KeyedBroadcastProcessFunction):
+    """`Relay` whose outputs show all elements of the broadcast input so far, in their order.
+
+    Args:
+        keys: Records of how many keys it emits.
+    """
+
+    def __init__(self, keys: int) -> None:
+        self._relay = _Patient(keys)
+
+    def open(self, runtime_context: Any) -> None:
+        self._relay.open(runtime_context)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        order = ctx.get_broadcast_state(ORDER)
+        seen = f"{value.key}{value.n} under {ctx.current_watermark()}, "
+        order.put("all", (order.get("all") or "") + seen)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return self._ruled(self._relay.process_element(value, ctx), ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return self._ruled(self._relay.on_timer(timestamp, ctx), ctx)
+
+    def _ruled(self, outputs: Any, ctx: Any) -> Any:
+        for key, time, n, trace in outputs:
+            yield key, time, n, f"{trace} and {ctx.get_broadcast_state(ORDER).get('all')}"

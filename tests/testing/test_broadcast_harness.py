@@ -126,6 +126,22 @@ def test_side_outputs_of_a_rule_come_out_once(harness):
 # Without keys
 
 
+class Aside(Alert):
+    """Gives what its timers find to a side output."""
+
+    def on_timer(self, timestamp, ctx):
+        yield APPLIED, f"timer of {ctx.get_current_key()}"
+
+
+def test_a_side_output_of_a_timer_goes_to_the_side():
+    """In PyFlink's thread mode it is in the main output."""
+    with BroadcastHarness(Aside(), [LIMITS], first) as harness:
+        harness.process_element(("a", 1), 5)
+        main = harness.process_both_watermarks(6)
+
+        assert ([], ["timer of a"]) == (main, harness.side_output(APPLIED))
+
+
 def test_elements_without_keys_see_the_rules():
     """Those that came before them."""
     with BroadcastHarness(Flag(), [LIMITS]) as h:

@@ -13,6 +13,7 @@ from pyflinklike import (
     ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
+    ReduceFunction,
     ReducingStateDescriptor,
     Types,
     ValueStateDescriptor,
@@ -287,6 +288,19 @@ def test_functions_are_checked():
         window(TEN).aggregate(Sum(), accumulator_type="long")
     with pytest.raises(DeclarationTypeError, match="ReduceFunction"):
         window(TEN).reduce(5)
+
+
+@pytest.mark.parametrize("method", ["open", "close"])
+def test_functions_that_fold_cannot_be_opened(method):
+    """As Flink has it, which takes no rich ones: contents of windows are folded apart from any element."""
+    rich = {method: lambda self, *_: None}
+    reduces = type("Reduces", (ReduceFunction,), {"reduce": lambda self, a, b: a, **rich})
+    sums = type("Sums", (Sum,), rich)
+
+    with pytest.raises(DeclarationTypeError, match=f"a ReduceFunction of .* with {method}; do"):
+        window(TEN).reduce(reduces())
+    with pytest.raises(DeclarationTypeError, match=f"an AggregateFunction of .* with {method}; do"):
+        window(TEN).aggregate(sums())
 
 
 def test_a_list_of_types_is_a_row():

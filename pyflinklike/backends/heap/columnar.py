@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Working state in columns of the worker's memory: one key index for all states of a key group.
 
-It is the heap backend with another kind of table.  What is not a state of the function, such as
-timers, stays in dicts.  `pyflinklike.columns.table` has the columns.
+It is the heap backend with another kind of table; timers are in such tables, too.
+`pyflinklike.columns.key_group` has the columns.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
-from pyflinklike.columns.table import ColumnTable, KeyGroupColumns
+from pyflinklike.columns.key_group import KeyGroupColumns
+from pyflinklike.columns.map_table import MapTable
+from pyflinklike.columns.table import ColumnTable
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes, ColumnChanges
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import RESERVED_PREFIX, TableSpec
+from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
 
 __all__ = ["ColumnarStateBackend"]
 
@@ -43,7 +45,8 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         """The table of a state, created at its first use."""
         table = self._column_tables.get(spec.name)
         if table is None:
-            table = self._column_tables[spec.name] = ColumnTable(spec)
+            kind = MapTable if spec.shape is Shape.MAP else ColumnTable
+            table = self._column_tables[spec.name] = kind(spec)
             table.point_at(self.columns)
         return table
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 
-__all__ = ["checked_tag", "kind_of_join"]
+__all__ = ["checked_tag", "kind_of_join", "with_late_outputs"]
 
 _KINDS: Final = {
     "inner": "inner",
@@ -38,6 +39,32 @@ def kind_of_join(how: Any) -> str:
         )
         raise DeclarationValueError(msg)
     return kind
+
+
+def with_late_outputs(
+    declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
+    late: Sequence[OutputTag | None],
+    schemas: Sequence[Any],
+) -> dict[OutputTag, Any]:
+    """The side outputs of a join with those of late records, whose type is that of the records.
+
+    Args:
+        declared: The others.
+        late: The tag of each input's late records, or None.
+        schemas: Of the records of each input.
+
+    Raises:
+        DeclarationValueError: Two have one tag.
+    """
+    tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
+    for tag, schema in zip(late, schemas):
+        if tag is None:
+            continue
+        if tag in tags:
+            msg = f"side outputs differ by their tags, got {tag.tag_id!r} twice; rename one"
+            raise DeclarationValueError(msg)
+        tags[tag] = schema
+    return tags
 
 
 def checked_tag(output_tag: Any) -> OutputTag:

@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["check_both_stream", "check_keys_alike", "event_times_of"]
+__all__ = ["check_both_stream", "check_keys_alike", "event_times_of", "phases_of"]
 
 
 def check_both_stream(first: DataFrame, second: DataFrame) -> None:
@@ -73,6 +73,27 @@ def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
         msg = (
             f"event_time takes the name of a column of both inputs or a pair of names, got "
             f"{event_time!r}; both inputs need one, for the watermark is the smaller one of both"
+        )
+        raise DeclarationTypeError(msg)
+    return pair[0], pair[1]
+
+
+def phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
+    """The column of each input that says what came before the watermark.
+
+    Args:
+        before_watermark: A name for both, a pair of names of which one may be None, or None.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if before_watermark is None or isinstance(before_watermark, str):
+        return before_watermark, before_watermark
+    pair = before_watermark if isinstance(before_watermark, (tuple, list)) else ()
+    if len(pair) != 2 or not all(each is None or isinstance(each, str) for each in pair):
+        msg = (
+            "before_watermark takes the name of a column of both inputs or a pair of names, got "
+            f"{before_watermark!r}; give None for an input that is behind no operator"
         )
         raise DeclarationTypeError(msg)
     return pair[0], pair[1]

@@ -4,7 +4,8 @@
 Both inputs come as one DataFrame, as those of `connected_records`.  Packing makes a payload for each
 key group of every chunk of the broadcast input; so each key group is given all its elements, in the
 order in which they arrived, also one that has no other records in a micro-batch.  They come before
-the records of their micro-batch.
+the records of their micro-batch.  Where an operator is before it, those that it emitted while the
+watermark moved come before the watermark: a timer that this one makes due finds their rules there.
 """
 
 from __future__ import annotations
@@ -98,11 +99,11 @@ class BroadcastReader:
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
         """The same: those that come before the watermark of their micro-batch, and the others."""
         main, rules = payloads_by_input(payloads)
-        early, records = self.main.read_apart(main) if main else (NO_RECORDS, NO_RECORDS)
-        records = self._keyed(records)
-        if rules:
-            records = _behind(self.rules.read_apart(rules), records)
-        return self._keyed(early), records
+        nothing = NO_RECORDS, NO_RECORDS
+        sides = self.main.read_apart(main) if main else nothing
+        broadcast = self.rules.read_apart(rules) if rules else nothing
+        early, others = map(_behind, broadcast, map(self._keyed, sides))
+        return early, others
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """The records of a batch that are in their final order: the broadcast input's first.
@@ -113,7 +114,7 @@ class BroadcastReader:
         inputs = dict(by_input(records))
         main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
         read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
-        return read if rules is None else _behind([self.rules.read_sorted(rules)], read)
+        return read if rules is None else _behind(self.rules.read_sorted(rules), read)
 
     def _keyed(self, records: Records) -> Records:
         if self.main.key_columns:
@@ -121,9 +122,10 @@ class BroadcastReader:
         return Records([GROUP_KEY] * len(records.values), records.values, records.timestamps)
 
 
-def _behind(rules: Iterable[Records], records: Records) -> Records:
-    elements = [each for read in rules for each in zip(read.values, read.timestamps)]
-    return RecordsAfterBroadcast(records, elements)
+def _behind(rules: Records, records: Records) -> Records:
+    if not rules.values:
+        return records
+    return RecordsAfterBroadcast(records, list(zip(rules.values, rules.timestamps)))
 
 
 def _dealt(records: pa.RecordBatch, start: int, groups: int) -> pa.RecordBatch:

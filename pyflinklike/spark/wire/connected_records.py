@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.runtime.serving import NO_RECORDS, Records
+from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
 from pyflinklike.spark.wire.names import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.packing import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.records import RecordReader
@@ -107,6 +107,8 @@ class ConnectedReader:
         values: list[Any] = [*zip(repeat(1), first.values), *zip(repeat(2), second.values)]
         times = [*first.timestamps, *second.timestamps]
         is_timed = all(each.event_time for each in self.inputs)
+        if self._as_arrived():
+            return UnsortedRecords(keys, values, times)
         if is_timed and first.keys and second.keys:
             # Two runs that are in order: this takes time for one comparison per record.
             ranks = [MIN_WATERMARK if time is None else time for time in times]
@@ -126,7 +128,11 @@ class ConnectedReader:
             read = self.inputs[number - 1].read_sorted(mine)
             rows[number] = zip(read.keys, zip(repeat(number), read.values), read.timestamps)
         numbers = records.column(INPUT).to_pylist()
-        return Records(*map(list, zip(*(next(rows[number]) for number in numbers))))
+        columns = map(list, zip(*(next(rows[number]) for number in numbers)))
+        return (UnsortedRecords if self._as_arrived() else Records)(*columns)
+
+    def _as_arrived(self) -> bool:
+        return any(each.arrival_order for each in self.inputs)
 
 
 def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -196,7 +198,8 @@ class Operations(Comparison):
         self.model.timers.add((key, timestamp))
         for replica in self.replicas:
             self.select(replica, key)
-            replica.operator.timers.register_event_time_timer(timestamp)
+            service: Any = replica.operator.timers
+            service.register_event_time_timer(timestamp)
             replica.operator.current.key = NO_KEY
             replica.step()
 
@@ -206,7 +209,8 @@ class Operations(Comparison):
         self.model.timers.discard((key, timestamp))
         for replica in self.replicas:
             self.select(replica, key)
-            replica.operator.timers.delete_event_time_timer(timestamp)
+            service: Any = replica.operator.timers
+            service.delete_event_time_timer(timestamp)
             replica.operator.current.key = NO_KEY
             replica.step()
 

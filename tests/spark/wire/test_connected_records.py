@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pyflinklike import Row, Types
 from pyflinklike.errors import StateValueError
+from pyflinklike.runtime.serving import UnsortedRecords
 from pyflinklike.spark.wire.connected_records import ConnectedReader
 from pyflinklike.spark.wire.names import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.packing import payload_to_batch
@@ -100,6 +101,22 @@ def test_without_event_time_the_first_input_comes_first(records, group):
     mine = sorted((each for each in records if each[1] == group), key=lambda each: each[0])
 
     assert [(each[0], each[4]) for each in mine] == ([] if read is None else numbered(read.values))
+
+
+@given(RECORDS, st.integers(0, 1))
+def test_as_they_arrived_the_first_input_comes_first(records, group):
+    """With their event times, which are then in no order."""
+    first, second = (attrs.evolve(each, arrival_order=True) for each in reader(timed=True).inputs)
+    connected = ConnectedReader((first, second))
+    rows = [row for b in connected.packing(IDS)([frame(records)]) for row in b.to_pylist()]
+    payloads = [payload_to_batch(row["payload"]) for row in rows if row[KEY_GROUP] == group]
+    mine = sorted((each for each in records if each[1] == group), key=lambda each: each[0])
+
+    if payloads:
+        read = connected.read_payloads(payloads)
+        assert [(each[0], each[4]) for each in mine] == numbered(read.values)
+        assert [each[3] for each in mine] == read.timestamps
+        assert isinstance(read, UnsortedRecords)
 
 
 @given(RECORDS.filter(bool))

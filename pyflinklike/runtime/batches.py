@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of a harness: what ends one, and what becomes of the working state then."""
+"""Batches of a host that processes elements one by one: what ends one, and what it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Batches:
     """Ends batches for a backend that has to write and read the disk then, as on a stream.
 
     Args:
-        operator: Of the harness.
+        operator: Of the host.
     """
 
     def __init__(self, operator: KeyedProcessOperator) -> None:

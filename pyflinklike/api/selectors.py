@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that say where an element belongs: to which key, and to which instance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions import Function
+from pyflinklike.shown import instance_of, shown
+
+__all__ = ["KeySelector", "NullByteKeySelector", "Partitioner", "as_key_selector"]
+
+
+class KeySelector(Function, ABC):
+    """Tells the key of an element, as `pyflink.datastream.KeySelector`."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key of an element; the same for an equal element, whenever it is asked."""
+
+
+class Partitioner(Function, ABC):
+    """Tells which instance gets an element, as `pyflink.datastream.Partitioner`."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The instance for a key.
+
+        Args:
+            key: Of the element.
+            num_partitions: How many instances there are.
+
+        Returns:
+            A number from 0, less than `num_partitions`.
+        """
+
+
+class NullByteKeySelector(KeySelector):
+    """Gives all elements the key 0, as PyFlink's."""
+
+    def get_key(self, value: Any) -> int:  # noqa: ARG002
+        """0."""
+        return 0
+
+
+@attrs.frozen
+class _CallableKeySelector(KeySelector):
+    """A callable as a `KeySelector`."""
+
+    func: Callable[[Any], Any]
+
+    def get_key(self, value: Any) -> Any:
+        return self.func(value)
+
+
+def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector:
+    """A `KeySelector` as it is; a callable of an element as one.
+
+    Raises:
+        DeclarationTypeError: It is neither, or the class instead of an instance.
+    """
+    if isinstance(selector, KeySelector):
+        return selector
+    given: Any = selector
+    if callable(given) and not (isinstance(given, type) and issubclass(given, KeySelector)):
+        return _CallableKeySelector(given)
+    remedy = instance_of(KeySelector, given, "give for example lambda value: value[0]")
+    msg = (
+        "Parameter key_selector should be type of KeySelector or a callable function, "
+        f"got {shown(given)}; {remedy}"
+    )
+    raise DeclarationTypeError(msg)

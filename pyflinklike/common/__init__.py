@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What jobs of the DataStream API share, under the names of `pyflink.common`.
+
+`Row` and `Types` are not those of `pyflinklike`: fields of this `Row` can be assigned.
+"""
+
+from pyflinklike.clock import Duration, Time
+from pyflinklike.common.configuration import Configuration
+from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
+from pyflinklike.common.missing import refusing
+from pyflinklike.common.types import Row, RowKind, Types, restore_row
+from pyflinklike.doors import pin
+from pyflinklike.graph.file_sink import Encoder
+from pyflinklike.graph.running import JobStatus
+from pyflinklike.graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.types import Instant, TypeInformation
+
+__all__ = [
+    "CompletableFuture",
+    "Configuration",
+    "Duration",
+    "Encoder",
+    "ExecutionConfig",
+    "Instant",
+    "JobClient",
+    "JobExecutionResult",
+    "JobID",
+    "JobStatus",
+    "Row",
+    "RowKind",
+    "Time",
+    "TimestampAssigner",
+    "TypeInformation",
+    "Types",
+    "WatermarkStrategy",
+]
+
+_SCHEMA = "only connectors of Java take it; decode in a map function"
+
+__getattr__ = refusing(
+    __name__,
+    {
+        **dict.fromkeys(
+            (
+                "SimpleStringSchema",
+                "ByteArraySchema",
+                "SerializationSchema",
+                "DeserializationSchema",
+                "JsonRowSerializationSchema",
+                "JsonRowDeserializationSchema",
+                "CsvRowSerializationSchema",
+                "CsvRowDeserializationSchema",
+                "AvroRowSerializationSchema",
+                "AvroRowDeserializationSchema",
+            ),
+            _SCHEMA,
+        ),
+        "RestartStrategies": "Spark tries tasks again by itself; see spark.task.maxFailures",
+        "ConfigOptions": "give keys as text, Configuration().set_string(key, value)",
+        "ConfigOption": "give keys as text, Configuration().set_string(key, value)",
+        "TypeSerializer": "types here write themselves",
+        "InputDependencyConstraint": "Flink itself has not had it since 1.12",
+    },
+)
+
+pin(globals(), restore_row)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program gets for a job: its result, or a client that follows it."""
+
+from __future__ import annotations
+
+import uuid
+from threading import Thread
+from typing import Any, Generic
+
+import attrs
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.errors import HostError
+from pyflinklike.graph.running import JobRun, JobStatus
+from pyflinklike.type_vars import T
+
+__all__ = ["CompletableFuture", "JobClient", "JobExecutionResult", "JobID"]
+
+
+@attrs.frozen
+class JobID:
+    """Names a run of a job, as `pyflink.common.JobID`."""
+
+    _hex: str = attrs.field(factory=lambda: uuid.uuid4().hex)
+
+    def __str__(self) -> str:
+        return self._hex
+
+
+@attrs.frozen
+class JobExecutionResult:
+    """What is known of a job that has ended, as `pyflink.common.JobExecutionResult`.
+
+    Args:
+        job_id: Of the run.
+        net_runtime: How long it took, in ms.
+    """
+
+    _job_id: JobID
+    _net_runtime: int
+
+    def get_job_id(self) -> JobID:
+        """Of the run."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """How long it took, in ms."""
+        return self._net_runtime
+
+    def is_job_execution_result(self) -> bool:
+        """It is; a job that was only submitted has none."""
+        return True
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """None: accumulators are Java's."""
+        return {}
+
+
+class CompletableFuture(Generic[T]):
+    """A value that will be there, as `pyflink.common.CompletableFuture`.
+
+    Args:
+        wait: Waits for it and gives it.
+        is_done: Tells whether it is there.
+    """
+
+    def __init__(self, wait: Any, is_done: Any) -> None:
+        self._wait, self._is_done = wait, is_done
+
+    def result(self) -> T:
+        """The value, once it is there."""
+        value: T = self._wait()
+        return value
+
+    def done(self) -> bool:
+        """Whether it is there."""
+        return bool(self._is_done())
+
+
+class JobClient:
+    """Follows a job that runs in the background, as `pyflink.common.JobClient`.
+
+    Args:
+        run: Of the job.
+    """
+
+    def __init__(self, run: JobRun) -> None:
+        self._run, self._job_id = run, JobID()
+        self._began, self._runtime = wall_clock(), 0
+        self._failure: BaseException | None = None
+        self._thread = Thread(target=self._work, name=f"job {self._job_id}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._run.wait()
+        except BaseException as error:  # raised to whoever asks for the result
+            self._failure = error
+        self._runtime = wall_clock() - self._began
+
+    def get_job_id(self) -> JobID:
+        """Of the run."""
+        return self._job_id
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """What has become of the job by now."""
+        return CompletableFuture(self._run.status, lambda: True)
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """The result of the job, when it has ended; it raises what the job failed with."""
+        return CompletableFuture(self._result, lambda: not self._thread.is_alive())
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Have the job end soon."""
+        self._run.cancel()
+        return CompletableFuture(self._thread.join, lambda: not self._thread.is_alive())
+
+    def stop_with_savepoint(self, *_: Any, **__: Any) -> CompletableFuture[str]:
+        """Refuse it: a checkpoint of Spark is what a job continues from.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = (
+            "a job here has no savepoints of its own, got stop_with_savepoint; cancel it, and start "
+            "it again with the same execution.checkpointing.dir"
+        )
+        raise HostError(msg)
+
+    trigger_savepoint = stop_with_savepoint
+
+    def _result(self) -> JobExecutionResult:
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return JobExecutionResult(self._job_id, self._runtime)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyFlink's DataStream API, under the names of `pyflink.datastream`."""
+
+from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from pyflinklike.api.co_process import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from pyflinklike.api.context import RuntimeContext, TimerService
+from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.api.process import KeyedProcessFunction, ProcessFunction
+from pyflinklike.api.selectors import KeySelector, Partitioner
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.backends.legacy import CustomStateBackend
+from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
+from pyflinklike.clock import TimeDomain
+from pyflinklike.common.missing import refusing
+from pyflinklike.datastream.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+)
+from pyflinklike.datastream.data_stream import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    CloseableIterator,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
+from pyflinklike.datastream.stream_execution_environment import StreamExecutionEnvironment
+from pyflinklike.doors import pin
+from pyflinklike.functions import AggregateFunction, ReduceFunction
+from pyflinklike.graph.job import RuntimeExecutionMode
+from pyflinklike.windows import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    ProcessWindowFunction,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+    WindowFunction,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
+    "CheckpointConfig",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
+    "CountWindow",
+    "CustomStateBackend",
+    "DataStream",
+    "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointRetention",
+    "FilterFunction",
+    "FlatMapFunction",
+    "GlobalWindow",
+    "HashMapStateBackend",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "MergingWindowAssigner",
+    "OutputTag",
+    "Partitioner",
+    "PredefinedOptions",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "StateBackend",
+    "StreamExecutionEnvironment",
+    "TimeDomain",
+    "TimeWindow",
+    "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+]
+
+_ASYNC = "call the service in a map function, for many elements at once in a window"
+_STORAGE = "set execution.checkpointing.dir; Spark writes checkpoints there"
+
+__getattr__ = refusing(
+    __name__,
+    {
+        "AsyncDataStream": _ASYNC,
+        "AsyncFunction": _ASYNC,
+        "AsyncRetryPredicate": _ASYNC,
+        "AsyncRetryStrategy": _ASYNC,
+        "SourceFunction": "it is Java's; use from_collection or from_source",
+        "SinkFunction": "it is Java's; use sink_to or print",
+        "CheckpointStorage": _STORAGE,
+        "JobManagerCheckpointStorage": _STORAGE,
+        "FileSystemCheckpointStorage": _STORAGE,
+        "CustomCheckpointStorage": _STORAGE,
+        "SlotSharingGroup": "where steps run is Spark's matter; leave it out",
+        "MemorySize": "where steps run is Spark's matter; leave it out",
+    },
+)
+
+pin(globals())

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Side outputs, under the path that PyFlink has for them."""
+
+from pyflinklike.api.output_tag import OutputTag
+
+__all__ = ["OutputTag"]

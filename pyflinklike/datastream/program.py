@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program has declared so far: the graph, the sinks of the next job, and the settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from pyflinklike.common.configuration import Configuration
+from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.errors import DeclarationError, DeclarationValueError
+from pyflinklike.graph.builder import GraphBuilder
+from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
+from pyflinklike.graph.nodes import FromSource, Node
+from pyflinklike.graph.running import Host, JobRun
+
+__all__ = ["Program"]
+
+N = TypeVar("N", bound=Node)
+
+TARGET = "execution.target"
+RUNTIME_MODE = "execution.runtime-mode"
+RECORDS_PER_BATCH = "pyflinklike.source.records-per-batch"
+_DEFAULT_NAME = "Flink Streaming Job"
+_BACKENDS: dict[str, type[StateBackend]] = {
+    "hashmap": HashMapStateBackend,
+    "rocksdb": EmbeddedRocksDBStateBackend,
+}
+
+
+class Program:
+    """The state of a `StreamExecutionEnvironment`, which its streams share.
+
+    Args:
+        environment: Which one.
+    """
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+        self.configuration = Configuration()
+        self.execution_config = ExecutionConfig(self.configuration)
+        self.builder = GraphBuilder()
+        self.sinks: list[int] = []
+        """The numbers of the sinks of the next job."""
+        self.python_files: list[str] = []
+        self.state_backend: StateBackend | None = None
+
+    def add(self, kind: type[N], **fields: Any) -> N:
+        """A new node of the graph."""
+        return self.builder.add(kind, **fields)
+
+    def graph(self) -> JobGraph:
+        """The graph of the next job.
+
+        Raises:
+            DeclarationError: There is no sink.
+        """
+        if not self.sinks:
+            msg = (
+                "No operators defined in streaming topology. Cannot execute. Got no sink since the "
+                "last job; call print, sink_to or execute_and_collect on a stream"
+            )
+            raise DeclarationError(msg)
+        return self.builder.graph(self.sinks)
+
+    def start(self, name: str | None) -> JobRun:
+        """Start a job with the sinks declared since the last one.
+
+        Args:
+            name: Of the job; by default that of the configuration.
+
+        Raises:
+            DeclarationError: There is no sink, or a setting is wrong.
+        """
+        graph = self.graph()
+        self.sinks = []
+        return self._run(graph, name)
+
+    def collect(self, sink: int, name: str | None) -> JobRun:
+        """Start a job with one sink only; those declared before wait for `start`."""
+        return self._run(self.builder.graph([sink]), name)
+
+    def _run(self, graph: JobGraph, name: str | None) -> JobRun:
+        return self._host()(Job(graph, self._settings(graph, name)))
+
+    def _host(self) -> Host:
+        """The host that the configuration names; Spark where there is one, if it names none."""
+        target = self.configuration.get_string(TARGET, "")
+        if target == "local" or (not target and not _has_spark()):
+            if not target:
+                _tell_of_local()
+            from pyflinklike.local import start
+
+            return start
+        if target not in ("", "spark"):
+            msg = f"{TARGET} is 'local' or 'spark', got {target!r}"
+            raise DeclarationValueError(msg)
+        return spark_host()
+
+    def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
+        config, values = self.configuration, self.configuration.to_dict()
+        records = config.get_integer(RECORDS_PER_BATCH, 0)
+        parallelism = self.execution_config.get_parallelism()
+        max_parallelism = self.execution_config.get_max_parallelism()
+        directory = values.get("execution.checkpointing.dir") or values.get("state.checkpoints.dir")
+        return JobSettings(
+            name=name or config.get_string("pipeline.name", _DEFAULT_NAME),
+            is_batch=self._is_batch(graph),
+            parallelism=parallelism if parallelism > 0 else None,
+            max_parallelism=max_parallelism if max_parallelism > 0 else None,
+            job_parameters=self.execution_config.get_global_job_parameters(),
+            records_per_batch=records if records > 0 else None,
+            state_backend=self.state_backend or self._named_backend(),
+            checkpoint_dir=directory,
+            checkpoint_interval=_milliseconds(values.get("execution.checkpointing.interval")),
+            python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
+            configuration=values,
+        )
+
+    def _is_batch(self, graph: JobGraph) -> bool:
+        mode = self.configuration.get_string(RUNTIME_MODE, "STREAMING").upper()
+        if mode not in RuntimeExecutionMode.__members__:
+            known = ", ".join(RuntimeExecutionMode.__members__)
+            msg = f"{RUNTIME_MODE} is one of {known}, got {mode!r}"
+            raise DeclarationValueError(msg)
+        if mode == "BATCH" and not graph.is_bounded:
+            names = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
+            msg = (
+                "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH', got "
+                f"{names}; set it to STREAMING or AUTOMATIC, or bound the source"
+            )
+            raise DeclarationError(msg)
+        return mode == "BATCH" or (mode == "AUTOMATIC" and graph.is_bounded)
+
+    def _named_backend(self) -> StateBackend | None:
+        name = self.configuration.get_string("state.backend.type", "")
+        if not name:
+            return None
+        if name not in _BACKENDS:
+            msg = f"state.backend.type is one of {', '.join(_BACKENDS)}, got {name!r}"
+            raise DeclarationValueError(msg)
+        return _BACKENDS[name]()
+
+
+def spark_host() -> Host:
+    """What runs jobs on Spark.
+
+    Raises:
+        HostError: It is not there.
+    """
+    from pyflinklike.local import start  # until the plan of Spark is there
+
+    return start
+
+
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def _tell_of_local() -> None:
+    warnings.warn(
+        "PySpark is not installed, so the job runs in this process; set execution.target to local "
+        "to say that this is wanted",
+        stacklevel=2,
+    )
+
+
+def _listed(text: str) -> Sequence[str]:
+    return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+
+
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _milliseconds(text: str | None) -> int | None:
+    """A length of time as configurations write it: `500 ms`, `10s`, `1 min`, or a number of ms."""
+    if text is None:
+        return None
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text.strip()[len(digits) :].strip() or "ms"
+    if not digits.isdigit() or unit not in _UNITS:
+        msg = f"a length of time is for example '500 ms' or '10 s', got {text!r}"
+        raise DeclarationValueError(msg)
+    return int(digits) * _UNITS[unit]

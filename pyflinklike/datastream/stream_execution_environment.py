@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a program begins, as `pyflink.datastream.StreamExecutionEnvironment`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.common.configuration import Configuration
+from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
+from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
+from pyflinklike.datastream.data_stream import DataStream
+from pyflinklike.datastream.declared import output_type_of
+from pyflinklike.datastream.kept import KeptSettings
+from pyflinklike.datastream.program import RUNTIME_MODE, Program
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.graph.captured import captured
+from pyflinklike.graph.execution_plan import execution_plan, mermaid
+from pyflinklike.graph.job import RuntimeExecutionMode
+from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.sources import CollectionSource, Source
+from pyflinklike.graph.watermarks import WatermarkStrategy
+from pyflinklike.shown import instance_of, shown, shown_error
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["StreamExecutionEnvironment"]
+
+_DEFAULTS_IN = "PYFLINKLIKE_CONFIGURATION"
+"""An environment variable with settings of every environment, `key=value;key=value`."""
+
+
+class StreamExecutionEnvironment(KeptSettings):
+    """Where a program declares sources, and runs jobs; `get_execution_environment` makes it."""
+
+    def __init__(self) -> None:
+        self._program = Program(self)
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None,
+    ) -> StreamExecutionEnvironment:
+        """A new environment.
+
+        Args:
+            configuration: Settings to begin with.
+        """
+        environment = StreamExecutionEnvironment()
+        for pair in filter(None, os.environ.get(_DEFAULTS_IN, "").split(";")):
+            key, _, value = pair.partition("=")
+            environment._program.configuration.set_string(key.strip(), value.strip())
+        return environment.configure(configuration or Configuration())
+
+    # Settings
+
+    def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
+        """Take over settings by key."""
+        self._program.configuration.add_all(configuration)
+        return self
+
+    def get_config(self) -> ExecutionConfig:
+        """Settings of all operators."""
+        return self._program.execution_config
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Say how many instances an operator has that asks for no number: `ExecutionConfig`."""
+        self._program.execution_config.set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """How many instances an operator has that asks for no number; 1 if that is not set."""
+        return max(self._program.execution_config.get_parallelism(), 1)
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Say how many key groups there are: `ExecutionConfig`."""
+        self._program.execution_config.set_max_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """How many key groups there are; -1 if that is not set."""
+        return self._program.execution_config.get_max_parallelism()
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Say how jobs run.
+
+        Raises:
+            DeclarationTypeError: It is no `RuntimeExecutionMode`.
+        """
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            msg = f"it takes a RuntimeExecutionMode, got {shown(execution_mode)}; give for example RuntimeExecutionMode.BATCH"
+            raise DeclarationTypeError(msg)
+        self._program.configuration.set_string(RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
+        """Say where working state is kept, as in PyFlink 1; in 2 it is a key, `state.backend.type`."""
+        self._program.state_backend = state_backend
+        return self
+
+    def enable_checkpointing(
+        self, interval: int, mode: CheckpointingMode | None = None
+    ) -> StreamExecutionEnvironment:
+        """Say how long a micro-batch lasts at least, for each of them is a checkpoint.
+
+        Args:
+            interval: In ms.
+            mode: Kept for its getter: state is exactly once.
+        """
+        config = self.get_checkpoint_config()
+        config.set_checkpoint_interval(interval)
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Settings of checkpoints."""
+        return CheckpointConfig(self._program.configuration)
+
+    # What functions need
+
+    def add_python_file(self, file_path: str) -> None:
+        """Have functions import modules of a file or folder."""
+        self._program.python_files.append(file_path)
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Nothing, with a warning: connectors here are not Java's."""
+        warnings.warn(f"jars are not loaded, got {list(jars_path)}", stacklevel=2)
+
+    add_classpaths = add_jars
+
+    # Sources
+
+    def from_collection(
+        self,
+        collection: Iterable[Any],
+        type_info: TypeInformation | list[TypeInformation] | None = None,
+    ) -> DataStream:
+        """A stream of the elements of a collection, in order.
+
+        Args:
+            collection: A list, or anything that can be iterated.
+            type_info: Of the elements, which are made of that type at once; a list is a row of
+                these types, None any object that pickles.
+
+        Raises:
+            DeclarationTypeError: It is no collection.
+            StateValueError: An element is not of the type.
+        """
+        if isinstance(collection, (str, bytes)) or not hasattr(collection, "__iter__"):
+            msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
+            raise DeclarationTypeError(msg)
+        kind = output_type_of(type_info)
+        elements = tuple(_converted(list(collection), kind))
+        return self._source(
+            CollectionSource(elements), WatermarkStrategy(), "Collection Source", kind
+        )
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of what a source gives.
+
+        Args:
+            source: Such as a `FileSource`.
+            watermark_strategy: What watermarks follow; unlike PyFlink, its timestamp assigner
+                counts.
+            source_name: Where jobs are shown.
+            type_info: Of the elements; by default the source's own.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        if not isinstance(source, Source):
+            remedy = instance_of(Source, source, "use for example a FileSource")
+            msg = f"from_source takes a source, got {shown(source)}; {remedy}"
+            raise DeclarationTypeError(msg)
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            msg = f"from_source takes a WatermarkStrategy, got {shown(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
+            raise DeclarationTypeError(msg)
+        kind = source.type_info if type_info is None else output_type_of(type_info)
+        return self._source(source, captured(watermark_strategy), source_name, kind)
+
+    def _source(
+        self, source: Source, strategy: WatermarkStrategy, name: str, kind: TypeInformation
+    ) -> DataStream:
+        node = self._program.add(
+            FromSource, name=name, type_info=kind, source=source, strategy=strategy
+        )
+        return DataStream(self._program, node.id)
+
+    # Jobs
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run all sinks declared since the last time, and wait for the end.
+
+        Args:
+            job_name: Of the job.
+
+        Raises:
+            DeclarationError: There is no sink, or a setting is wrong.
+            PyflinklikeError: The job failed.
+        """
+        began = wall_clock()
+        self._program.start(job_name).wait()
+        return JobExecutionResult(JobID(), wall_clock() - began)
+
+    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+        """Run all sinks declared since the last time, in the background.
+
+        Args:
+            job_name: Of the job.
+
+        Raises:
+            DeclarationError: There is no sink, or a setting is wrong.
+        """
+        return JobClient(self._program.start(job_name))
+
+    def get_execution_plan(self) -> str:
+        """The next job as JSON, in Flink's form; nothing runs.
+
+        Raises:
+            DeclarationError: There is no sink.
+        """
+        return execution_plan(self._program.graph(), self.get_parallelism())
+
+    def explain(self) -> str:
+        """The next job as a picture, in Mermaid's language; PyFlink has none.
+
+        Raises:
+            DeclarationError: There is no sink.
+        """
+        return mermaid(self._program.graph())
+
+    def close(self) -> None:
+        """Nothing: an environment holds on to nothing."""
+
+
+def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
+    """Elements as a stream of a type has them; nobody else holds them."""
+    if kind == Types.PICKLED_BYTE_ARRAY():
+        try:
+            copies: list[Any] = pickle.loads(pickle.dumps(elements, protocol=5))  # noqa: S301
+        except Exception as error:
+            msg = f"elements must be such that pickle can write them, got {shown(elements)}: {shown_error(error)}"
+            raise StateValueError(msg) from error
+        return copies
+    return [None if each is None else kind.converted(each) for each in elements]

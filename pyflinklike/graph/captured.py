@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions as they are when a program declares them, whatever it changes afterwards.
+
+PyFlink pickles a function where it is declared, with all that it refers to: a lambda of a loop
+keeps the value that the loop's variable has then, and what a function appends to a list of the
+program is not seen by the program.  So it is here, whichever host runs the job.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import cloudpickle
+
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown, shown_error
+
+__all__ = ["captured", "own_copy"]
+
+F = TypeVar("F")
+
+
+def captured(function: F) -> F:
+    """A function with copies of all that it refers to.
+
+    Raises:
+        DeclarationTypeError: It refers to something that cannot be pickled.
+    """
+    try:
+        return own_copy(function)
+    except Exception as error:
+        msg = (
+            "a function must be one that cloudpickle can write, with all that it refers to, got "
+            f"{shown(function)}: {shown_error(error)}; make connections, locks and files in open()"
+        )
+        raise DeclarationTypeError(msg) from error
+
+
+def own_copy(function: F) -> F:
+    """A copy, as each parallel instance has one."""
+    copy: F = cloudpickle.loads(cloudpickle.dumps(function))
+    return copy

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph as text: Flink's JSON of a plan, and a picture in Mermaid's language."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyflinklike.graph.job import JobGraph
+from pyflinklike.graph.nodes import (
+    FromSource,
+    KeyBy,
+    Node,
+    Partition,
+    SideOutput,
+    ToSink,
+    Union,
+)
+
+__all__ = ["execution_plan", "mermaid"]
+
+_NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
+
+
+def execution_plan(graph: JobGraph, parallelism: int) -> str:
+    """The operators of a graph as JSON, in the form of Flink's `getExecutionPlan`.
+
+    Args:
+        graph: Of a job.
+        parallelism: Of an operator that asks for no number.
+    """
+    shown = [node for node in graph.nodes.values() if not isinstance(node, _NOT_SHOWN)]
+    nodes = [_entry(node, graph, node.parallelism or parallelism) for node in shown]
+    return json.dumps({"nodes": nodes}, indent=2)
+
+
+def mermaid(graph: JobGraph) -> str:
+    """A flow chart of a graph, which Mermaid draws."""
+    lines = ["flowchart LR"]
+    for node in graph.nodes.values():
+        opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
+        label = (node.description or node.name).replace('"', "'")
+        lines.append(f'  n{node.id}{opening}"{label}"{closing}')
+        lines += [f"  n{number} --> n{node.id}" for number in node.inputs]
+    return "\n".join(lines)
+
+
+def _entry(node: Node, graph: JobGraph, parallelism: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": node.id,
+        "type": _type_of(node),
+        "pact": _pact_of(node),
+        "contents": node.description or node.name,
+        "parallelism": parallelism,
+    }
+    predecessors = [each for number in node.inputs for each in _senders(number, graph, parallelism)]
+    if predecessors:
+        entry["predecessors"] = predecessors
+    return entry
+
+
+def _type_of(node: Node) -> str:
+    if isinstance(node, FromSource):
+        return f"Source: {node.name}"
+    return f"Sink: {node.name}" if isinstance(node, ToSink) else node.name
+
+
+def _pact_of(node: Node) -> str:
+    if isinstance(node, FromSource):
+        return "Data Source"
+    return "Data Sink" if isinstance(node, ToSink) else "Operator"
+
+
+def _senders(
+    number: int, graph: JobGraph, parallelism: int, strategy: str | None = None
+) -> list[dict[str, Any]]:
+    """The operators behind an input, with the way in which their elements come."""
+    node = graph.nodes[number]
+    if isinstance(node, KeyBy):
+        strategy = strategy or "HASH"
+    elif isinstance(node, Partition):
+        strategy = strategy or node.how.value
+    elif not isinstance(node, _NOT_SHOWN):
+        own = 1 if isinstance(node, FromSource) and node.source.parallelism == 1 else None
+        same = (own or node.parallelism or parallelism) == parallelism
+        ship = strategy or ("FORWARD" if same else "REBALANCE")
+        return [{"id": number, "ship_strategy": ship, "side": "second"}]
+    return [
+        sender for each in node.inputs for sender in _senders(each, graph, parallelism, strategy)
+    ]

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of text files as a sink: PyFlink's `FileSink`.
+
+A file is written under a hidden name, which sources leave out, and renamed when the job ends well.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from zoneinfo import ZoneInfo
+
+import attrs
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.graph.file_source import local_path
+from pyflinklike.graph.java_text import java_text
+from pyflinklike.graph.sinks import Sink, SinkWriter
+from pyflinklike.shown import shown
+from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+
+__all__ = [
+    "BucketAssigner",
+    "Encoder",
+    "FileSink",
+    "FileSinkBuilder",
+    "OutputFileConfig",
+    "OutputFileConfigBuilder",
+    "RollingPolicy",
+]
+
+_MEBIBYTE = 1024 * 1024
+
+
+@attrs.frozen
+class Encoder:
+    """How an element becomes bytes, as `pyflink.common.Encoder`.
+
+    Args:
+        charset_name: Of the text.
+    """
+
+    charset_name: str
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """A line for each element, with the text that Java has for it."""
+        return Encoder(charset_name)
+
+
+@attrs.frozen
+class OutputFileConfig:
+    """How files are called, as PyFlink's: `prefix-name of the writer-number suffix`.
+
+    Args:
+        part_prefix: Before the name.
+        part_suffix: After the number.
+    """
+
+    part_prefix: str = "part"
+    part_suffix: str = ""
+
+    @staticmethod
+    def builder() -> OutputFileConfigBuilder:
+        """Says how files are called."""
+        return OutputFileConfigBuilder()
+
+
+@attrs.define
+class OutputFileConfigBuilder:
+    """Says how files are called, and `build`s the configuration."""
+
+    _config: OutputFileConfig = attrs.field(factory=OutputFileConfig, init=False)
+
+    def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
+        """How names begin."""
+        self._config = attrs.evolve(self._config, part_prefix=prefix)
+        return self
+
+    def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
+        """How names end."""
+        self._config = attrs.evolve(self._config, part_suffix=suffix)
+        return self
+
+    def build(self) -> OutputFileConfig:
+        """The configuration."""
+        return self._config
+
+
+@attrs.frozen
+class RollingPolicy:
+    """When another file begins, as PyFlink's.
+
+    Args:
+        part_size: Once a file has so many bytes; None for never.
+    """
+
+    part_size: int | None = None
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 128 * _MEBIBYTE,
+        rollover_interval: int = 60_000,  # noqa: ARG004  accepted for the sake of scripts
+        inactivity_interval: int = 60_000,  # noqa: ARG004
+    ) -> RollingPolicy:
+        """By size; times end no file here, for files are seen only when a batch or job has ended.
+
+        Args:
+            part_size: In bytes.
+            rollover_interval: In ms.
+            inactivity_interval: In ms.
+        """
+        return RollingPolicy(part_size)
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> RollingPolicy:
+        """With each checkpoint."""
+        return RollingPolicy()
+
+
+@attrs.frozen
+class BucketAssigner:
+    """Which folder a line is written to, as PyFlink's.
+
+    Args:
+        pattern: Of `strftime`, for the processing time; empty for the folder of the sink.
+        time_zone: Of the text, or None for that of the machine.
+    """
+
+    pattern: str
+    time_zone: str | None = None
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        """The folder of the sink itself."""
+        return BucketAssigner("")
+
+    @staticmethod
+    def date_time_bucket_assigner(
+        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
+    ) -> BucketAssigner:
+        """A folder for each hour, or whatever the pattern says.
+
+        Args:
+            format_str: As Java writes it, of `yyyy MM dd HH mm ss` and signs between.
+            timezone_id: Such as `Europe/Berlin`.
+        """
+        for java, python in _PATTERNS:
+            format_str = format_str.replace(java, python)
+        return BucketAssigner(format_str, timezone_id)
+
+    def bucket(self, now: int) -> str:
+        """The folder's name.
+
+        Args:
+            now: In ms.
+        """
+        zone = dt.timezone.utc if self.time_zone is None else ZoneInfo(self.time_zone)
+        moment = dt.datetime.fromtimestamp(now / 1000, zone)
+        return (moment.astimezone() if self.time_zone is None else moment).strftime(self.pattern)
+
+
+_PATTERNS = (
+    ("yyyy", "%Y"),
+    ("MM", "%m"),
+    ("dd", "%d"),
+    ("HH", "%H"),
+    ("mm", "%M"),
+    ("ss", "%S"),
+)
+
+
+@attrs.frozen
+class FileSink(Sink):
+    """Writes lines to files, as PyFlink's; a folder for each hour, unless it is told otherwise.
+
+    Args:
+        base_path: The folder.
+        encoder: Makes lines.
+        file_config: Says how files are called.
+        rolling_policy: Says when another one begins.
+        bucket_assigner: Says in which folder.
+        clock: Tells the processing time in ms.
+    """
+
+    base_path: str
+    encoder: Encoder
+    file_config: OutputFileConfig = attrs.field(factory=OutputFileConfig)
+    rolling_policy: RollingPolicy = attrs.field(factory=RollingPolicy.default_rolling_policy)
+    bucket_assigner: BucketAssigner = attrs.field(factory=BucketAssigner.date_time_bucket_assigner)
+    clock: Callable[[], int] = wall_clock
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
+        """A sink that writes a line for each element.
+
+        Args:
+            base_path: The folder, or its `file:` address.
+            encoder: `Encoder.simple_string_encoder()`.
+
+        Raises:
+            DeclarationTypeError: It is no encoder.
+        """
+        if not isinstance(encoder, Encoder):
+            msg = f"it takes an Encoder, got {shown(encoder)}; give Encoder.simple_string_encoder()"
+            raise DeclarationTypeError(msg)
+        return FileSinkBuilder(FileSink(str(base_path), encoder))
+
+    @staticmethod
+    def for_bulk_format(*_: Any) -> NoReturn:
+        """Refuse it: Spark writes such files.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = "files of columns (Parquet, ORC, Avro) and CSV are written by Spark, got for_bulk_format; use a DataFrame's writer"
+        raise HostError(msg)
+
+    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+        """What writes the lines of one instance."""
+        del index, parallelism  # each instance has a name by chance
+        return _FileWriter(self, type_info)
+
+
+@attrs.define
+class FileSinkBuilder:
+    """Says how files are written, and `build`s the sink."""
+
+    _sink: FileSink
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSinkBuilder:
+        """How files are called."""
+        return self._with(file_config=output_file_config)
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSinkBuilder:
+        """When another file begins."""
+        return self._with(rolling_policy=rolling_policy)
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSinkBuilder:
+        """In which folder."""
+        return self._with(bucket_assigner=bucket_assigner)
+
+    def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:  # noqa: ARG002
+        """Nothing: times end no file here."""
+        return self
+
+    def disable_compact(self) -> FileSinkBuilder:
+        """Nothing: small files are not put together here."""
+        return self
+
+    def build(self) -> FileSink:
+        """The sink."""
+        return self._sink
+
+    def _with(self, **changes: Any) -> FileSinkBuilder:
+        self._sink = attrs.evolve(self._sink, **changes)
+        return self
+
+
+@attrs.define
+class _Part:
+    """A file that is written."""
+
+    file: IO[bytes]
+    hidden: Path
+    path: Path
+    size: int = 0
+
+
+class _FileWriter:
+    def __init__(self, sink: FileSink, type_info: TypeInformation) -> None:
+        self._sink, self._type_info = sink, type_info
+        self._folder, self._name = local_path(sink.base_path), str(uuid.uuid4())
+        self._open: dict[str, _Part] = {}
+        self._written: list[_Part] = []
+        is_text = isinstance(type_info, PickledByteArrayTypeInfo)
+        self._text = str if is_text else lambda value: java_text(value, type_info)
+
+    def write(self, value: Any, _: int | None) -> None:
+        bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
+        part = self._open.get(bucket) or self._begun(bucket)
+        line = f"{self._text(value)}\n".encode(self._sink.encoder.charset_name)
+        part.file.write(line)
+        part.size += len(line)
+        limit = self._sink.rolling_policy.part_size
+        if limit is not None and part.size >= limit:
+            self._open.pop(bucket).file.close()
+
+    def finish(self) -> None:
+        self._close()
+        for part in self._written:
+            part.hidden.rename(part.path)
+
+    def abandon(self) -> None:
+        self._close()
+        for part in self._written:
+            part.hidden.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        for part in self._open.values():
+            part.file.close()
+        self._open.clear()
+
+    def _begun(self, bucket: str) -> _Part:
+        config, folder = self._sink.file_config, self._folder / bucket
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
+        hidden = folder / f".{name}.inprogress.{uuid.uuid4()}"
+        part = self._open[bucket] = _Part(hidden.open("xb"), hidden, folder / name)
+        self._written.append(part)
+        return part

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of text files as a source: PyFlink's `FileSource`."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.graph.sources import Source
+from pyflinklike.shown import shown
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = ["FileSource", "FileSourceBuilder", "StreamFormat", "local_path"]
+
+
+@attrs.frozen
+class StreamFormat:
+    """How a file is read, as PyFlink's.
+
+    Args:
+        charset_name: Of the text.
+    """
+
+    charset_name: str
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """A string for each line; what is compressed is told by the ending of its name."""
+        return StreamFormat(charset_name)
+
+
+@attrs.frozen
+class FileSource(Source):
+    """The lines of files, as PyFlink's; folders are gone through, hidden files are left out.
+
+    The order of lines is kept within a file.
+
+    Args:
+        paths: Of files and folders.
+        charset: Of the text.
+        discovery_interval: How often new files are looked for, in ms; None reads those that are
+            there, and ends.
+    """
+
+    paths: tuple[str, ...]
+    charset: str = "UTF-8"
+    discovery_interval: int | None = None
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """A source of the lines of files.
+
+        Args:
+            stream_format: `StreamFormat.text_line_format()`.
+            paths: Of files and folders, or their `file:` addresses.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        if not isinstance(stream_format, StreamFormat):
+            msg = f"it takes a StreamFormat, got {shown(stream_format)}; give StreamFormat.text_line_format()"
+            raise DeclarationTypeError(msg)
+        if not paths:
+            msg = "a FileSource reads at least one path, got none; give a file or a folder"
+            raise DeclarationValueError(msg)
+        return FileSourceBuilder(FileSource(tuple(map(str, paths)), stream_format.charset_name))
+
+    @staticmethod
+    def for_bulk_file_format(*_: Any) -> NoReturn:
+        """Refuse it: Spark reads such files.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = (
+            "files of columns (Parquet, ORC, Avro) and CSV are read by Spark, got for_bulk_file_format; "
+            "read them with spark.read and pyflinklike.spark.key_by"
+        )
+        raise HostError(msg)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it reads only the files that are there."""
+        return self.discovery_interval is None
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """STRING."""
+        return Types.STRING()
+
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        """The lines of the files of one instance, without event times.
+
+        Raises:
+            HostError: It is to look for new files, or a path is not of this machine, or not there.
+        """
+        if self.discovery_interval is not None:
+            return super().read(index, parallelism)
+        files = [file for path in self.paths for file in _files(local_path(path))]
+        return self._lines(files[index::parallelism])
+
+    def _lines(self, files: list[Path]) -> Iterator[tuple[Any, int | None]]:
+        for file in files:
+            # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
+            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:
+                for line in text:
+                    yield line.removesuffix("\n"), None
+
+
+@attrs.define
+class FileSourceBuilder:
+    """Says how files are read, and `build`s the source."""
+
+    _source: FileSource
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there, and end; so it is if nothing else is said."""
+        self._source = attrs.evolve(self._source, discovery_interval=None)
+        return self
+
+    def monitor_continuously(self, discovery_interval: DurationLike) -> FileSourceBuilder:
+        """Look for new files again and again, and never end.
+
+        Args:
+            discovery_interval: How often: a `Duration`, `Time`, `timedelta` or an int of ms.
+        """
+        interval = to_milliseconds(discovery_interval, "discovery_interval")
+        self._source = attrs.evolve(self._source, discovery_interval=interval)
+        return self
+
+    def build(self) -> FileSource:
+        """The source."""
+        return self._source
+
+
+def local_path(path: str) -> Path:
+    """The path of a file on this machine.
+
+    Raises:
+        HostError: It is an address on another one.
+    """
+    if "://" not in path and not path.startswith("file:"):
+        return Path(path)
+    parts = urlsplit(path)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        msg = f"the local runner has files of this machine only, got {path!r}; set execution.target to spark"
+        raise HostError(msg)
+    return Path(unquote(parts.path))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """A file, or all in a folder, those in its folders too, in the order of their names."""
+    if not path.exists():
+        msg = f"a FileSource reads files that are there, got {str(path)!r}, which is not; check the path"
+        raise HostError(msg)
+    if not path.is_dir():
+        yield path
+        return
+    for each in sorted(path.iterdir()):
+        if not each.name.startswith((".", "_")):
+            yield from _files(each)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".deflate":
+        return BytesIO(zlib.decompress(path.read_bytes()))
+    opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
+    opened: IO[bytes] = path.open("rb") if opening is None else opening.open(path, "rb")
+    return opened

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that have an operator of the runtime: all that call a user's function."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.api.results import check_results
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.local.stations import Channel, Exit, Send, Station, guarded
+from pyflinklike.log.backend import LocalStateBackend
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.batches import Batches
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.serving import end_bounded, enter_bounded
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.types import TypeInformation
+
+__all__ = [
+    "BatchStation",
+    "BroadcastBatchStation",
+    "BroadcastStation",
+    "MapStation",
+    "OperatorStation",
+    "TwoInputBatchStation",
+    "TwoInputStation",
+]
+
+
+class OperatorStation(Station):
+    """One with a function of one input, with keys or without.
+
+    Args:
+        out: Where what it gives goes.
+        function: The user's, a copy of its own.
+        task: Which instance it is.
+        key_type: Of the keys; None where elements have none.
+        state_backend: Where state is kept.
+        states: The broadcast states.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        function: Any,
+        task: TaskInfo,
+        key_type: TypeInformation,
+        state_backend: StateBackend,
+        *,
+        has_keys: bool,
+        states: Sequence[MapStateDescriptor[Any, Any]] = (),
+    ) -> None:
+        super().__init__(out)
+        self._operator: KeyedProcessOperator = keyed_process_operator(
+            function,
+            state_backend,
+            key_type,
+            task,
+            f"local-{uuid.uuid4()}",
+            side_outputs_read=frozenset(out.side),
+            broadcast_states=states,
+            has_keys=has_keys,
+            timed_outputs=True,
+        )
+        self._has_keys = has_keys
+        self._index = task.index
+        self._outputs = self._operator.outputs
+        self._operator.enter(WorkingState(task.index))
+
+    def channel(self, position: int) -> Channel:
+        """A channel for somebody who sends to this instance."""
+        return Channel(self._element(position), self._gate.channel(), self._keyed(position))
+
+    def _element(self, position: int) -> Send:
+        keyed = self._keyed(position)
+        return lambda value, timestamp: keyed(GROUP_KEY, value, timestamp)
+
+    def _keyed(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
+        return self._process
+
+    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._process_one(key, value, timestamp)
+        if self._operator.runtime_context.before_every_call:
+            self._operator.stores.flush()
+        if self._outputs.main or self._outputs.side:
+            self._send()
+
+    def _send(self) -> None:
+        """Pass on what the function gave."""
+        outputs, send = self._outputs, self._out.main
+        main, side = outputs.main, outputs.side
+        if main:
+            outputs.main = []
+            for value, timestamp in main:
+                send(value, timestamp)
+        if side:
+            outputs.side = {}
+            for tag_id, (_, values) in side.items():
+                aside = self._out.side.get(tag_id)
+                if aside is not None:
+                    for value, timestamp in values:
+                        aside(value, timestamp)
+
+    def _on_watermark(self, watermark: int) -> None:
+        operator = self._operator
+        if self._has_keys:
+            operator.advance_watermark(watermark)
+            if watermark == MAX_WATERMARK:
+                operator.stores.flush()
+            self._send()
+        else:
+            operator.clock.watermark = watermark
+        self._out.watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """The processing time is another one: fire the timers that are due."""
+        operator = self._operator
+        if operator.processing_timers.count():
+            operator.advance_processing_time(now)
+            self._send()
+        else:
+            operator.clock.processing_time = now
+
+    def open(self) -> None:
+        """Open the function."""
+        self._operator.open()
+        self._process_one = Batches(self._operator).process_one
+
+    def close(self) -> None:
+        """Close the function, and let go of the state."""
+        try:
+            self._operator.close()
+        finally:
+            if isinstance(self._operator.backend, LocalStateBackend):
+                self._operator.backend.discard()
+
+    def abandon(self) -> None:
+        """Close after a failure, without another error."""
+        self._operator.abandon()
+
+
+class TwoInputStation(OperatorStation):
+    """One with a function of two inputs."""
+
+    def _keyed(self, position: int) -> Callable[[Any, Any, int | None], None]:
+        number, process = position + 1, self._process
+
+        def element(key: Any, value: Any, timestamp: int | None) -> None:
+            process(key, (number, value), timestamp)
+
+        return element
+
+
+class BroadcastStation(OperatorStation):
+    """One with a function whose second input is broadcast."""
+
+    def _element(self, position: int) -> Send:
+        return self._process_broadcast if position == 1 else super()._element(position)
+
+    def _process_broadcast(self, value: Any, timestamp: int | None) -> None:
+        self._operator.process_broadcast([(value, timestamp)])
+        self._operator.end_task()
+        self._send()
+
+
+class MapStation(OperatorStation):
+    """One with a map, flat_map or filter function without keys, which is called directly."""
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        function, send = self._operator.function, self._out.main
+        name = getattr(getattr(function, "func", None), "__qualname__", type(function).__qualname__)
+        if isinstance(function, MapFunction):
+            return _mapping(guarded(function.map, f"{name}.map"), send)
+        if isinstance(function, FilterFunction):
+            return _filtering(guarded(function.filter, f"{name}.filter"), send)
+        assert isinstance(function, FlatMapFunction)
+        return _flat_mapping(guarded(_all_of(function), f"{name}.flat_map"), send)
+
+
+def _mapping(call: Callable[[Any], Any], send: Send) -> Send:
+    return lambda value, timestamp: send(call(value), timestamp)
+
+
+def _filtering(call: Callable[[Any], Any], send: Send) -> Send:
+    def element(value: Any, timestamp: int | None) -> None:
+        if call(value):
+            send(value, timestamp)
+
+    return element
+
+
+def _flat_mapping(call: Callable[[Any], list[Any]], send: Send) -> Send:
+    def element(value: Any, timestamp: int | None) -> None:
+        for each in call(value):
+            send(each, timestamp)
+
+    return element
+
+
+def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
+    def results_of(value: Any) -> list[Any]:
+        results = function.flat_map(value)
+        if results is None:
+            return []
+        check_results(results)
+        return list(results)
+
+    return results_of
+
+
+class BatchStation(OperatorStation):
+    """One that processes each key as a whole, once its input has ended, as in Flink's batch mode.
+
+    Elements of a key come in order of their times; state and timers live as long as the key's turn.
+    """
+
+    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._of_keys().setdefault(key, []).append((value, timestamp))
+
+    def _of_keys(self) -> dict[Any, list[tuple[Any, int | None]]]:
+        held: dict[Any, list[tuple[Any, int | None]]] = self.__dict__.setdefault("_held", {})
+        return held
+
+    def _on_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self._at_the_end()
+        self._out.watermark(watermark)
+
+    def _at_the_end(self) -> None:
+        operator = self._operator
+        for key, elements in self._of_keys().items():
+            enter_bounded(operator, self._index, operator.clock.processing_time)
+            self._process_all(key, elements)
+            end_bounded(operator)
+            self._send()
+        self._of_keys().clear()
+
+    def _process_all(self, key: Any, elements: list[tuple[Any, int | None]]) -> None:
+        for value, timestamp in sorted(elements, key=_by_time):
+            super()._process(key, value, timestamp)
+
+
+class TwoInputBatchStation(BatchStation, TwoInputStation):
+    """A `BatchStation` of two inputs."""
+
+
+class BroadcastBatchStation(BatchStation, BroadcastStation):
+    """One whose broadcast input is processed wholly before the other one, as in Flink's batch mode.
+
+    All keys share the broadcast states, so these live until the end of all of them.
+    """
+
+    def _at_the_end(self) -> None:
+        operator = self._operator
+        for key, elements in self._of_keys().items():
+            self._process_all(key, elements)
+        if self._has_keys:
+            end_bounded(operator)
+            self._send()
+        self._of_keys().clear()
+
+
+def _by_time(element: tuple[Any, int | None]) -> int:
+    timestamp = element[1]
+    return -(2**63) if timestamp is None else timestamp

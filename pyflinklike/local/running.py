@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives a job: reads sources element by element, and has watermarks follow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.graph.job import Job
+from pyflinklike.graph.nodes import WithBroadcast
+from pyflinklike.graph.running import JobStatus
+from pyflinklike.local.entrances import SourceStation
+from pyflinklike.local.operators import OperatorStation
+from pyflinklike.local.wiring import Wiring
+
+__all__ = ["LocalRun", "start"]
+
+
+def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
+    """Run a job in this process, while its results are asked for.
+
+    Args:
+        job: What to run.
+        clock: Tells the processing time in ms.
+
+    Raises:
+        HostError: It has a source or a sink that only Spark has.
+    """
+    return LocalRun(job, clock)
+
+
+class LocalRun:
+    """A job that works whenever somebody waits for it or for what it collects.
+
+    Sources take turns, one element each; those that only feed broadcast inputs come first, if they
+    end.  Watermarks follow every `records_per_batch` elements; if that is not set, all elements of
+    bounded sources at once, and each element of others.
+    """
+
+    def __init__(self, job: Job, clock: Callable[[], int]) -> None:
+        self._job, self._clock = job, clock
+        self._wiring = Wiring(job)
+        self._status = JobStatus.RUNNING
+        self._work = self._running()
+        self._is_cancelled = False
+
+    def wait(self) -> None:
+        """Do all the work that is left."""
+        for _ in self._work:
+            if self._is_cancelled:
+                self._work.close()
+
+    def collected(self, sink: int) -> Iterator[Any]:
+        """The elements that came to a `CollectSink`; works while there are none."""
+        elements = self._wiring.collected[sink]
+        while True:
+            while elements:
+                yield elements.popleft()
+            if next(self._work, self) is self and not elements:
+                return
+
+    def cancel(self) -> None:
+        """End the job where it stands."""
+        self._is_cancelled = True
+        # Where another thread does the work, that one ends it.
+        with contextlib.suppress(ValueError):
+            self._work.close()
+
+    def status(self) -> JobStatus:
+        """What has become of it."""
+        return self._status
+
+    def _running(self) -> Generator[None, None, None]:
+        """All the work; stops after every element."""
+        opened: list[Any] = []
+        try:
+            self._tick()
+            for station in self._wiring.stations:
+                opened.append(station)
+                station.open()
+            for sources in self._in_turns():
+                yield from self._read(sources)
+        except GeneratorExit:
+            self._status = JobStatus.CANCELED
+            self._abandon(opened)
+            raise
+        except BaseException:
+            self._status = JobStatus.FAILED
+            self._abandon(opened)
+            raise
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            for station in self._wiring.stations:
+                station.close()
+        except BaseException:
+            self._status = JobStatus.FAILED
+            raise
+        for writer in self._wiring.writers:
+            writer.finish()
+        self._status = JobStatus.FINISHED
+
+    def _abandon(self, opened: list[Any]) -> None:
+        for station in opened:
+            if isinstance(station, OperatorStation):
+                station.abandon()
+        for writer in self._wiring.writers:
+            writer.abandon()
+
+    def _read(self, sources: list[SourceStation]) -> Iterator[None]:
+        """Read sources to their ends, in turns."""
+        count, limit = 0, self._records_per_batch()
+        while sources:
+            for source in tuple(sources):
+                self._tick()
+                if not source.step():
+                    sources.remove(source)
+                count += 1
+                if limit and count % limit == 0:
+                    self._emit_watermarks()
+                yield
+
+    def _emit_watermarks(self) -> None:
+        for maker in self._wiring.makers:
+            maker.emit()
+
+    def _records_per_batch(self) -> int | None:
+        """After how many elements watermarks follow; None is at the end of each source."""
+        settings = self._job.settings
+        if settings.is_batch:
+            return None
+        if settings.records_per_batch is None and not self._job.graph.is_bounded:
+            return 1
+        return settings.records_per_batch
+
+    def _tick(self) -> None:
+        now = self._clock()
+        if now != self._now:
+            self._now = now
+            for station in self._wiring.stations:
+                station.tick(now)
+
+    _now: int | None = None
+
+    def _in_turns(self) -> list[list[SourceStation]]:
+        """Sources that feed broadcast inputs only, if they end; then the others."""
+        first: list[SourceStation] = []
+        others: list[SourceStation] = []
+        for node, station in reversed(self._wiring.sources):
+            feeds_broadcasts = node.source.is_bounded and self._only_broadcast(node.id)
+            (first if feeds_broadcasts else others).append(station)
+        return [first, others]
+
+    def _only_broadcast(self, number: int) -> bool:
+        consumers = self._job.graph.consumers[number]
+        return bool(consumers) and all(
+            (isinstance(node, WithBroadcast) and position == 1)
+            or (not isinstance(node, WithBroadcast) and self._only_broadcast(node.id))
+            for node, position in consumers
+        )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the instances of all nodes of a job, and connects them.
+
+Nodes are gone through from the last to the first, so the instances that a node sends to are there
+when its own are made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pyflinklike.graph.job import Job
+from pyflinklike.graph.nodes import (
+    FromSource,
+    KeyBy,
+    Node,
+    Partition,
+    SideOutput,
+    ToSink,
+    Union,
+)
+from pyflinklike.graph.sinks import CollectSink, SinkWriter
+from pyflinklike.local.entrances import SourceStation, WatermarkMaker
+from pyflinklike.local.exits import CollectStation, SinkStation
+from pyflinklike.local.factory import operator_station
+from pyflinklike.local.routes import KeyByStation, routed
+from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, to_all
+from pyflinklike.runtime.contexts import TaskInfo
+
+__all__ = ["Wiring"]
+
+_KEY_GROUPS = 128
+_PASSED_ON = (KeyBy, Partition, SideOutput)
+_UNCHANGED = (FromSource, ToSink, Union, *_PASSED_ON)
+
+
+class Wiring:
+    """The instances of a job.
+
+    Args:
+        job: What they are made of.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._graph = job, job.graph
+        self._parallelism: dict[int, int] = {}
+        self._instances: dict[int, list[Station]] = {}
+        self.stations: list[Station] = []
+        """All of them, each after those that send to it."""
+        self.sources: list[tuple[FromSource, SourceStation]] = []
+        self.makers: list[WatermarkMaker] = []
+        self.writers: list[SinkWriter] = []
+        self.collected: dict[int, deque[Any]] = {}
+        """What came to each `CollectSink`, by the number of its node."""
+        for node in self._graph.nodes.values():
+            self._parallelism[node.id] = self._number_of_instances(node)
+        for node in reversed(list(self._graph.nodes.values())):
+            self._instances[node.id] = [
+                self._station(node, index) for index in range(self._parallelism[node.id])
+            ]
+        for number in self._graph.nodes:
+            self.stations += self._instances[number]
+        makers = (getattr(station, "maker", None) for station in self.stations)
+        self.makers = [maker for maker in makers if maker is not None]
+
+    def _number_of_instances(self, node: Node) -> int:
+        if isinstance(node, _PASSED_ON):
+            return self._parallelism[node.inputs[0]]
+        if isinstance(node, FromSource) and node.source.parallelism is not None:
+            return node.source.parallelism
+        return node.parallelism or self._job.settings.parallelism or 1
+
+    def _station(self, node: Node, index: int) -> Station:
+        parallelism = self._parallelism[node.id]
+        if isinstance(node, ToSink):
+            return self._sink(node, index, parallelism)
+        if isinstance(node, KeyBy):
+            return self._key_by(node, index)
+        out = self._exit(node, index)
+        if isinstance(node, FromSource):
+            elements = node.source.read(index, parallelism)
+            station = SourceStation(out, elements, node.strategy)
+            self.sources.append((node, station))
+            return station
+        if isinstance(node, (Partition, SideOutput, Union)):
+            return Station(out)
+        return operator_station(node, out, self._task(node, index), self._job)
+
+    def _sink(self, node: ToSink, index: int, parallelism: int) -> Station:
+        if isinstance(node.sink, CollectSink):
+            return CollectStation(self.collected.setdefault(node.id, deque()))
+        writer = node.sink.writer(index, parallelism, node.type_info)
+        self.writers.append(writer)
+        return SinkStation(writer)
+
+    def _task(self, node: Node, index: int) -> TaskInfo:
+        settings = self._job.settings
+        return TaskInfo(
+            node.name,
+            index=index,
+            parallelism=self._parallelism[node.id],
+            max_parallelism=self._key_groups(node),
+            job_parameters=settings.job_parameters,
+        )
+
+    def _key_groups(self, node: Node) -> int:
+        return node.max_parallelism or self._job.settings.max_parallelism or _KEY_GROUPS
+
+    # Where elements go
+
+    def _exit(self, node: Node, index: int) -> Exit:
+        """Where an instance sends what it gives."""
+        main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
+        if not isinstance(node, _UNCHANGED):
+            main = _converted(main, node)
+        side: dict[str, list[Send]] = {}
+        for reader in self._graph.side_outputs(node):
+            sends, marks = self._sends(node, index, ((reader, 0),))
+            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader))
+            watermarks += marks
+        return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _told(watermarks))
+
+    def _sends(
+        self, node: Node, index: int, consumers: tuple[tuple[Node, int], ...]
+    ) -> tuple[Send, list[Callable[[int], None]]]:
+        sends: list[Send] = []
+        watermarks: list[Callable[[int], None]] = []
+        for consumer, position in consumers:
+            channels = self._channels(consumer, position)
+            sends.append(routed(node, index, self._parallelism[node.id], channels))
+            watermarks += [channel.watermark for channel in channels]
+        return to_all(sends), watermarks
+
+    def _channels(self, node: Node, position: int) -> list[Channel]:
+        return [station.channel(position) for station in self._instances[node.id]]
+
+    def _key_by(self, node: KeyBy, index: int) -> Station:
+        consumers = self._graph.consumers[node.id]
+        channels = [self._channels(consumer, position) for consumer, position in consumers]
+        watermark = _told([each.watermark for some in channels for each in some])
+        out = Exit(lambda _, __: None, {}, watermark)
+        return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
+
+
+def _told(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
+    if len(watermarks) == 1:
+        return watermarks[0]
+
+    def tell(watermark: int) -> None:
+        for each in watermarks:
+            each(watermark)
+
+    return tell
+
+
+def _converted(send: Send, node: Node) -> Send:
+    """One that makes elements those of the node's type first."""
+    convert = converter_of(node.type_info)
+    if convert is None:
+        return send
+    return lambda value, timestamp: send(convert(value), timestamp)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyFlink's scripts, unmodified: `import pyflink...` means this library.
+
+python -m pyflinklike.run job.py            # in a shell
+pyflinklike.run.install()                   # in a program or test, before it imports pyflink
+"""
+
+from pyflinklike.doors import pin
+from pyflinklike.run.finder import install, uninstall
+
+__all__ = ["install", "uninstall"]
+
+pin(globals())

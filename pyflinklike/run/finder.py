@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds `pyflink.X` at `pyflinklike.X`: one module, known by two names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from pyflinklike.common.missing import MISSING_MODULES
+from pyflinklike.errors import DeclarationError
+
+__all__ = ["install", "uninstall"]
+
+_THEIRS: Final = "pyflink"
+_OURS: Final = "pyflinklike"
+
+
+class _SameModule(Loader):
+    """Loads a module by giving the one that there is, which stays as it is.
+
+    Args:
+        name: Of our module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._own_spec: Any = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002
+        module = importlib.import_module(self._name)
+        self._own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has put the spec of the other name there.
+        module.__spec__ = self._own_spec
+
+
+class _Finder(MetaPathFinder):
+    """Finds modules of PyFlink among ours, and says of those that we lack what to use instead."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if fullname != _THEIRS and not fullname.startswith(f"{_THEIRS}."):
+            return None
+        inner = fullname[len(_THEIRS) + 1 :]
+        _check_there(fullname, inner)
+        ours = f"{_OURS}.{inner}" if inner else _OURS
+        found = importlib.util.find_spec(ours)
+        if found is None:
+            msg = f"pyflinklike has no module {inner!r}; its reference says what there is"
+            raise ModuleNotFoundError(msg, name=fullname)
+        is_package = found.submodule_search_locations is not None
+        return ModuleSpec(fullname, _SameModule(ours), origin=found.origin, is_package=is_package)
+
+
+def _check_there(fullname: str, inner: str) -> None:
+    """Refuse a module that PyFlink has and this library has not."""
+    parts = inner.split(".")
+    for length in range(1, len(parts) + 1):
+        remedy = MISSING_MODULES.get(".".join(parts[:length]))
+        if remedy is not None:
+            msg = f"pyflinklike has nothing for {fullname}: {remedy}"
+            raise ModuleNotFoundError(msg, name=fullname)
+
+
+_FINDER: Final = _Finder()
+
+
+def install(*, shadow: bool = False) -> None:
+    """Have `import pyflink...` mean this library in this process; a second call does nothing.
+
+    Args:
+        shadow: Whether a PyFlink that is installed may be hidden.
+
+    Raises:
+        DeclarationError: A PyFlink is installed, and must not be hidden, or is imported already.
+    """
+    if _FINDER in sys.meta_path:
+        return
+    imported = sys.modules.get(_THEIRS)
+    if imported is not None:
+        msg = f"pyflink is imported already, got {imported!r}; call install() before"
+        raise DeclarationError(msg)
+    found = importlib.util.find_spec(_THEIRS)
+    if found is not None and not shadow:
+        msg = (
+            f"a PyFlink is installed and would be hidden, got {found.origin}; give shadow=True, or "
+            "--shadow to python -m pyflinklike.run, if that is wanted"
+        )
+        raise DeclarationError(msg)
+    sys.meta_path.insert(0, _FINDER)
+
+
+def uninstall() -> None:
+    """Take it back; modules that were imported stay with those who have them."""
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+    for name in [name for name in sys.modules if name.partition(".")[0] == _THEIRS]:
+        del sys.modules[name]
