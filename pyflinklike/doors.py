@@ -34,6 +34,7 @@ DOORS: Final = frozenset(
         "pyflinklike.joins",
         "pyflinklike.kafka",
         "pyflinklike.run",
+        "pyflinklike.savepoints",
         "pyflinklike.spark",
         "pyflinklike.stores",
         "pyflinklike.testing",

@@ -247,10 +247,7 @@ class KeyGroupLog:
     ) -> Head:
         """Write a snapshot in place of all segments, after those of the commit itself."""
         self._metrics.compactions += 1
-        if state.nonce:  # without one the snapshot is all that was ever written
-            for sequence, (_, blob) in enumerate(own, state.next_sequence):
-                storage.write_segment(sequence, blob)
-                self._metrics.segment_bytes += len(blob)
+        self._write_own(storage, state, own)
         self._cleanup.drop_expired()
         contents = self.contents()
         storage.clear_segments()
@@ -274,6 +271,12 @@ class KeyGroupLog:
         )
         storage.write_head(head)
         return head
+
+    def _write_own(self, storage: LogStorage, state: WorkingState, own: Iterable[_Written]) -> None:
+        if state.nonce:  # without one the snapshot is all that was ever written
+            for sequence, (_, blob) in enumerate(own, state.next_sequence):
+                storage.write_segment(sequence, blob)
+                self._metrics.segment_bytes += len(blob)
 
     def contents(self) -> list[Changes]:
         """Every entry of the group in a declared table."""

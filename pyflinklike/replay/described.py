@@ -27,7 +27,15 @@ from pyflinklike.stores.window import WindowStoreDescriptor
 from pyflinklike.types import Types
 from pyflinklike.types.signature import type_of
 
-__all__ = ["StateInfo", "StateInfos", "declaration_of", "described", "state_of", "timers_of"]
+__all__ = [
+    "StateInfo",
+    "StateInfos",
+    "declaration_of",
+    "described",
+    "descriptor_of",
+    "state_of",
+    "timers_of",
+]
 
 _SHAPES = {
     "value": Shape.SINGLE,

@@ -18,8 +18,8 @@ from pyflinklike.replay.clock import BatchClock, are_alive
 from pyflinklike.replay.codes import codes_of
 from pyflinklike.replay.described import timers_of
 from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.retention import retained
-from pyflinklike.replay.rows import StateRows
+from pyflinklike.replay.retention import retained, stream_times
+from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.replay.table import StoredTable, replayed
 from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
 from pyflinklike.types.signature import type_of
@@ -101,6 +101,10 @@ class StateReader:
         if not self.expired:
             assert self.clock is not None
             entries = alive_of(self.rows, entries, tables, self.clock, where)
+        if self.rows.saved and self.rows.info.kind in EXPIRING:
+            clock = self.clock or BatchClock(0)
+            times = stream_times(self.rows, entries, tables, clock, where)
+            entries = entries.append_column(STREAM_TIME, times)
         yield self.rows.of_entries(entries, index, self.clock)
 
 

@@ -45,11 +45,13 @@ class KeyColumns:
         names: As they are shown.
         types: Arrow's.
         signature: Of the stored keys.
+        is_encoded: Whether keys of any type are shown as they are stored, encoded.
     """
 
     names: tuple[str, ...]
     types: tuple[Any, ...]
     signature: str
+    is_encoded: bool = False
 
     @classmethod
     def of(cls, record: OperatorRecord) -> KeyColumns:
@@ -60,8 +62,9 @@ class KeyColumns:
         """
         declared, signature = record.identity.key_columns, record.identity.key
         if not declared:
-            kind = pa.binary() if signature == ANY_KEY else shown_type(type_of(signature))
-            return cls(("key",), (kind,), signature)
+            is_encoded = signature == ANY_KEY
+            kind = pa.binary() if is_encoded else shown_type(type_of(signature))
+            return cls(("key",), (kind,), signature, is_encoded)
         # Of two inputs the names of both are noted where they differ.
         names = [name.partition(" = ")[0] for name, _ in declared]
         return cls(_unlike(names), tuple(arrow_of(kind) for _, kind in declared), signature)
@@ -81,7 +84,7 @@ class KeyColumns:
             declared = type_of(self.signature)
             parts = keys.flatten() if self._is_struct else [shown(keys, declared)]
             return [part.cast(kind) for part, kind in zip(parts, self.types)]
-        if len(self.types) == 1 and self.types[0] == pa.binary() and self.names == ("key",):
+        if self.is_encoded:
             return [keys]
         decoded = [decode_key(each) for each in keys.to_pylist()]
         columns = (
@@ -111,6 +114,8 @@ class KeyColumns:
                 return columns[0].cast(kind)
             parts = [each.cast(kind.field(at).type) for at, each in enumerate(columns)]
             return pa.StructArray.from_arrays(parts, fields=list(kind))
+        if self.is_encoded:
+            return columns[0]
         values = [_with_zones(to_python(each, "UTC"), each.type) for each in columns]
         keys = values[0] if len(values) == 1 else zip(*values)
         return pa.array([encode_key(key) for key in keys], pa.binary())

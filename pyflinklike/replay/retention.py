@@ -21,9 +21,7 @@ from pyflinklike.state.table import Shape
 from pyflinklike.stores.codec import INT_SIZE
 from pyflinklike.types import Types
 
-__all__ = ["retained"]
-
-_NULL = pa.scalar(None, pa.int64())
+__all__ = ["retained", "stream_times", "times_table"]
 
 
 def retained(
@@ -46,13 +44,13 @@ def retained(
     numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
     user_keys = entries.column("user_key").combine_chunks()
     times = number_at(user_keys, -numbers * INT_SIZE)
-    now = _stream_times(rows, entries, tables, clock, where)
+    now = stream_times(rows, entries, tables, clock, where)
     # Before any write nothing is expired; a time before all times is subtracted from nothing.
     expired = pc.subtract(now, pa.scalar(options["retention"], pa.int64()))
     return pc.greater(times, expired).fill_null(True)
 
 
-def _stream_times(
+def stream_times(
     rows: StateRows,
     entries: pa.Table,
     tables: Mapping[str, list[Section]],
@@ -71,15 +69,26 @@ def _stream_times(
             [seen.column("value").combine_chunks(), pa.nulls(count, pa.int64())]
         )
         return last_of_each(codes, known).take(codes.slice(seen.num_rows))
-    now = pc.max(seen.column("value")) if seen.num_rows else _NULL
+    now = pc.max(seen.column("value")) if seen.num_rows else pa.scalar(None, pa.int64())
     if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
         now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
     return pa.repeat(now, count)
 
 
 def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str) -> pa.Table:
+    declaration = times_table(rows, mode)
+    return replayed(StoredTable(declaration), tables.get(declaration.name, []), where)
+
+
+def times_table(rows: StateRows, mode: str) -> Declaration:
+    """The table in which a store keeps its stream time.
+
+    Args:
+        rows: Of the store.
+        mode: Its `stream_time`.
+    """
     key = rows.declaration.key if mode == "key" else ""
-    declaration = Declaration(
+    return Declaration(
         f"{rows.info.name}/time",
         f"stream time by {mode}",
         Shape.SINGLE.value,
@@ -87,4 +96,3 @@ def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where
         "",
         Types.LONG().signature,
     )
-    return replayed(StoredTable(declaration), tables.get(declaration.name, []), where)

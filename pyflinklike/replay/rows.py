@@ -14,15 +14,21 @@ from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.codes import codes_of
-from pyflinklike.replay.described import StateInfo, declaration_of
+from pyflinklike.replay.described import StateInfo, declaration_of, descriptor_of
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.store_keys import number_at, store_keys
 from pyflinklike.replay.table import StoredTable
 from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
 from pyflinklike.stores.codec import INT_SIZE
+from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.types.signature import type_of
 
-__all__ = ["StateRows"]
+__all__ = ["EXPIRING", "STREAM_TIME", "StateRows"]
+
+EXPIRING = ("window", "session", "versioned")
+"""The kinds of stores that keep a stream time."""
+STREAM_TIME = "stream_time"
+"""The column of a savepoint for it, in ms."""
 
 _Parts = dict[str, Any]
 
@@ -62,6 +68,8 @@ class StateRows:
     def schema(self) -> pa.Schema:
         """Of the rows."""
         fields = [*self.key_fields, *_added_fields(self), *self._value_fields()]
+        if self.saved and self.info.kind in EXPIRING:
+            fields.append(pa.field(STREAM_TIME, pa.int64()))
         if self.info.ttl is not None:
             fields.append(pa.field("stamp", pa.int64()))
             if not self.saved:
@@ -77,7 +85,8 @@ class StateRows:
         """Entries as rows.
 
         Args:
-            entries: In the columns of `StoredTable.schema`.
+            entries: In the columns of `StoredTable.schema`; for a savepoint with the stream time of
+                each, where the store keeps one.
             key_group: Theirs.
             clock: By which it is judged what is expired; needed unless the rows are `saved`.
         """
@@ -91,6 +100,8 @@ class StateRows:
             columns.append(
                 shown(stored["value"], type_of(self.declaration.value), saved=self.saved)
             )
+        if STREAM_TIME in stored:
+            columns.append(stored[STREAM_TIME])
         if self.info.ttl is not None:
             columns.append(stored["stamp"])
             if not self.saved:
@@ -99,6 +110,11 @@ class StateRows:
                 columns.append(are_alive(stored["stamp"], self.info.ttl, clock))
         columns.append(pa.repeat(pa.scalar(key_group, pa.int32()), entries.num_rows))
         return pa.table(columns, schema=self.schema)
+
+    def descriptor(self) -> StoreDescriptor:
+        """Of the store; the state must be one."""
+        said = {"store": self.info.kind, "key": self.info.user_key_type, **self.info.options}
+        return descriptor_of(self.info.name, {**said, "value": self.info.value_type})
 
     @property
     def entry_names(self) -> list[str]:

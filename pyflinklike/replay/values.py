@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyflinklike.types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from pyflinklike.types.times import InstantTypeInfo, TimeTypeInfo
 
-__all__ = ["TIMESTAMP", "shown", "shown_type", "timestamps"]
+__all__ = ["TIMESTAMP", "field_names", "shown", "shown_type", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """How points in time are shown."""
@@ -48,7 +48,7 @@ def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
         return pa.map_(shown_type(key, saved=saved), shown_type(value, saved=saved))
     if isinstance(declared, TupleTypeInfo) and declared.field_types:
         types = [shown_type(each, saved=saved) for each in declared.field_types]
-        return pa.struct(list(zip(_names(declared), types)))
+        return pa.struct(list(zip(field_names(declared), types)))
     return declared.arrow_type
 
 
@@ -97,7 +97,8 @@ def timestamps(milliseconds: Any) -> Any:
     return pc.multiply(clipped, pa.scalar(1000, pa.int64())).cast(TIMESTAMP)
 
 
-def _names(declared: TupleTypeInfo) -> tuple[str, ...]:
+def field_names(declared: TupleTypeInfo) -> tuple[str, ...]:
+    """The names of a row's fields, or those that a tuple's are shown by."""
     if isinstance(declared, RowTypeInfo):
         return tuple(declared.field_names)
     return tuple(f"f{at}" for at in range(len(declared.field_types)))

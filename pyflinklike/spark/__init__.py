@@ -34,6 +34,7 @@ with pyspark_checked():
         WindowedJoin,
     )
     from pyflinklike.spark.windowed_stream import WindowedStream, window_all
+    from pyflinklike.spark.writing.taking import take_savepoint
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -63,6 +64,7 @@ __all__ = [
     "read_segments",
     "read_state",
     "read_timers",
+    "take_savepoint",
     "window_all",
     "with_ending_watermark",
 ]

@@ -20,6 +20,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.broadcast_inputs import WithBroadcast
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.operators import applied
+from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_columns, check_function
 from pyflinklike.spark.setup.event_time import has_watermark
 from pyflinklike.spark.setup.settings import check_watermark_policy, time_zone_of
@@ -102,7 +103,7 @@ class BroadcastConnectedStream:
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
-        from_savepoint: bytes | None = None,
+        from_savepoint: SavepointLike | None = None,
         output_event_time: str | None = None,
         before_watermark: str | None = None,
         output_before_watermark: str | None = None,

@@ -18,6 +18,7 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.functions import Function
 from pyflinklike.spark.inputs import OneInput, TwoInputs
 from pyflinklike.spark.operators import applied
+from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_function
 from pyflinklike.spark.setup.settings import check_watermark_policy
 from pyflinklike.spark.setup.two_inputs import (
@@ -62,7 +63,7 @@ class KeyedConnectedStreams:
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
-        from_savepoint: bytes | None = None,
+        from_savepoint: SavepointLike | None = None,
         output_event_time: str | None = None,
         before_watermark: EventTimes | None = None,
         output_before_watermark: str | None = None,
@@ -173,7 +174,7 @@ class KeyedConnectedStreams:
         max_parallelism: int | None = None,
         uid: str | None = None,
         job_parameters: Mapping[str, str] | None = None,
-        from_savepoint: bytes | None = None,
+        from_savepoint: SavepointLike | None = None,
         allow_pickle: bool = True,
     ) -> DataFrame:
         return applied(

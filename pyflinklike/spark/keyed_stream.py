@@ -23,6 +23,7 @@ from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.maps import Maps
 from pyflinklike.spark.operators import applied
+from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.windows_and_joins import WindowsAndJoins
@@ -78,7 +79,7 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
         side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
         job_parameters: Mapping[str, str] | None = None,
         processing_time_timers: bool | None = None,
-        from_savepoint: bytes | None = None,
+        from_savepoint: SavepointLike | None = None,
         output_event_time: str | None = None,
         before_watermark: str | None = None,
         output_before_watermark: str | None = None,
@@ -107,9 +108,11 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
             processing_time_timers: Whether the function registers processing-time
                 timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
-            from_savepoint: The state that a stream with a new checkpoint begins with: the bytes
-                of `read_savepoint` or of a harness's `snapshot`, of any `max_parallelism`
-                and backend.  A query that continues from its checkpoint ignores it.
+            from_savepoint: The state that a stream with a new checkpoint begins with: the
+                directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
+                executors read, or the bytes of `read_savepoint` or of a harness's `snapshot`;
+                of any `max_parallelism` and backend.  A query that continues from its checkpoint
+                ignores it.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.

@@ -27,10 +27,11 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
-from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.restoring import SavepointLike, initial_state
 from pyflinklike.spark.setup.chains import keep_phases
 from pyflinklike.spark.setup.checks import (
     check_max_parallelism,
@@ -67,7 +68,7 @@ def applied(
     side_outputs: SideOutputs = (),
     job_parameters: Mapping[str, str] | None = None,
     processing_time_timers: bool | None = None,
-    from_savepoint: bytes | None = None,
+    from_savepoint: SavepointLike | None = None,
     output_event_time: str | None = None,
     output_before_watermark: str | None = None,
     allow_pickle: bool = True,
@@ -147,7 +148,7 @@ def _task(
     )
 
 
-def _planned(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
+def _planned(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     is_streaming = source.df.isStreaming
     if savepoint is not None:
         check_savepoint(savepoint, is_streaming=is_streaming)
@@ -156,9 +157,9 @@ def _planned(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
         return _stream(source, plan, savepoint) if is_streaming else _batch(source, plan)
 
 
-def _stream(source: Input, plan: Plan, savepoint: bytes | None) -> DataFrame:
+def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = streaming_host()
-    initial = [] if savepoint is None else initial_rows(source.df, plan, savepoint)
+    initial: Initial = [] if savepoint is None else initial_state(source.df, plan, savepoint)
     results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
     payloads = observed(results, plan.task.name)
     result = _unpacked(payloads, plan.layout)

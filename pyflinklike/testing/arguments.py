@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,9 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.log.regrouping import with_keys_of
-from pyflinklike.log.segments import read_segment
+from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.savepoints.directory import open_savepoint
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.types import TypeInformation
 
@@ -45,7 +47,8 @@ def check_arguments(
     _check_kind(function, kinds, f"{names} is required")
     refuse_checkpointed_function(function)
     _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
-    _check_kind(restore, (bytes, type(None)), "restore takes the bytes that snapshot() gave")
+    rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
+    _check_kind(restore, (bytes, str, os.PathLike, type(None)), rule)
     _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
     _check_kind(max_parallelism, int, "max_parallelism is an int")
     if max_parallelism < 1:
@@ -94,19 +97,31 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     return time
 
 
-def restored_state(snapshot: bytes | None, key_type: TypeInformation) -> WorkingState:
+def restored_state(
+    snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
+) -> WorkingState:
     """The working state of a harness's only key group.
 
     Args:
-        snapshot: What it holds; nothing if None.
+        snapshot: What it holds, or the directory of a savepoint of one operator; nothing if None.
         key_type: Of the keys.
 
     Raises:
         CorruptStateError: The snapshot is damaged.
         IncompatibleStateError: A key in it does not fit the type.
+        StateValueError: A value in a savepoint does not fit its type.
+        UnknownStateError: A savepoint has several operators.
     """
     state = WorkingState(0)
     if snapshot is not None:
-        segment = read_segment(snapshot, "snapshot")
+        segment = _saved(snapshot)
         state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
     return state
+
+
+def _saved(snapshot: bytes | str | os.PathLike[str]) -> Segment:
+    if isinstance(snapshot, bytes):
+        return read_segment(snapshot, "snapshot")
+    savepoint = open_savepoint(snapshot)
+    savepoint.verify()
+    return savepoint.segment()

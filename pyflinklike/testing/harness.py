@@ -15,6 +15,7 @@ parallel instances; every key is in one key group.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -38,7 +39,8 @@ class KeyedProcessHarness(OperatorHarness):
         function: The function under test; it is opened at once.
         key_selector: Gives the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`.
+        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`; or the directory of
+            a savepoint, as `savepoint` and `pyflinklike.spark.take_savepoint` write it.
         max_parallelism: What the runtime context reports.
         key_type: Of the keys; by default any str, number, date or tuple of these.
             A restored harness without one takes the keys of any snapshot.
@@ -56,7 +58,7 @@ class KeyedProcessHarness(OperatorHarness):
         function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
         key_selector: Callable[[Any], Any],
         state_backend: StateBackend | None = None,
-        restore: bytes | None = None,
+        restore: bytes | str | os.PathLike[str] | None = None,
         max_parallelism: int = 128,
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,

@@ -7,21 +7,29 @@ look into its state.  Which elements there are, and how the watermark moves, is 
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from pyflinklike import __version__
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.clock import wall_clock
 from pyflinklike.errors import StateAccessError, UserFunctionError
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
+from pyflinklike.log.identity import OperatorIdentity
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.batches import Batches
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
+from pyflinklike.savepoints.directory import write_log
+from pyflinklike.savepoints.files import place_of
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
@@ -66,7 +74,7 @@ class OperatorHarness:
         function: Any,
         kinds: tuple[type, ...],
         state_backend: StateBackend | None,
-        restore: bytes | None,
+        restore: bytes | str | os.PathLike[str] | None,
         max_parallelism: int,
         key_type: TypeInformation | None,
         job_parameters: Mapping[str, str] | None,
@@ -81,6 +89,7 @@ class OperatorHarness:
         state_backend = state_backend or HashMapStateBackend()
         name, parameters = type(function).__name__, dict(job_parameters or {})
         self._name = f"{name} on {state_backend}"
+        self._function, self._key_type = name, key_type
         self._operator = keyed_process_operator(
             function,
             state_backend,
@@ -230,6 +239,27 @@ class OperatorHarness:
         """All state and timers, for `restore`; nothing changes here."""
         self.end_batch()
         return self._operator.snapshot()
+
+    def savepoint(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
+        """Write all state and timers as a directory of Parquet files; nothing changes here.
+
+        Args:
+            path: Of the directory, for `restore`, `process(..., from_savepoint=...)` or any tool
+                that reads Parquet.
+            mode: "error", or "overwrite" to replace a savepoint that is there.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
+        """
+        log = [read_segment(self.snapshot(), "snapshot")]
+        identity = OperatorIdentity(self._function, 1, (), self._key_type.signature)
+        record = OperatorRecord(
+            identity, self._function, __version__, "UTC", None, "None", self._operator.declared()
+        )
+        there = place_of(path)
+        written = there.begin(mode)
+        write_log(written, record, log, __version__, wall_clock())
+        there.replace(written)
 
     def _running(self) -> KeyedProcessOperator:
         if self._closed:

@@ -59,6 +59,8 @@ def counted(alerts, silences):
     )
 
 
+# The demo, below, compares stream and batch; the example a stream and the harness.
+@pytest.mark.thorough
 def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
     """Row for row, although time passes differently in each."""
     from pyflinklike.demo.runs import find_on_batch, find_on_stream

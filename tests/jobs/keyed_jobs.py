@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from jobs.collection import job
 from jobs.timed import timed
+
 from pyflinklike.common import Row, Types
 from pyflinklike.datastream import (
     AggregateFunction,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from jobs.collection import job
+
 from pyflinklike.common import Row, RowKind, Types, WatermarkStrategy
 from pyflinklike.datastream import (
     FilterFunction,

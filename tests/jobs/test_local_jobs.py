@@ -7,8 +7,8 @@ import importlib
 from pathlib import Path
 
 import pytest
-
 from jobs.collection import JOBS
+
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import StreamExecutionEnvironment
 

@@ -30,7 +30,7 @@ LAYERS = [
     ("log", ["log"]),
     ("backends", ["backends"]),
     ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
-    ("state as data", ["replay"]),
+    ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import pytest
 from frame_support import PAYMENTS, Total, in_ms, payments
+from pyspark.sql import functions as F
 from relay import ORDER, SCHEMA, Relay, RelayOfTwo, RelayUnderRules, element
 from spark_support import (
     Feed,
     at,
+    bounded,
     drain,
     passes_watermarks,
     pickle_by_value,
@@ -17,7 +19,12 @@ from spark_support import (
     until,
 )
 
-from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, OutputTag
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedCoProcessFunction,
+    OutputTag,
+)
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.spark import broadcast, key_by
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
@@ -192,9 +199,9 @@ def _modelled(second, emitted_to, other_to, *, rules_first=False):
     return rows_of(second.output)
 
 
-def _first(feed):
+def _first(feed, **options):
     return key_by(feed.stream(), "key").process(
-        Relay(3), SCHEMA, event_time="ts", uid="one", max_parallelism=1
+        Relay(3), SCHEMA, event_time="ts", uid="one", max_parallelism=1, **options
     )
 
 
@@ -243,3 +250,58 @@ def test_a_broadcast_input_of_an_operator_behind_another(spark, tmp_path, number
 
     assert _modelled(harness, *methods, rules_first=number == 1) == found
     assert any("timer" in trace for *_, trace in found)
+
+
+@passes_watermarks
+def test_the_phase_of_one_of_two_inputs_may_be_named(spark, tmp_path):
+    """Where DataFrame code lies between, and has lost the mark of the column."""
+    emitted, others = _feeds(spark, tmp_path)
+    first = _first(emitted, output_before_watermark="early")
+    computed = first.withColumn("early", F.col("early") | F.lit(False))
+    result = (
+        key_by(computed, "key")
+        .connect(key_by(others.stream(), "key"))
+        .process(
+            RelayOfTwo(3),
+            SCHEMA,
+            event_time="ts",
+            uid="two",
+            max_parallelism=2,
+            before_watermark=("early", None),
+        )
+    )
+    harness = KeyedTwoInputHarness(RelayOfTwo(3), lambda row: row.key)
+
+    found = _plain(drain(result, tmp_path / "checkpoint"))
+
+    assert _modelled(harness, harness.process_element1, harness.process_element2) == found
+
+
+class Numbered(KeyedCoProcessFunction):
+    """The number of an input, and of its record."""
+
+    def process_element1(self, value, ctx):
+        yield 1, value.n
+
+    def process_element2(self, value, ctx):
+        yield 2, value.n
+
+
+@pytest.mark.parametrize(
+    ("arrival_order", "expected"),
+    [(False, [(1, 2), (2, 3), (1, 1)]), (True, [(1, 1), (1, 2), (2, 3)])],
+)
+def test_two_inputs_of_a_batch_come_by_event_time_or_as_they_arrived(
+    spark, arrival_order, expected
+):
+    """Then those of the first input come first."""
+    first, second = (
+        bounded(spark, [("k", at(time), n) for time, n in rows], "key string, ts timestamp, n long")
+        for rows in ([(5, 1), (1, 2)], [(3, 3)])
+    )
+    keyed = key_by(first.coalesce(1), "key").connect(key_by(second, "key"))
+    result = keyed.process(
+        Numbered(), "number int, n long", event_time="ts", arrival_order=arrival_order
+    )
+
+    assert expected == [tuple(row) for row in result.collect()]

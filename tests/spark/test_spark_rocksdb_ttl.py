@@ -53,6 +53,8 @@ class OneOwner(EmbeddedRocksDBStateBackend):
         return super().create_keyed_state_backend(scope, "one/" + owner.rpartition("/")[2])
 
 
+# Without Spark: test_savepoint_changes, over both backends.
+@pytest.mark.thorough
 def test_a_ttl_may_change_at_a_restart_over_rocksdb(spark, tmp_path):
     """On, longer and off, as the rules have it; what is on the disk under the former TTL never shows. A changed type is refused."""
     feed = Feed(spark, tmp_path / "input", "key string, ts timestamp, n long")

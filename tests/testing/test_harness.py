@@ -167,7 +167,7 @@ def test_entries_of_an_unknown_state_are_not_counted():
         {"key_selector": "user"},
         {"state_backend": "heap"},
         {"state_backend": HashMapStateBackend},
-        {"restore": "text"},
+        {"restore": 5},
         {"key_type": int},
         {"max_parallelism": "128"},
         {"max_parallelism": True},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import DataFrame, GroupedData
 
@@ -14,7 +15,7 @@ __all__ = ["HAS_TRANSFORM_WITH_STATE", "StreamingHost", "streaming_host"]
 HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""
 
-StreamingHost = Callable[[DataFrame, Plan, list[tuple[int, bytes]]], DataFrame]
+StreamingHost = Callable[[DataFrame, Plan, Any], DataFrame]
 """Given a keyed stream, its plan and what its state begins with: the results of the state operator."""
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
     RESULT_TYPE,
@@ -45,13 +46,13 @@ __all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "transformed"]
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
 
-def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) -> DataFrame:
+def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     """The results of a plan's key groups, through `transformWithState`.
 
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: Of the query.
-        initial: What its state begins with, as rows: grouping key, and roll call or segment.
+        initial: What its state begins with: grouping key, and roll call or segment.
 
     Raises:
         HostError: The session's settings rule it out, or the driver has not what it needs.
@@ -65,13 +66,19 @@ def transformed(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) 
     else:
         transform = grouped.transformWithStateInPandas
         processor = PandasKeyGroupProcessor(plan)
-    state = _initial_state(keyed.sparkSession, initial) if initial else None
+    state = _initial_state(keyed.sparkSession, initial) if _is_some(initial) else None
     mode = plan.time_mode.value
     result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
     return result
 
 
-def _initial_state(spark: SparkSession, rows: list[tuple[int, bytes]]) -> Any:
+def _is_some(initial: Initial) -> bool:
+    return bool(initial) if isinstance(initial, list) else True
+
+
+def _initial_state(spark: SparkSession, rows: Initial) -> Any:
+    if not isinstance(rows, list):
+        return with_batch_time(rows).groupBy(KEY_GROUP)
     numbers, payloads = zip(*rows)
     table = pa.table(
         {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 from pyspark import cloudpickle
@@ -163,12 +164,12 @@ def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
     """See that a query can begin with a savepoint.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is not bytes, or the query is a batch.
+        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
     """
-    if not isinstance(savepoint, bytes):
+    if not isinstance(savepoint, (bytes, str, os.PathLike)):
         msg = (
-            f"from_savepoint takes the bytes of a savepoint, got {shown(savepoint)}; "
-            "read_savepoint() and harness.snapshot() give them"
+            "from_savepoint takes the directory or the bytes of a savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
         )
         raise DeclarationTypeError(msg)
     if not is_streaming:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TypedDict
 
@@ -27,7 +28,7 @@ class CommonOptions(TypedDict, total=False):
     max_parallelism: int | None
     uid: str | None
     job_parameters: Mapping[str, str] | None
-    from_savepoint: bytes | None
+    from_savepoint: bytes | str | os.PathLike[str] | None
     allow_pickle: bool
 
 

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A savepoint as its reader sees it: states as datasets, without Spark and without the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.segments import Section, Segment
+from pyflinklike.replay.described import StateInfo, StateInfos, described, state_of
+from pyflinklike.replay.group import StateReader, TimersReader
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.savepoints.files import Place, damaged, place_of
+from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
+from pyflinklike.savepoints.stored_rows import sections_of_rows
+from pyflinklike.savepoints.stored_timers import sections_of_timers
+
+__all__ = ["SavepointDirectory", "open_savepoint", "write_log"]
+
+
+@attrs.frozen
+class SavepointDirectory:
+    """A savepoint that was opened.
+
+    Args:
+        place: Where it is.
+        manifest: What it says of itself.
+    """
+
+    place: Place
+    manifest: Manifest
+
+    def operators(self) -> list[str]:
+        """The uids of its operators."""
+        return [each.uid for each in self.manifest.operators]
+
+    def states(self, operator: str | None = None) -> StateInfos:
+        """The states and stores of an operator; of every one where none is named.
+
+        Args:
+            operator: Its uid.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        if operator is None:
+            chosen: Sequence[SavedOperator] = self.manifest.operators
+        else:
+            chosen = [self.manifest.operator(operator, self.place.where)]
+        return StateInfos(
+            attrs.evolve(
+                info, entries=each.states[info.name].rows, bytes=_size(each.states[info.name])
+            )
+            for number, each in enumerate(chosen)
+            for info in described(each.record, number)
+        )
+
+    def dataset(self, state: str, operator: str | None = None) -> Any:
+        """The rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
+
+        Args:
+            state: Name of the state or store.
+            operator: Uid of the operator; may be left out where there is only one.
+
+        Raises:
+            UnknownStateError: There is no such state or operator.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        rows = self.rows_of(found, state)
+        return self._dataset(found.states[state], rows.schema)
+
+    def timers(self, operator: str | None = None) -> Any:
+        """The timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
+
+        Args:
+            operator: Uid of the operator; may be left out where there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        return self._dataset(found.timers, TimersReader(found.record, None).schema)
+
+    def rows_of(self, operator: SavedOperator, state: str) -> StateRows:
+        """What the rows of a state are.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        info = state_of(described(operator.record, 0), state, self.place.where)
+        return StateRows.of(operator.record, info, saved=True)
+
+    def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
+        from pyarrow import dataset  # it imports pandas where that is installed
+
+        if not saved.files:
+            return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
+        paths = [self.place.path(each.path) for each in saved.files]
+        return dataset.dataset(
+            paths, schema=schema, format="parquet", filesystem=self.place.filesystem
+        )
+
+    def verify(self) -> None:
+        """See that every file is the one that was written.
+
+        Raises:
+            CorruptStateError: One is missing or has another checksum.
+        """
+        for operator in self.manifest.operators:
+            for saved in (*operator.states.values(), operator.timers):
+                for each in saved.files:
+                    if not self.place.exists(each.path):
+                        raise damaged(self.place, f"a file is missing, got no {each.path}")
+                    found = self.place.saved_file(each.path)
+                    if found != each:
+                        what = (
+                            f"{each.path} must have the checksum {each.sha256}, got {found.sha256}"
+                        )
+                        raise damaged(self.place, what)
+
+    def segment(self, operator: str | None = None) -> Segment:
+        """All of an operator as one snapshot, such as a harness restores.
+
+        Args:
+            operator: Its uid; may be left out where there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            StateValueError: A value does not fit its type.
+            IncompatibleStateError: A key does not.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        snapshot = Segment(os.urandom(16), b"")
+        for section in self._sections(found):
+            table_id = next(
+                (at for at, each in snapshot.declarations.items() if each == section.declaration),
+                len(snapshot.declarations),
+            )
+            snapshot.declarations[table_id] = section.declaration
+            snapshot.sections.append((table_id, section.payload))
+        return snapshot
+
+    def _sections(self, operator: SavedOperator) -> Iterator[Section]:
+        for name in operator.states:
+            rows = self.rows_of(operator, name)
+            yield from sections_of_rows(rows, self.dataset(name, operator.uid).to_table())
+        yield from sections_of_timers(operator.record, self.timers(operator.uid).to_table())
+
+
+def _size(saved: SavedRows) -> int:
+    return sum(each.bytes for each in saved.files)
+
+
+def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
+    """A savepoint that `take_savepoint` or a harness has written: needs neither Spark nor Java.
+
+    Args:
+        path: Of the directory, or its address (such as `s3://...`).
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: That is no path.
+        CorruptStateError: There is no savepoint, or its manifest is damaged.
+    """
+    place = place_of(path)
+    return SavepointDirectory(place, place.manifest())
+
+
+def write_log(
+    place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
+) -> None:
+    """Write all of one key group, such as a harness has, as a savepoint.
+
+    Args:
+        place: Where; nothing may be there.
+        record: Of the operator.
+        log: Of the key group.
+        library: Version of pyflinklike.
+        taken_at: Now, in ms.
+    """
+    states = {info.name: _written(place, record, log, info) for info in described(record, 0)}
+    reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
+    timers = [each for each in reader.read(0, log, place.where) if each.num_rows]
+    domains = {
+        domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
+        for domain in ("event_time", "processing_time")
+    }
+    operator = SavedOperator(record, states, _write(place, folder, timers), domains)
+    place.finish(Manifest(library, taken_at, (operator,)))
+
+
+def _written(
+    place: Place, record: OperatorRecord, log: list[Segment], info: StateInfo
+) -> SavedRows:
+    reader = StateReader(StateRows.of(record, info, saved=True), None)
+    tables = [each for each in reader.read(0, log, place.where) if each.num_rows]
+    return _write(place, folder_of(record.identity.name, info.name), tables)
+
+
+def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
+    every = list(tables)
+    if not every:
+        return SavedRows(0)
+    table = pa.concat_tables(every)
+    place.filesystem.create_dir(place.path(folder))
+    name = f"{folder}/part-0.parquet"
+    pq.write_table(
+        table,
+        place.path(name),
+        filesystem=place.filesystem,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+    return SavedRows(table.num_rows, (place.saved_file(name),))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a savepoint lies: a path of this machine, or an address that Arrow knows, such as s3://."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyarrow import fs
+
+from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.savepoints.manifest import MANIFEST, Manifest, SavedFile
+from pyflinklike.shown import shown
+
+__all__ = ["Place", "place_of"]
+
+_CHUNK = 1 << 20
+
+
+@attrs.frozen
+class Place:
+    """A directory.
+
+    Args:
+        address: As it was given.
+        filesystem: Arrow's.
+        root: The path in it.
+    """
+
+    address: str
+    filesystem: Any
+    root: str
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return f"savepoint {self.address!r}"
+
+    def path(self, name: str) -> str:
+        """The path of a file in the filesystem."""
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def exists(self, name: str = "") -> bool:
+        """Whether the directory is there, or a file in it."""
+        info = self.filesystem.get_file_info(self.path(name) if name else self.root)
+        return bool(info.type != fs.FileType.NotFound)
+
+    def manifest(self) -> Manifest:
+        """What the savepoint says of itself.
+
+        Raises:
+            CorruptStateError: There is no manifest, or it is damaged.
+        """
+        if not self.exists(MANIFEST):
+            msg = f"{self.where}: a savepoint has a {MANIFEST}, which is written last, got none"
+            raise CorruptStateError(f"{msg}; give the directory of one that was finished")
+        with self.filesystem.open_input_file(self.path(MANIFEST)) as file:
+            text = bytes(file.read()).decode(errors="replace")
+        return Manifest.from_json(text, self.where)
+
+    def finish(self, manifest: Manifest) -> None:
+        """Write the manifest, which makes it a savepoint."""
+        hidden = self.path(f"{MANIFEST}.new")
+        self.filesystem.create_dir(self.root)
+        with self.filesystem.open_output_stream(hidden) as file:
+            file.write(manifest.to_json().encode())
+        self.filesystem.move(hidden, self.path(MANIFEST))
+
+    def saved_file(self, name: str) -> SavedFile:
+        """A file of the directory with its size and checksum."""
+        digest, size = hashlib.sha256(), 0
+        with self.filesystem.open_input_stream(self.path(name), compression=None) as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+        return SavedFile(name, size, digest.hexdigest())
+
+    def files_in(self, folder: str) -> list[str]:
+        """The names of the Parquet files in a folder, sorted."""
+        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
+        names = [info.base_name for info in self.filesystem.get_file_info(selector)]
+        return sorted(f"{folder}/{name}" for name in names if name.endswith(".parquet"))
+
+    def begin(self, mode: str) -> Place:
+        """Where to write a savepoint that shall be here: here, or beside what is here.
+
+        Raises:
+            DeclarationValueError: Something is here that shall stay, or is no savepoint.
+        """
+        if mode not in ("error", "overwrite"):
+            msg = f'mode must be "error" or "overwrite", got {shown(mode)}; choose one'
+            raise DeclarationValueError(msg)
+        if not self.exists():
+            return self
+        if mode == "error":
+            msg = f"{self.where}: nothing is there before it is written, got a directory"
+            raise DeclarationValueError(f'{msg}; give another path, or mode="overwrite"')
+        if not self.exists(MANIFEST):
+            msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
+            raise DeclarationValueError(f"{msg}; give another path")
+        beside = attrs.evolve(self, address=f"{self.address}.new", root=f"{self.root}.new")
+        if beside.exists():
+            self.filesystem.delete_dir(beside.root)
+        return beside
+
+    def replace(self, written: Place) -> None:
+        """Let what was written beside take this place."""
+        if written.root != self.root:
+            self.filesystem.delete_dir(self.root)
+            self.filesystem.move(written.root, self.root)
+
+
+def place_of(path: str | os.PathLike[str]) -> Place:
+    """Where a path or an address leads.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is none.
+    """
+    try:
+        address = os.fspath(path)
+    except TypeError:
+        address = b""  # type: ignore[assignment]
+    if not isinstance(address, str) or not address:
+        msg = f"a savepoint is at a path or an address, got {shown(path)}; give a str"
+        raise DeclarationTypeError(msg)
+    try:
+        if ":" not in address:
+            return Place(address, fs.LocalFileSystem(), os.path.abspath(address))
+        plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
+        filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
+        return Place(address, filesystem, root)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
+        raise DeclarationValueError(msg) from error
+
+
+def damaged(place: Place, what: str) -> CorruptStateError:
+    """The error for files that are not those of the manifest."""
+    return CorruptStateError(f"{place.where}: {what}; take the savepoint again")

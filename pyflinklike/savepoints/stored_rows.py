@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a savepoint as sections of a log: those of `replay.rows`, the other way round.
+
+What a store keeps beside its entries (its layout, the stream time, the order of use) follows from
+the entries, so whoever edits them need not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.entries import divided_batch, encode_batch
+from pyflinklike.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.replay.codes import codes_of, last_of_each
+from pyflinklike.replay.retention import times_table
+from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
+from pyflinklike.replay.stored_values import stored
+from pyflinklike.replay.table import entry_codes
+from pyflinklike.savepoints.lru_rows import lru_sections
+from pyflinklike.stores.codec import KeyCodec, encode_int
+from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
+from pyflinklike.types import Types
+from pyflinklike.types.signature import type_of
+
+__all__ = ["section_of", "sections_of_rows"]
+
+_NAMES = ("key", "namespace", "user_key", "value", "stamp")
+
+
+def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
+    """The sections for the rows of one key group, helper tables included.
+
+    Args:
+        rows: Of the state.
+        saved: All rows of the key group, in the columns of `rows.schema`.
+
+    Raises:
+        StateValueError: A value does not fit its type, or two rows are of one entry.
+    """
+    if rows.info.kind == "list":
+        saved = saved.sort_by("position")
+    entries = _entries(rows, saved)
+    if len(pc.unique(entry_codes(entries))) != entries.num_rows:
+        msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"
+        raise StateValueError(f"{msg} {rows.entry_names}; aggregate them first")
+    yield from _stamped(rows, entries)
+    yield from _helpers(rows, entries, saved)
+
+
+def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
+    """The entries, in sections of those with and of those without a stamp."""
+    stamps = entries.column("stamp")
+    if "stamp" in rows.schema.names or rows.info.kind in ("timestamped", "lru"):
+        yield from section_of(rows.declaration, entries.filter(pc.is_valid(stamps)))
+        entries = entries.filter(pc.is_null(stamps))
+    yield from section_of(rows.declaration, entries.drop_columns(["stamp"]))
+
+
+def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]:
+    """Entries as sections of the log; none where there are none."""
+    for batch in entries.combine_chunks().to_batches():
+        for part in divided_batch(batch, SEGMENT_BYTES):
+            if part.num_rows:
+                yield Section(declaration, encode_batch(part))
+
+
+def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
+    """Rows in the columns of `StoredTable.schema`."""
+    found = {name: saved.column(name).combine_chunks() for name in saved.column_names}
+    what, schema = f"state {rows.info.name!r}", rows.table.schema
+    columns: dict[str, Any] = {"stamp": found.get("stamp", pa.nulls(saved.num_rows, pa.int64()))}
+    if not rows.declaration.per_group:
+        columns["key"] = rows.keys.stored([found[name] for name in rows.keys.names])
+    if rows.declaration.namespace:
+        namespace = type_of(rows.declaration.namespace)
+        columns["namespace"] = stored(found["namespace"], namespace, what, as_key=True)
+    if rows.declaration.value:
+        nullable = rows.info.kind == "versioned"
+        columns["value"] = stored(
+            found["value"], type_of(rows.declaration.value), what, nullable=nullable
+        )
+    if rows.info.kind in _USER_KEYS:
+        columns["user_key"] = _USER_KEYS[rows.info.kind](rows, found)
+    if rows.info.kind == "timestamped":
+        columns["stamp"] = _milliseconds(found["timestamp"])
+    if rows.info.kind == "lru":
+        columns["stamp"] = found["last_use"]
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _user_keys(rows: StateRows, found: dict[str, Any]) -> Any:
+    assert rows.info.user_key_type is not None
+    what = f"state {rows.info.name!r}"
+    return stored(found["user_key"], type_of(rows.info.user_key_type), what, as_key=True)
+
+
+def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
+    if found["position"].null_count:
+        msg = f"state {rows.info.name!r}: an element has a position, got null; number them"
+        raise StateValueError(msg)
+    return found["position"].cast(pa.int64())
+
+
+def _store_keys(rows: StateRows, found: dict[str, Any]) -> list[bytes]:
+    assert rows.info.user_key_type is not None
+    kind, what = type_of(rows.info.user_key_type), f"store {rows.info.name!r}"
+    each = stored(found["store_key"], kind, what, as_key=True)
+    codec = KeyCodec(rows.info.name, kind)
+    return [codec.encode(kind.thaw_key(key)) for key in kind.from_arrow(each)]
+
+
+def _plain(rows: StateRows, found: dict[str, Any]) -> Any:
+    return pa.array(_store_keys(rows, found), pa.binary())
+
+
+def _windows(rows: StateRows, found: dict[str, Any]) -> Any:
+    keys, width = _store_keys(rows, found), width_of(rows)
+    starts = _milliseconds(found["window_start"]).to_pylist()
+    numbers: list[Any] = [b""] * len(keys)
+    if "number" in found:
+        numbers = [encode_int(each) for each in found["number"].to_pylist()]
+    ends = [
+        encode_int(start // width) + key + encode_int(start) + number
+        for key, start, number in zip(keys, starts, numbers)
+    ]
+    return pa.array(ends, pa.binary())
+
+
+def _sessions(rows: StateRows, found: dict[str, Any]) -> Any:
+    keys, width = _store_keys(rows, found), width_of(rows)
+    starts = _milliseconds(found["session_start"]).to_pylist()
+    ends = _milliseconds(found["session_end"]).to_pylist()
+    parts = [
+        encode_int(end // width) + key + encode_int(end) + encode_int(start)
+        for key, start, end in zip(keys, starts, ends)
+    ]
+    return pa.array(parts, pa.binary())
+
+
+def _versions(rows: StateRows, found: dict[str, Any]) -> Any:
+    times = _milliseconds(found["valid_from"]).to_pylist()
+    parts = [key + encode_int(time) for key, time in zip(_store_keys(rows, found), times)]
+    return pa.array(parts, pa.binary())
+
+
+def _milliseconds(times: Any) -> Any:
+    """Timestamps, or numbers of ms, as numbers of ms."""
+    if pa.types.is_integer(times.type):
+        return times.cast(pa.int64())
+    return (
+        times.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    )
+
+
+_USER_KEYS: dict[str, Callable[[StateRows, dict[str, Any]], Any]] = {
+    "list": _positions,
+    "map": _user_keys,
+    "broadcast": _user_keys,
+    "key-value": _plain,
+    "timestamped": _plain,
+    "lru": _plain,
+    "window": _windows,
+    "session": _sessions,
+    "versioned": _versions,
+}
+
+
+def width_of(rows: StateRows) -> int:
+    """How long a segment of a window or session store is, in ms."""
+    descriptor = rows.descriptor()
+    assert isinstance(descriptor, ExpiringStoreDescriptor)
+    return descriptor.segment_width
+
+
+def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
+    if not entries.num_rows:
+        return
+    if rows.info.kind in ("window", "session"):
+        layout = attrs.evolve(
+            rows.declaration,
+            name=f"{rows.info.name}/layout",
+            kind="layout",
+            shape="single",
+            key="",
+            user_key="",
+            value=Types.LONG().signature,
+        )
+        yield from section_of(layout, pa.table({"value": pa.array([width_of(rows)], pa.int64())}))
+    if rows.info.kind in EXPIRING:
+        yield from _stream_times(rows, entries, saved)
+    if rows.info.kind == "lru":
+        yield from lru_sections(rows, entries)
+
+
+def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
+    """The stream time: what was noted, and no less than the time of any entry."""
+    column = {"window": "window_start", "session": "session_end", "versioned": "valid_from"}
+    times = _milliseconds(saved.column(column[rows.info.kind]).combine_chunks())
+    if STREAM_TIME in saved.column_names:
+        times = pc.max_element_wise(times, saved.column(STREAM_TIME).combine_chunks())
+    declaration = times_table(rows, rows.info.options["stream_time"])
+    if not declaration.key:
+        latest = pa.table({"value": pa.array([pc.max(times).as_py()], pa.int64())})
+    else:
+        keys = entries.column("key").combine_chunks()
+        owners = codes_of([keys], len(keys))
+        first = pc.index_in(pc.unique(owners), owners)
+        latest = pa.table({"key": keys.take(first), "value": last_of_each(owners, times)})
+    yield from section_of(declaration, latest)

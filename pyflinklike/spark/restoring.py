@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `from_savepoint` takes, as rows for the start of a query."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import DataFrame
+
+from pyflinklike.savepoints.directory import open_savepoint
+from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.hosts.initial import Initial
+from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.writing.beginning import initial_frame, refuse_timers
+from pyflinklike.spark.writing.saved import saved_frames
+
+__all__ = ["SavepointLike", "initial_state"]
+
+SavepointLike = bytes | str | os.PathLike[str]
+"""The bytes of a savepoint, or its directory."""
+
+
+def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initial:
+    """What a stream begins with.
+
+    Args:
+        df: The stream.
+        plan: Of the query.
+        savepoint: With the state of this operator, or of one operator only.
+
+    Raises:
+        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
+            have the key columns' types.
+        UnknownStateError: It has several operators, and none of this name.
+        HostError: It holds timers that the query could not fire.
+    """
+    if isinstance(savepoint, bytes):
+        return initial_rows(df, plan, savepoint)
+    directory = open_savepoint(savepoint)
+    uid = plan.task.name if plan.task.name in directory.operators() else None
+    operator = directory.manifest.operator(uid, directory.place.where)
+    refuse_timers(operator.domains, plan)
+    if not HAS_TRANSFORM_WITH_STATE:
+        # PySpark 3.5 has the state travel among the records, out of the driver.
+        return initial_rows(df, plan, directory.segment(uid).to_bytes())
+    return initial_frame(df, plan, saved_frames(df.sparkSession, directory, uid))

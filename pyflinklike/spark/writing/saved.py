@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A savepoint's files as DataFrames."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.replay.group import TimersReader
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.manifest import SavedRows
+from pyflinklike.spark.reading.jobs import spark_schema
+from pyflinklike.spark.writing.saving import Frames
+
+__all__ = ["saved_frames"]
+
+
+def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
+    """An operator of a savepoint as DataFrames.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The `SavepointDirectory`.
+        uid: Of the operator; None for the only one there is.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        CorruptStateError: A file is not there any more, or has another size.
+    """
+    operator = directory.manifest.operator(uid, directory.place.where)
+    states = {
+        name: _frame(spark, directory, saved, directory.rows_of(operator, name).schema)
+        for name, saved in operator.states.items()
+    }
+    timers = _frame(spark, directory, operator.timers, TimersReader(operator.record, None).schema)
+    return Frames(operator.record, states, timers)
+
+
+def _frame(
+    spark: SparkSession, directory: SavepointDirectory, saved: SavedRows, schema: pa.Schema
+) -> DataFrame:
+    typed = spark_schema(schema)
+    if not saved.files:
+        return spark.createDataFrame([], typed)
+    place = directory.place
+    for each in saved.files:
+        info = place.filesystem.get_file_info(place.path(each.path))
+        if info.size != each.bytes:
+            msg = f"{place.where}: {each.path} must have {each.bytes} bytes, got {info.size}"
+            raise CorruptStateError(f"{msg}; take the savepoint again")
+    paths = [f"{place.address.rstrip('/')}/{each.path}" for each in saved.files]
+    return spark.read.schema(typed).parquet(*paths)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DataFrames of state written as the Parquet files of a savepoint, by the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike import __version__
+from pyflinklike.clock import wall_clock
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.savepoints.files import Place
+from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
+from pyflinklike.spark.wire.names import quoted
+
+__all__ = ["Frames", "save"]
+
+_ROWS_PER_FILE = 1_000_000
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+@attrs.frozen
+class Frames:
+    """All of one operator.
+
+    Args:
+        record: What it says of itself.
+        states: The rows of each state in the columns of a savepoint, by name.
+        timers: Its timers likewise.
+    """
+
+    record: OperatorRecord
+    states: Mapping[str, DataFrame]
+    timers: DataFrame
+
+
+def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -> None:
+    """Write a savepoint.
+
+    Args:
+        place: Where.
+        operators: What it holds.
+        manifest: All else that it says of itself.
+        mode: "error" or "overwrite".
+
+    Raises:
+        DeclarationValueError: Something is there that shall stay.
+    """
+    written = place.begin(mode)
+    saved = tuple(_saved_operator(written, each) for each in operators)
+    made = attrs.evolve(manifest, operators=saved, library=__version__, taken_at=wall_clock())
+    written.finish(made)
+    place.replace(written)
+
+
+def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
+    uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
+    states = {
+        name: _saved_rows(place, folder_of(uid, name), frame, keys)
+        for name, frame in frames.states.items()
+    }
+    timers = _saved_rows(place, folder_of(uid, None), frames.timers, keys)
+    domains: dict[str, int] = {}
+    if timers.rows:
+        spark = frames.timers.sparkSession
+        counted = spark.read.parquet(_address(place, folder_of(uid, None)))
+        domains = dict(map(tuple, counted.groupBy("domain").count().collect()))
+    return SavedOperator(frames.record, states, timers, domains)
+
+
+def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ...]) -> SavedRows:
+    present = [F.col(quoted(name)) for name in keys if name in frame.columns]
+    # Neighbours in a file, so that its statistics tell where a key is.
+    ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
+    address = _address(place, folder)
+    with _timestamps_in_micros(frame.sparkSession):
+        writer = ordered.write.option("compression", "zstd")
+        writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
+    names = place.files_in(folder)
+    rows = frame.sparkSession.read.schema(frame.schema).parquet(address).count() if names else 0
+    return SavedRows(rows, tuple(map(place.saved_file, names)))
+
+
+@contextmanager
+def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
+    """Within it Spark writes timestamps as all tools read them; only a session can tell it so."""
+    former = spark.conf.get(_TIMESTAMPS, None)
+    spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if former is None:
+            spark.conf.unset(_TIMESTAMPS)
+        else:
+            spark.conf.set(_TIMESTAMPS, former)
+
+
+def _address(place: Place, folder: str) -> str:
+    return f"{place.address.rstrip('/')}/{folder}"
