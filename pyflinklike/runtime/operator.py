@@ -89,8 +89,8 @@ class KeyedProcessOperator:
         is_timed = isinstance(calls.outputs, TimedOutputs)
         self.process = self._process_each if is_timed else calls.process
         """Process records of the current group: `Caller.process`."""
-        self.process_one = calls.process_one
-        """Process one: `Caller.process_one`."""
+        self.process_one = calls.one_by_one()
+        """Process one: `Caller.one_by_one`."""
 
     def _process_each(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from jobs.collection import JOBS
-from jobs.refused import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
+from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import StreamExecutionEnvironment

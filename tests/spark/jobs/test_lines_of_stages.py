@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from job_stream_support import results_of_stream
 from jobs.collection import JOBS
-from jobs.refused import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
+from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import Configuration
