@@ -120,6 +120,16 @@ def test_both_are_one_function(data):
     check_alternating(InColumns, ByElement, records, "key", cuts, event_time="at")
 
 
+def test_a_map_that_the_other_kind_has_cleared_is_empty():
+    """And what it has put since is there: each record is a batch, and timers clear at 3, 6 and 9."""
+    count = 9
+    records = pa.table(
+        {"key": ["a", "b", "a"] * 3, "word": ["x", "y", "z"] * 3, "at": range(count)}
+    )
+
+    check_alternating(InColumns, ByElement, records, "key", range(1, count), event_time="at")
+
+
 @given(data=st.data())
 @settings(max_examples=settings().max_examples // 4)
 def test_both_expire_alike(data):
