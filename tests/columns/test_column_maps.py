@@ -121,7 +121,7 @@ def test_both_are_one_function(data):
 
 
 def test_a_map_that_the_other_kind_has_cleared_is_empty():
-    """And what it has put since is there: each record is a batch, and timers clear at 3, 6 and 9."""
+    """And what it has put since is there: each record is a batch, and timers clear at 3, 6, 9 and 12."""
     count = 9
     records = pa.table(
         {"key": ["a", "b", "a"] * 3, "word": ["x", "y", "z"] * 3, "at": range(count)}
