@@ -121,13 +121,18 @@ def test_both_are_one_function(data):
 
 
 def test_a_map_that_the_other_kind_has_cleared_is_empty():
-    """And what it has put since is there: each record is a batch, and timers clear at 3, 6, 9 and 12."""
-    count = 9
+    """And what it has put since is there; enough other keys keep the log from being compacted."""
+    others, count = 500, 12
     records = pa.table(
-        {"key": ["a", "b", "a"] * 3, "word": ["x", "y", "z"] * 3, "at": range(count)}
+        {
+            "key": [*map(str, range(others)), *["a", "b", "a"] * 4],
+            "word": [*["x"] * others, *["x", "y", "z", "w"] * 3],
+            "at": [*[0] * others, *range(count)],
+        }
     )
+    cuts = range(others, others + count)
 
-    check_alternating(InColumns, ByElement, records, "key", range(1, count), event_time="at")
+    check_alternating(InColumns, ByElement, records, "key", cuts, event_time="at")
 
 
 @given(data=st.data())
