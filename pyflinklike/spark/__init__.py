@@ -32,6 +32,7 @@ with pyspark_checked():
         WindowedJoin,
     )
     from pyflinklike.spark.windowed_stream import WindowedStream, window_all
+    from pyflinklike.spark.writing.savepoint import Savepoint
     from pyflinklike.spark.writing.taking import take_savepoint
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "JoinedStreams",
     "KeyedConnectedStreams",
     "KeyedStream",
+    "Savepoint",
     "WindowedCoGroup",
     "WindowedJoin",
     "WindowedStream",
