@@ -88,7 +88,7 @@ def session(memory: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master("local[2]")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
     found: SparkSession = builder.getOrCreate()
@@ -127,6 +127,12 @@ def drained(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+def totals(state: DataFrame) -> tuple[int, int]:
+    """The sum of all values, and how many there are."""
+    (row,) = state.agg(F.sum("value"), F.count("value")).collect()
+    return row[0], row[1]
+
+
 def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool) -> dict[str, Any]:
     """All figures."""
     clock, source, checkpoint = Clock(), root / "in", root / "checkpoint"
@@ -146,8 +152,8 @@ def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool
     )
     feed = read_state_changes(spark, checkpoint, "count", _BATCHES - 1, _BATCHES - 1)
     clock.of("changes of one batch (10 % of the keys)", lambda: drained(feed))
-    total = read_state(spark, checkpoint, "count").agg(F.sum("value"), F.count("value")).first()
-    assert (keys + (_BATCHES - 1) * (keys // _SHARE), keys) == tuple(total)
+    total, held = totals(read_state(spark, checkpoint, "count"))
+    assert (keys + (_BATCHES - 1) * (keys // _SHARE), keys) == (total, held)
     more = root / "more"
     more.mkdir()
     shutil.copy(source / "01.parquet", more / "00.parquet")
@@ -157,8 +163,7 @@ def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool
         "begin with the directory, 64 key groups",
         lambda: run(spark, more, begun, from_savepoint=saved, max_parallelism=64),
     )
-    again = read_state(spark, begun, "count").agg(F.sum("value"), F.count("value")).first()
-    assert (total[0] + keys // _SHARE, keys) == tuple(again)
+    assert (total + keys // _SHARE, keys) == totals(read_state(spark, begun, "count"))
     clock.of("states of the directory", lambda: open_savepoint(saved).states())
     if through_driver:
         taken = clock.of("read_savepoint", lambda: read_savepoint(spark, checkpoint))
