@@ -3,7 +3,7 @@
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
 
@@ -101,6 +101,7 @@ def entry_of(row):
 
 
 @given(BATCHES)
+@settings(max_examples=max(settings().max_examples // 5, 3))
 def test_changes_of_each_batch_give_the_state(batches):
     """Over compactions, clears, and a group that becomes empty and begins again."""
     replica = Noted()

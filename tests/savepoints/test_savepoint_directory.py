@@ -191,7 +191,7 @@ CALLS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integer
 
 
 @given(before=CALLS, after=CALLS, time=st.integers(0, 120))
-@settings(max_examples=max(settings().max_examples // 2, 5))
+@settings(max_examples=max(settings().max_examples // 5, 5))
 def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
     tmp_path_factory, before, after, time
 ):
