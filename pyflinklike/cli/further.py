@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that compare and copy: `check`, `diff` and `export`."""
+"""The commands that compare and copy: `check`, `diff`, `export` and `report`."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import click
@@ -14,6 +16,9 @@ from pyflinklike.cli.sources import Source, check_there, is_savepoint, operator_
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.savepoints.files import place_of
+
+if TYPE_CHECKING:
+    from pyflinklike.cli.checkpoints import CheckpointSource
 
 _CHECKED = {
     "batches": "batches",
@@ -140,5 +145,30 @@ def _export(look: Look, out: str, kind: str) -> int:
         raise DeclarationValueError(msg)
     with look.source() as source:
         source.export(out, kind)
+    look.printer.note(f"written to {out}")
+    return 0
+
+
+@command("report")
+@click.argument("out", metavar="OUT.html")
+def _report(look: Look, out: str) -> int:
+    """A page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
+
+    It is one file, without scripts, and fetches nothing.
+    """
+    if is_savepoint(place_of(look.path)):
+        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
+        raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
+    if look.is_json:
+        msg = "report writes a page, got --json; leave it away"
+        raise DeclarationValueError(msg)
+    with look.source() as source:
+        from pyflinklike.cli.pages import page
+        from pyflinklike.cli.picturing import pictures_of
+
+        text = page(
+            f"State of {look.path}", source.facts(), pictures_of(cast("CheckpointSource", source))
+        )
+    Path(out).write_text(text, encoding="utf-8")
     look.printer.note(f"written to {out}")
     return 0
