@@ -16,10 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyflinklike.cli.shapes import as_json, rows_of
-from pyflinklike.cli.sources import Asked, order_of
+from pyflinklike.cli.sources import Asked, Timers, order_of
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
 from pyflinklike.replay.described import StateInfo, StateInfos, described
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns
+from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.savepoints.manifest import folder_of
 from pyflinklike.spark import error_of, list_states, read_state, read_timers, take_savepoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states
@@ -147,42 +148,32 @@ class CheckpointSource:
         limited = frame if limit is None else frame.limit(limit)
         return answered(limited.toArrow)
 
-    def _timers(self, domain: str | None, before: int | None) -> DataFrame:
-        frames = [
-            read_timers(
-                self.spark, self.path, batch_id=self.batch_id, operator=each.operator_id
-            ).withColumn("operator", F.lit(each.record.identity.name))
-            for each in self.operators
-        ]
-        if any(each.schema != frames[0].schema for each in frames):
-            uids = [each.record.identity.name or str(each.operator_id) for each in self.operators]
-            msg = f"timers are shown of operators with the same key columns, got those of {uids}"
-            raise DeclarationValueError(f"{msg}; choose with --operator")
-        frame = functools.reduce(DataFrame.union, frames)
+    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+        """The timers of each operator."""
+        return [self._timers(each, domain, before, limit) for each in self.operators]
+
+    def _timers(
+        self, operator: CheckpointState, domain: str | None, before: int | None, limit: int | None
+    ) -> Timers:
+        frame = read_timers(
+            self.spark, self.path, batch_id=self.batch_id, operator=operator.operator_id
+        )
         if domain is not None:
             frame = frame.where(F.col("domain") == domain)
-        return frame if before is None else frame.where(F.col("timestamp") < before)
-
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> pa.Table:
-        """The next timers."""
-        frame = self._timers(domain, before).orderBy("timestamp")
-        return answered((frame if limit is None else frame.limit(limit)).toArrow)
-
-    def timer_counts(self, domain: str | None, before: int | None) -> list[dict[str, Any]]:
-        """How many there are."""
-        counted = (
-            self._timers(domain, before)
-            .groupBy("operator", "domain")
-            .agg(
-                F.count("*").alias("timers"),
-                F.sum(F.col("due").cast("int")).alias("due"),
-                F.min("timestamp").alias("first"),
-                F.max("timestamp").alias("last"),
-            )
-            .orderBy("operator", "domain")
+        if before is not None:
+            frame = frame.where(F.col("timestamp") < before)
+        counted = frame.groupBy("domain").agg(
+            F.count("*").alias("timers"),
+            F.sum(F.col("due").cast("int")).alias("due"),
+            F.min("timestamp").alias("first"),
+            F.max("timestamp").alias("last"),
         )
-        found: list[dict[str, Any]] = answered(counted.toArrow).to_pylist()
-        return found
+        counts = answered(counted.orderBy("domain").toArrow).to_pylist()
+        keys = KeyColumns.of(operator.record).names
+        types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
+        ordered = frame.orderBy("timestamp", *order_of(types, keys))
+        rows = answered((ordered if limit is None else ordered.limit(limit)).toArrow)
+        return Timers(operator.record.identity.name, counts, rows)
 
     def export(self, out: str, kind: str) -> None:
         """Write all, distributed."""

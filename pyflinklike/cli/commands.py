@@ -108,12 +108,20 @@ def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) 
     """How many timers are registered, and the next of them."""
     before = None if due_before is None else time_of(due_before)
     with look.source() as source:
+        found = source.timers(domain, before, limit + 1 if limit else None)
         if not look.is_json:
-            counts = source.timer_counts(domain, before)
-            rows = [{**each, **{at: iso(each[at]) for at in ("first", "last")}} for each in counts]
-            columns = ["operator", "domain", "timers", "due", "first", "last"]
+            rows = [
+                {"operator": each.uid, **counts, **{at: iso(counts[at]) for at in _ENDS}}
+                for each in found
+                for counts in each.counts
+            ]
+            columns = ["operator", "domain", "timers", "due", *_ENDS]
             look.printer.rows(rows, columns)
-            look.printer.note("the next:")
-        table = source.timers(domain, before, limit + 1 if limit else None)
-        print_rows(look, source, table, limit)
+        for each in found:
+            if each.counts:
+                look.printer.note(f"\nthe next of {each.uid}:")
+                print_rows(look, source, each.rows, limit, operator=each.uid)
     return 0
+
+
+_ENDS = ("first", "last")

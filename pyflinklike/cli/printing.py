@@ -47,7 +47,10 @@ class Printer:
         """
         if self.is_json:
             for row in rows:
-                click.echo(json.dumps({**facts, **as_json(row)}, ensure_ascii=False))
+                shown = as_json(row)
+                # A key column may be called as a fact is.
+                told = {f"_{name}" if name in shown else name: facts[name] for name in facts}
+                click.echo(json.dumps({**told, **shown}, ensure_ascii=False))
             return
         texts = [[as_text(row[name]) for name in columns] for row in rows]
         if sys.stdout.isatty():

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyflinklike.cli.shapes import as_json, iso, rows_of
-from pyflinklike.cli.sources import Asked, order_of
+from pyflinklike.cli.sources import Asked, Timers, order_of
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.described import StateInfo, StateInfos
@@ -114,54 +114,33 @@ class SavepointSource:
             rows = rows.add_column(at, "alive", are_alive(stamps, info.ttl, clock))
         return rows.add_column(at, "expires_at", expires_at(stamps, info.ttl))
 
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> pa.Table:
-        """The next timers."""
-        tables = [self._timers(uid, domain, before, limit) for uid in self._uids()]
-        if any(each.schema != tables[0].schema for each in tables):
-            msg = f"timers are shown of operators with the same key columns, got {self._uids()}"
-            raise DeclarationValueError(f"{msg}; choose with --operator")
-        return _first(pa.concat_tables(tables), ["timestamp"], limit)
+    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+        """The timers of each operator."""
+        return [self._timers(uid, domain, before, limit) for uid in self._uids()]
 
     def _uids(self) -> list[str]:
         return self.saved.operators() if self.operator is None else [self.operator]
 
     def _timers(
         self, uid: str, domain: str | None, before: int | None, limit: int | None
-    ) -> pa.Table:
+    ) -> Timers:
         dataset = self.saved.timers(uid)
-        kept = dataset.schema.empty_table()
+        names = dataset.schema.names
+        order = ["timestamp", *order_of([(f.name, f.type) for f in dataset.schema], names)]
+        counts: dict[str, dict[str, Any]] = {}
+        kept = self._dated(dataset.schema.empty_table())
         for batch in dataset.to_batches(filter=_is_wanted(domain, before)):
-            kept = pa.concat_tables([kept, pa.Table.from_batches([batch])])
-            kept = _first(kept, ["timestamp"], limit)
-        at = kept.schema.get_field_index("timestamp") + 1
-        times = timestamps(kept.column("timestamp").combine_chunks())
-        kept = kept.add_column(at, "time", times)
-        clock = self._clock()
-        if clock is not None:
-            kept = kept.add_column(at + 1, "due", _due(kept, clock))
-        return kept.append_column("operator", pa.repeat(pa.scalar(uid), kept.num_rows))
+            some = self._dated(pa.Table.from_batches([batch]))
+            _count(some, counts)
+            kept = _first(pa.concat_tables([kept, some]), order, limit)
+        return Timers(uid, [counts[each] for each in sorted(counts)], kept)
 
-    def timer_counts(self, domain: str | None, before: int | None) -> list[dict[str, Any]]:
-        """How many there are."""
-        found = []
-        for uid in self._uids():
-            timers = self._timers(uid, domain, before, None)
-            for each in sorted(set(timers.column("domain").to_pylist())):
-                some = timers.filter(pc.equal(timers.column("domain"), each))
-                times = pc.min_max(some.column("timestamp"))
-                found.append(
-                    {
-                        "operator": uid,
-                        "domain": each,
-                        "timers": some.num_rows,
-                        "due": pc.sum(some.column("due")).as_py()
-                        if "due" in some.schema.names
-                        else None,
-                        "first": times["min"].as_py(),
-                        "last": times["max"].as_py(),
-                    }
-                )
-        return found
+    def _dated(self, timers: pa.Table) -> pa.Table:
+        at = timers.schema.get_field_index("timestamp") + 1
+        times = timestamps(timers.column("timestamp").combine_chunks())
+        timers = timers.add_column(at, "time", times)
+        clock = self._clock()
+        return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
     def export(self, out: str, kind: str) -> None:
         """Write all as files.
@@ -192,6 +171,25 @@ def _write(dataset: Any, folder: str, kind: str) -> None:
         for batch in dataset.to_batches():
             for row in rows_of(pa.Table.from_batches([batch])):
                 file.write(f"{json.dumps(as_json(row), ensure_ascii=False)}\n".encode())
+
+
+def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:
+    """Add timers to those that were counted before."""
+    for domain in set(timers.column("domain").to_pylist()):
+        some = timers.filter(pc.equal(timers.column("domain"), domain))
+        times = pc.min_max(some.column("timestamp")).as_py()
+        due = pc.sum(some.column("due")).as_py() if "due" in some.column_names else None
+        was = counts.get(domain)
+        if was is not None:
+            times = {"min": min(times["min"], was["first"]), "max": max(times["max"], was["last"])}
+            due = None if due is None else due + was["due"]
+        counts[domain] = {
+            "domain": domain,
+            "timers": some.num_rows + (was["timers"] if was else 0),
+            "due": due,
+            "first": times["min"],
+            "last": times["max"],
+        }
 
 
 def _due(timers: pa.Table, clock: BatchClock) -> Any:

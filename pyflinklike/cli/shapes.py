@@ -33,9 +33,15 @@ def _values(column: Any) -> list[Any]:
     if not pa.types.is_timestamp(column.type):
         values: list[Any] = column.to_pylist()
         return values
-    return [
-        None if each is None else _instant(each) for each in column.cast(pa.int64()).to_pylist()
-    ]
+    found = [None if each is None else _instant(each) for each in _micros(column)]
+    return found if column.type.tz else [each and each.replace(tzinfo=None) for each in found]
+
+
+def _micros(column: Any) -> list[int | None]:
+    times: list[int | None] = (
+        column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    )
+    return times
 
 
 def _instant(microseconds: int) -> dt.datetime | None:
@@ -63,14 +69,14 @@ def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in row.items():
         found[name] = _plain(value)
-        if isinstance(value, dt.datetime):
+        if isinstance(value, dt.datetime) and value.tzinfo:
             found[f"{name}_ms"] = (value - _EPOCH) // _MILLISECOND
     return found
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.datetime):
-        return _iso(value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc))
+        return _iso(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, float) and not math.isfinite(value):

@@ -18,6 +18,7 @@ from pyflinklike.savepoints.manifest import MANIFEST
 __all__ = [
     "Asked",
     "Source",
+    "Timers",
     "check_there",
     "chosen",
     "is_savepoint",
@@ -51,6 +52,21 @@ class Asked:
     has_key: bool = False
 
 
+@attrs.frozen
+class Timers:
+    """Timers of an operator.
+
+    Args:
+        uid: Of the operator.
+        counts: Of each domain: `domain`, `timers`, `due`, and the `first` and `last` in ms.
+        rows: The next of them.
+    """
+
+    uid: str
+    counts: list[dict[str, Any]]
+    rows: pa.Table
+
+
 class Source(Protocol):
     """A checkpoint after a micro-batch, or a savepoint."""
 
@@ -71,11 +87,14 @@ class Source(Protocol):
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state."""
 
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> pa.Table:
-        """The next timers."""
+    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+        """The timers of each operator.
 
-    def timer_counts(self, domain: str | None, before: int | None) -> list[dict[str, Any]]:
-        """How many timers there are of each domain, and their first and last time."""
+        Args:
+            domain: Only of this one.
+            before: Only those that are due before it, in ms.
+            limit: At most so many rows of an operator; None for all.
+        """
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers to a directory, as "savepoint", "parquet" or "jsonl"."""

@@ -157,7 +157,7 @@ def test_a_key_is_got_of_all_states(lines, savepoint):
 def test_timers_are_counted_and_the_next_ones_shown(ran, savepoint):
     """In the order of time, whatever their keys."""
     code, out, _ = ran("timers", savepoint, "--due-before", "1970-01-01T00:00:04Z")
-    counts, timers = out.split("the next:\n")
+    counts, timers = out.split("\nthe next of Visits:\n")
     assert (0, ["Visits", "event_time", "3"]) == (code, counts.splitlines()[1].split()[:3])
     assert ["ann", "bob", "ann"] == [line.split()[0] for line in timers.splitlines()[1:]]
 

@@ -13,7 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.errors import CorruptStateError, HostError, PyflinklikeError, UnknownBatchError
+from pyflinklike.errors import (
+    CorruptStateError,
+    HostError,
+    PyflinklikeError,
+    UnknownBatchError,
+    UnknownStateError,
+)
 from pyflinklike.log.checkpoint_logs import check_groups, record_and_roll
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.roll import Roll
@@ -74,6 +80,7 @@ def check_checkpoint(
     Raises:
         HostError: This is no checkpoint of a query that `process` made, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
     """
     where = f"checkpoint {location!r}"
     rows = [row for row in operators_of(spark, location, where) if is_ours(row)]
@@ -90,6 +97,9 @@ def check_checkpoint(
             more, looked_at = one.check()
             found += more
             checked += looked_at
+    if not checked.batches:
+        msg = f"{where}: operator must be one that process() made, got {operator!r}"
+        raise UnknownStateError(f"{msg}; list_states() tells which there are")
     return found, checked
 
 
