@@ -12,7 +12,7 @@ import click
 
 from pyflinklike.cli.differing import differing
 from pyflinklike.cli.looking import Look, command, print_rows
-from pyflinklike.cli.sources import Source, check_there, is_savepoint, operator_of
+from pyflinklike.cli.sources import Source, is_savepoint, operator_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.savepoints.files import place_of
@@ -44,8 +44,7 @@ def _check(look: Look, all_batches: bool) -> int:
 
 
 def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
-    place = place_of(look.path)
-    if not is_savepoint(place):
+    if not is_savepoint(look.path):
         return _checked_checkpoint(look, all_batches=all_batches)
     from pyflinklike.savepoints import open_savepoint
     from pyflinklike.savepoints.checking import check_savepoint
@@ -63,7 +62,6 @@ def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
 def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     from pyflinklike.cli.sessions import session
 
-    check_there(place_of(look.path))
     with session(look.master, quiet=not look.traceback) as spark:
         from pyflinklike.spark.reading.checking import check_checkpoint
 
@@ -156,7 +154,7 @@ def _report(look: Look, out: str) -> int:
 
     It is one file, without scripts, and fetches nothing.
     """
-    if is_savepoint(place_of(look.path)):
+    if is_savepoint(look.path):
         msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
         raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
     if look.is_json:

@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from pyflinklike.errors import DeclarationValueError, UnknownStateError
 from pyflinklike.replay.described import StateInfo, StateInfos, state_of
-from pyflinklike.savepoints.files import Place, place_of
+from pyflinklike.savepoints.files import place_of
 from pyflinklike.savepoints.manifest import MANIFEST
 
 __all__ = [
     "Asked",
     "Source",
     "Timers",
-    "check_there",
     "chosen",
     "is_savepoint",
     "opened",
@@ -116,16 +115,16 @@ def opened(
     Raises:
         DeclarationValueError: Nothing is there, or a batch is asked of a savepoint.
     """
-    place = place_of(path)
-    if is_savepoint(place):
+    if is_savepoint(path):
         if batch is not None:
-            msg = f"--batch chooses a batch of a checkpoint, got {place.where}, which is of one"
+            msg = (
+                f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which is of one"
+            )
             raise DeclarationValueError(f"{msg}; leave it away")
         from pyflinklike.cli.saved import SavepointSource
 
         yield SavepointSource.opened(path, operator)
         return
-    check_there(place)
     from pyflinklike.cli.checkpoints import CheckpointSource
     from pyflinklike.cli.sessions import session
 
@@ -133,25 +132,29 @@ def opened(
         yield CheckpointSource.opened(spark, path, operator_of(operator), batch)
 
 
-def check_there(place: Place) -> None:
-    """Refuse a path before Spark is started for it.
-
-    Raises:
-        DeclarationValueError: Nothing is there.
-    """
-    if not place.exists():
-        msg = f"PATH must be a checkpoint or a savepoint, got {place.address!r}, where is nothing"
-        raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
-
-
 def operator_of(text: str | None) -> int | str | None:
     """Spark's number of an operator, or its uid, as it was typed."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
-def is_savepoint(place: Place) -> bool:
-    """Whether a finished savepoint is at a place."""
-    return place.exists(MANIFEST)
+def is_savepoint(path: str) -> bool:
+    """Whether a path leads to a savepoint, and not to a checkpoint.
+
+    Raises:
+        DeclarationValueError: Nothing is there, which is seen before Spark is started.
+    """
+    try:
+        place = place_of(path)
+        if place.exists(MANIFEST):
+            return True
+        if place.exists():
+            return False
+    except (DeclarationValueError, OSError):
+        if ":" in path:  # of a file system that Spark may know, and Arrow does not
+            return False
+        raise
+    msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, where there is nothing"
+    raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
 
 
 def chosen(source: Source, name: str) -> StateInfo:
