@@ -136,7 +136,8 @@ class KeyGroupColumns:
     def of(self, spec: TableSpec) -> Columns:
         """The columns of a state, with room for every row there is."""
         columns = self.tables.get(spec.name)
-        if columns is None or columns.spec != spec:
+        # Told by identity first: this is asked for each state whenever a key group is entered.
+        if columns is None or (columns.spec is not spec and columns.spec != spec):
             columns = self.tables[spec.name] = _new_columns(spec)
         columns.reserve(self._size(columns))
         return columns

@@ -22,6 +22,9 @@ __all__ = ["KeyIndex"]
 
 _LEAST = 64
 _ABSENT = -1
+_SPARSE = 4
+"""Slots for each row, at least: a pass over all keys that are left costs the same for one of them,
+and half as many slots make more than twice as many passes."""
 
 
 class KeyIndex:
@@ -63,7 +66,7 @@ class KeyIndex:
         self._keys.keep(rows)
         self._hashes = grown(self._hashes[rows], 1)
         self.count = len(rows)
-        slots = max(_LEAST, 1 << (2 * self.count).bit_length())
+        slots = max(_LEAST, 1 << (_SPARSE * self.count).bit_length())
         self._slots = np.full(slots, _ABSENT, np.int32)
         self._place()
 
@@ -150,12 +153,12 @@ class KeyIndex:
         return (hashes & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def _is_short(self, count: int) -> bool:
-        return 2 * count > len(self._slots)
+        return _SPARSE * count > len(self._slots)
 
     def _resize(self, count: int) -> None:
-        """Make the slots twice as many as so many rows, at least, if they are too few."""
+        """Make the slots `_SPARSE` times as many as so many rows, at least, if they are too few."""
         if self._is_short(count):
-            self._slots = np.full(1 << (2 * count - 1).bit_length(), _ABSENT, np.int32)
+            self._slots = np.full(1 << (_SPARSE * count - 1).bit_length(), _ABSENT, np.int32)
             self._place()
 
     def _place(self) -> None:

@@ -153,6 +153,8 @@ class ColumnTable:
         """What changed since the last drain; the changes count as taken."""
         dirty = self._columns.dirty
         rows = np.flatnonzero(dirty)
+        if not len(rows):
+            return []
         dirty[rows] = False
         return self._portions(rows)
 
@@ -176,7 +178,8 @@ class ColumnTable:
         """Entries in portions whose columns Arrow can hold: its strings end at 2 GiB."""
         each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
-        return [self._changes(some) for some in np.array_split(rows, count)]
+        parts = [rows] if count == 1 else np.array_split(rows, count)
+        return [self._changes(some) for some in parts]
 
     def _changes(self, rows: Any) -> ColumnChanges:
         columns = self._columns

@@ -22,6 +22,7 @@ __all__ = ["BytesVector", "FixedVector", "StructVector", "Vector", "grown", "vec
 
 _LEAST = 64
 _GARBAGE = 1024
+_MOST_BYTES = 2**31 - 1
 
 
 def grown(array: Any, count: int, fill: Any = 0) -> Any:
@@ -173,7 +174,14 @@ class BytesVector(Vector):
         return self.to_arrow(rows)
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        return self._taken(rows, present).cast(self.kind)
+        taken = self._taken(rows, present)
+        valid, offsets, data = taken.buffers()
+        if offsets is None or data is None or taken.offset or data.size > _MOST_BYTES:
+            return taken.cast(self.kind)
+        # The bytes are those of the type, so there is nothing for a cast to check.
+        short = np.frombuffer(offsets, np.int64)[: len(taken) + 1].astype(np.int32)
+        buffers = [valid, pa.py_buffer(short), data]
+        return pa.Array.from_buffers(self.kind, len(taken), buffers, taken.null_count)
 
     def _taken(self, rows: Any, present: Any = None) -> Any:
         places = self._at[rows]
@@ -186,7 +194,10 @@ class BytesVector(Vector):
         return False
 
     def equal(self, rows: Any, values: Any) -> Any:
-        return _equal(self._taken(rows), large_binary(values))
+        taken, values = self._taken(rows), large_binary(values)
+        if taken.equals(values):
+            return np.ones(len(taken), bool)
+        return _equal(taken, values)
 
     def keep(self, rows: Any) -> None:
         kept = self._taken(rows)

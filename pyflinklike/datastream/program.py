@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -13,11 +12,12 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
-from pyflinklike.errors import DeclarationError, DeclarationValueError
+from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
 from pyflinklike.graph.builder import GraphBuilder
 from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
 from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.graph.running import Host, JobRun
+from pyflinklike.local import start
 
 __all__ = ["Program"]
 
@@ -89,18 +89,26 @@ class Program:
         return self._host()(Job(graph, self._settings(graph, name)))
 
     def _host(self) -> Host:
-        """The host that the configuration names; Spark where there is one, if it names none."""
-        target = self.configuration.get_string(TARGET, "")
-        if target == "local" or (not target and not _has_spark()):
-            if not target:
-                _tell_of_local()
-            from pyflinklike.local import start
+        """The host that the configuration names; without a name this process, with a word.
 
-            return start
-        if target not in ("", "spark"):
+        Raises:
+            DeclarationValueError: There is no such host.
+            HostError: It cannot run jobs yet.
+        """
+        target = self.configuration.get_string(TARGET, "")
+        if target == "spark":
+            msg = (
+                "jobs of the DataStream API run in this process so far, got execution.target: spark"
+            )
+            raise HostError(
+                f"{msg}; set it to local, or use pyflinklike.spark.key_by on DataFrames"
+            )
+        if target not in ("", "local"):
             msg = f"{TARGET} is 'local' or 'spark', got {target!r}"
             raise DeclarationValueError(msg)
-        return spark_host()
+        if not target:
+            _tell_of_local()
+        return start
 
     def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
         config, values = self.configuration, self.configuration.to_dict()
@@ -147,25 +155,9 @@ class Program:
         return _BACKENDS[name]()
 
 
-def spark_host() -> Host:
-    """What runs jobs on Spark.
-
-    Raises:
-        HostError: It is not there.
-    """
-    from pyflinklike.local import start  # until the plan of Spark is there
-
-    return start
-
-
-def _has_spark() -> bool:
-    return importlib.util.find_spec("pyspark") is not None
-
-
 def _tell_of_local() -> None:
     warnings.warn(
-        "PySpark is not installed, so the job runs in this process; set execution.target to local "
-        "to say that this is wanted",
+        "the job runs in this process; set execution.target to local to say that this is wanted",
         stacklevel=2,
     )
 

@@ -20,6 +20,7 @@ from pyflinklike.graph.nodes import (
     SideOutput,
     ToSink,
     Union,
+    WithBroadcast,
 )
 from pyflinklike.graph.sinks import CollectSink, SinkWriter
 from pyflinklike.local.entrances import SourceStation, WatermarkMaker
@@ -129,7 +130,10 @@ class Wiring:
         watermarks: list[Callable[[int], None]] = []
         for consumer, position in consumers:
             channels = self._channels(consumer, position)
-            sends.append(routed(node, index, self._parallelism[node.id], channels))
+            if isinstance(consumer, WithBroadcast) and position == 1:
+                sends.append(to_all([channel.element for channel in channels]))
+            else:
+                sends.append(routed(node, index, self._parallelism[node.id], channels))
             watermarks += [channel.watermark for channel in channels]
         return to_all(sends), watermarks
 

@@ -24,6 +24,7 @@ from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     KeyedBatchFunction,
     KeyedProcessFunction,
+    MapStateDescriptor,
     OutputTag,
     StateTtlConfig,
     Types,
@@ -151,6 +152,76 @@ def test_one_columnar_function_behind_another_loses_no_record(spark, tmp_path):
     buckets = Counter(n % 3 for count in users.values() for n in range(1, count + 1))
     numbers = [n for count in buckets.values() for n in range(1, count + 1)]
     assert sorted(numbers) == sorted(n for _, n, _ in rows)
+
+
+SIGNS = MapStateDescriptor("signs", Types.STRING(), Types.LONG())
+LATER_MS = 5_000
+
+
+class SignsByElement(KeyedProcessFunction):
+    """Counts amounts by their sign; a timer of each record tells, and every other one clears."""
+
+    def open(self, ctx):
+        self.signs = ctx.get_map_state(SIGNS)
+
+    def process_element(self, value, ctx):
+        sign = "up" if value.amount > 0 else "down"
+        self.signs.put(sign, (self.signs.get(sign) or 0) + 1)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + LATER_MS)
+
+    def on_timer(self, timestamp, ctx):
+        counts = list(self.signs.values())
+        if timestamp % 2:
+            self.signs.clear()
+        yield ctx.get_current_key(), len(counts), float(sum(counts))
+
+
+class SignsInColumns(KeyedBatchFunction):
+    """The same."""
+
+    def open(self, ctx):
+        self.signs = ctx.get_column_map_state(SIGNS)
+
+    def process_batch(self, batch, ctx):
+        signs = self.signs.at(np.where(batch.numpy("amount") > 0, "up", "down"))
+        signs.put(signs.get(0) + signs.groups.counts)
+        times = batch.timestamps + LATER_MS
+        ctx.timer_service().register_event_time_timer(times, codes=batch.groups.codes)
+
+    def on_timers(self, batch, ctx):
+        items = self.signs.items()
+        size, total = np.zeros(len(batch), int), np.zeros(len(batch))
+        np.add.at(size, items.codes, 1)
+        np.add.at(total, items.codes, items.values)
+        self.signs.clear(batch.timestamps % 2 == 1)
+        return {"user": batch["user"], "n": size, "total": total}
+
+
+@pytest.mark.telling
+def test_timers_and_maps_go_on_from_each_others_checkpoint(spark, tmp_path):
+    """Those that one kind of function registers fire in the other, and see the maps of both."""
+    turns = [(SignsByElement, 1), (SignsInColumns, 2), (SignsByElement, 1)]
+    feed, rows = in_turns(spark, tmp_path, turns)
+
+    with KeyedProcessHarness(SignsByElement(), lambda row: row.user) as harness:
+        expected = rows_of(model_stream(harness, feed.elements(), "ts").output)
+    assert (True, expected) == (len(rows) > 1_000, rows)
+    if HAS_TRANSFORM_WITH_STATE:  # PySpark 3.5 cannot read state
+        savepoint = read_savepoint(spark, tmp_path / "checkpoint")
+        with KeyedBatchHarness(SignsInColumns(), "user", "ts", restore=savepoint) as restored:
+            assert 0 < restored.num_event_time_timers()
+
+
+def test_in_a_batch_every_event_time_timer_fires_at_the_end(spark):
+    """One of each record, in both kinds of functions alike."""
+    frame = bounded(spark, BATCHES[0], SCHEMA)
+
+    def run(function):
+        return key_by(frame, "user").process(function, OUTPUT, event_time="ts").collect()
+
+    rows = run(SignsInColumns())
+    assert 402 >= len(rows) > 300
+    assert sorted(map(repr, run(SignsByElement()))) == sorted(map(repr, rows))
 
 
 LATE = OutputTag("large")

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local runner: watermarks, instances, failures, and jobs that are ended."""
+
+from __future__ import annotations
+
+import pytest
+from jobs.timed import ByField, timed
+from local_support import Endless, Watermarks, Where, local
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.common import JobStatus, Types, WatermarkStrategy
+from pyflinklike.datastream import KeyedProcessFunction, MapFunction, RuntimeExecutionMode
+from pyflinklike.datastream.connectors import NumberSequenceSource
+from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    OutputError,
+    StateAccessError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.graph.job import Job, JobSettings
+from pyflinklike.graph.sinks import CollectSink
+from pyflinklike.local import start
+
+ONE_BY_ONE = {"pyflinklike__source__records_per_batch": "1"}
+NONE = WatermarkStrategy.no_watermarks()
+
+
+def first(value):
+    """The key."""
+    return value[0]
+
+
+def test_a_watermark_follows_each_element_where_that_is_asked_for():
+    """The greatest time so far, less 1; the element itself does not see it."""
+    stream = timed(local(**ONE_BY_ONE), ("a", 5), ("a", 3), ("a", 9)).process(Watermarks())
+
+    assert [MIN_WATERMARK, 4, 4] == [mark for _, mark in stream.execute_and_collect()]
+
+
+def test_all_elements_come_before_the_watermark_where_nothing_is_said():
+    """As on a host that reads a bounded source at once."""
+    stream = timed(local(), ("a", 5), ("a", 9)).process(Watermarks())
+
+    assert [MIN_WATERMARK] * 2 == [mark for _, mark in stream.execute_and_collect()]
+
+
+def test_the_watermark_of_a_union_is_the_least_one():
+    """An input that has none holds it back until that ends."""
+    env = local(**ONE_BY_ONE)
+    ahead = timed(env, ("x", 10), ("x", 20), ("x", 30), ("x", 40))
+    behind = timed(env, ("y", 1), ("y", 2))
+    untimed = env.from_collection([("z", 0)])
+
+    seen = dict(ahead.union(behind, untimed).process(Watermarks()).execute_and_collect())
+
+    assert {
+        ("x", 10): MIN_WATERMARK,
+        ("y", 1): MIN_WATERMARK,
+        ("z", 0): MIN_WATERMARK,
+        ("x", 20): MIN_WATERMARK,
+        ("y", 2): MIN_WATERMARK,  # the third input ends behind it
+        ("x", 30): 1,  # the second one ends behind it
+        ("x", 40): 29,
+    } == seen
+
+
+def test_watermarks_that_are_assigned_again_take_the_place_of_those_before():
+    """Only the end of the input passes through."""
+    env = local(**ONE_BY_ONE)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField(2))
+    stream = timed(env, ("a", 100, 1), ("a", 200, 2), ("a", 300, 3))
+
+    again = stream.assign_timestamps_and_watermarks(strategy).process(Watermarks())
+
+    assert [MIN_WATERMARK, 0, 1] == [mark for _, mark in again.execute_and_collect()]
+
+
+class AtTheEnd(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(10**15)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.timer_service().current_watermark()
+
+
+def test_every_event_timer_fires_at_the_end():
+    """Where the watermark is the last one there is."""
+    stream = timed(local(), ("a", 1)).key_by(first).process(AtTheEnd())
+
+    assert [MAX_WATERMARK] == list(stream.execute_and_collect())
+
+
+class Ticking(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 10)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+def test_processing_timers_fire_when_the_clock_is_there_and_not_at_the_end():
+    """As in Flink, whose job ends without them."""
+    env = local()
+    stream = env.from_collection(["a", "b", "c"]).key_by(lambda v: v).process(Ticking())
+    sink = stream._sink(CollectSink(), "Collect")
+    times = iter([0, 0, 8, 12, 15])
+    run = start(Job(env._program.builder.graph([sink]), JobSettings()), lambda: next(times))
+
+    assert [("a", 10)] == list(run.collected(sink))
+
+
+def test_elements_of_one_key_come_to_one_instance():
+    """And all instances together have all keys."""
+    env = local(parallelism__default="4")
+    stream = env.from_collection([(key, n) for n in range(3) for key in range(40)])
+
+    seen = list(stream.key_by(first).process(Where()).execute_and_collect())
+
+    where = {}
+    for value, index, parallelism in seen:
+        assert 4 == parallelism
+        where.setdefault(value[0], set()).add(index)
+    assert all(len(indices) == 1 for indices in where.values())
+    assert {0, 1, 2, 3} == set.union(*where.values())
+
+
+def test_the_instance_that_prints_is_shown(capsys):
+    """Where there are several; elements of a source come to them in turn."""
+    env = local(parallelism__default="2")
+    env.from_collection([1, 2, 3, 4]).map(lambda n: n).print("out")
+
+    env.execute()
+
+    lines = capsys.readouterr().out.splitlines()
+    assert {"out:1> 1", "out:1> 3", "out:2> 2", "out:2> 4"} == set(lines)
+
+
+def test_a_partitioner_tells_the_instance(capsys):
+    """It is given the key and how many instances there are."""
+    env = local(parallelism__default="3")
+    env.from_collection([0, 4, 8]).partition_custom(lambda key, n: key % n, lambda v: v).print()
+
+    env.execute()
+
+    assert {"1> 0", "2> 4", "3> 8"} == set(capsys.readouterr().out.splitlines())
+
+
+def test_a_partitioner_that_tells_no_instance_is_told_so():
+    """Its number is out of range."""
+    env = local(parallelism__default="2")
+    env.from_collection([1]).partition_custom(lambda _, n: n, lambda v: v).print()
+
+    with pytest.raises(UserFunctionError, match="a number from 0 to 1, got 2"):
+        env.execute()
+
+
+def test_broadcast_gives_each_instance_a_copy(capsys):
+    """As many as there are of the next operator."""
+    env = local(parallelism__default="3")
+    env.from_collection(["x"]).broadcast().print()
+
+    env.execute()
+
+    assert {"1> x", "2> x", "3> x"} == set(capsys.readouterr().out.splitlines())
+
+
+def test_several_instances_share_a_sequence():
+    """Each number comes once."""
+    env = local(parallelism__default="3")
+    stream = env.from_source(NumberSequenceSource(1, 10), NONE, "numbers")
+
+    assert list(range(1, 11)) == sorted(stream.execute_and_collect())
+
+
+# Failures
+
+
+class Closing(MapFunction):
+    """Notes in a file that it was closed, for its attributes are a copy."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def map(self, value):
+        return 10 // value
+
+    def close(self):
+        self.path.write_text("closed", encoding="utf-8")
+
+
+def test_a_failing_function_is_named_with_its_element_and_closed(tmp_path):
+    """And the job has failed."""
+    env = local()
+    env.from_collection([5, 0]).map(Closing(tmp_path / "note")).print()
+    client = env.execute_async()
+
+    with pytest.raises(UserFunctionError, match=r"Closing\.map failed for element 0.*ZeroDivision"):
+        client.get_job_execution_result().result()
+    assert JobStatus.FAILED is client.get_job_status().result()
+    assert "closed" == (tmp_path / "note").read_text(encoding="utf-8")
+
+
+def test_a_failing_key_selector_is_named():
+    """With the element."""
+    stream = local().from_collection([1]).key_by(lambda v: v["x"]).map(lambda v: v)
+
+    with pytest.raises(UserFunctionError, match="the key selector failed for element 1"):
+        list(stream.execute_and_collect())
+
+
+def test_an_output_that_is_not_of_its_type_fails_the_job():
+    """An int that does not fit, as in Flink."""
+    stream = local().from_collection([2**31]).map(lambda n: n, Types.INT())
+
+    with pytest.raises(StateValueError, match="Integer"):
+        list(stream.execute_and_collect())
+
+
+def test_an_element_that_goes_two_ways_must_pickle():
+    """Each way gets a copy."""
+    stream = local().from_collection([1]).map(lambda n: lambda: n)
+
+    with pytest.raises(OutputError, match="an element that goes two ways"):
+        list(stream.union(stream).execute_and_collect())
+
+
+class Registering(Watermarks):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(1)
+
+
+def test_timers_need_keys():
+    """As Flink says."""
+    stream = local().from_collection([1]).process(Registering())
+
+    with pytest.raises(StateAccessError, match="Register timers is only supported on a keyed"):
+        list(stream.execute_and_collect())
+
+
+class Stateful(MapFunction):
+    def open(self, runtime_context):
+
+        runtime_context.get_state(ValueStateDescriptor("n", Types.INT()))
+
+    def map(self, value):
+        return value
+
+
+def test_state_needs_keys():
+    """The function is told when it is opened."""
+    stream = local().from_collection([1]).map(Stateful())
+
+    with pytest.raises(DeclarationError, match="a state belongs to keys"):
+        list(stream.execute_and_collect())
+
+
+# Jobs
+
+
+def test_a_job_that_never_ends_gives_as_many_as_are_wanted():
+    """And ends then."""
+    stream = local().from_source(Endless(), NONE, "numbers").filter(lambda n: n % 2)
+
+    assert [1, 3, 5] == stream.execute_and_collect(limit=3)
+
+
+def test_a_job_that_never_ends_can_be_cancelled():
+    """From another thread, too."""
+    env = local()
+    env.from_source(Endless(), NONE, "numbers").filter(lambda _: False).print()
+    client = env.execute_async()
+    assert JobStatus.RUNNING is client.get_job_status().result()
+
+    client.cancel().result()
+
+    assert JobStatus.CANCELED is client.get_job_status().result()
+
+
+def test_an_iterator_that_is_closed_ends_its_job(tmp_path):
+    """Functions are closed, and it gives no more."""
+    stream = local().from_collection([5, 2, 1]).map(Closing(tmp_path / "note"))
+
+    with stream.execute_and_collect() as results:
+        assert 2 == next(results)
+
+    assert "closed" == (tmp_path / "note").read_text(encoding="utf-8")
+    assert [] == list(results)
+
+
+def test_streams_of_a_program_are_collected_one_after_the_other():
+    """Each is a job of its own; sinks wait for `execute`."""
+    env = local()
+    stream = env.from_collection([1, 2])
+    stream.print()
+
+    assert [1, 2] == list(stream.execute_and_collect())
+    assert [2, 4] == list(stream.map(lambda n: n * 2).execute_and_collect())
+
+
+def test_execute_runs_the_sinks_since_the_last_time(capsys):
+    """And refuses where there are none."""
+    env = local()
+    env.from_collection([1]).print()
+    env.execute()
+    env.from_collection([2]).print()
+    env.execute("second")
+
+    assert ["1", "2"] == capsys.readouterr().out.splitlines()
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        env.execute()
+
+
+def test_batch_mode_needs_an_end():
+    """An unbounded source is refused by its name."""
+    env = local().set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.from_source(Endless(), NONE, "numbers").print()
+
+    with pytest.raises(DeclarationError, match=r"UNBOUNDED source.*\['numbers'\]"):
+        env.execute()
+
+
+def test_automatic_mode_is_batch_where_all_ends():
+    """So a fold gives its last value only."""
+    env = local().set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
+
+    stream = env.from_collection([1, 2, 3]).key_by(lambda _: 0).sum()
+
+    assert [6] == list(stream.execute_and_collect())
+
+
+def test_state_is_kept_where_the_configuration_says():
+    """In RocksDB, whose batches end behind a thousand elements."""
+    pytest.importorskip("rocksdict")
+    env = local(state__backend__type="rocksdb")
+    stream = env.from_collection(range(2_500)).key_by(lambda n: n % 2).sum()
+
+    last = list(stream.execute_and_collect())[-2:]
+
+    assert [sum(range(0, 2_500, 2)), sum(range(1, 2_500, 2))] == last
+
+
+@pytest.mark.parametrize("target", ["spark", "mars"])
+def test_a_job_runs_nowhere_else_than_where_it_was_sent(target):
+    """No other host takes its place."""
+    env = local(execution__target=target)
+    env.from_collection([1]).print()
+
+    with pytest.raises((HostError, DeclarationValueError), match=r"execution\.target"):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda stream: stream.map(3),
+        lambda stream: stream.map(MapFunction),
+        lambda stream: stream.process(AtTheEnd()),
+        lambda stream: stream.key_by(first).process(Watermarks()),
+        lambda stream: stream.key_by("name"),
+        lambda stream: stream.connect(3),
+        lambda stream: stream.sink_to(3),
+        lambda stream: stream.add_sink(3),
+        lambda stream: stream.project(0),
+        lambda stream: stream.broadcast(3),
+        lambda stream: stream.map(first, "int"),
+        lambda stream: stream.get_side_output("late"),
+        lambda stream: stream.assign_timestamps_and_watermarks(3),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_refused_where_it_is_given(call):
+    """When it is declared, not when the job runs."""
+    with pytest.raises(DeclarationTypeError):
+        call(local().from_collection([(1, 2)]))
+
+
+def test_a_keyed_stream_has_no_distribution_and_no_settings():
+    """Both belong to operators."""
+    keyed = local().from_collection([(1, 2)]).key_by(first)
+
+    for call in (keyed.rebalance, keyed.shuffle, keyed.broadcast, keyed.get_name):
+        with pytest.raises(DeclarationError, match="KeyedStream"):
+            call()
+    with pytest.raises(DeclarationError, match="KeyedStream"):
+        keyed.uid("x")

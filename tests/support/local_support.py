@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on the local runner: environments, sources that never end, and functions that tell."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import attrs
+
+from pyflinklike.common import Configuration
+from pyflinklike.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
+from pyflinklike.graph.sources import Source
+
+__all__ = ["Endless", "Watermarks", "Where", "local"]
+
+
+def local(**settings: str) -> StreamExecutionEnvironment:
+    """An environment whose jobs run in this process.
+
+    Args:
+        settings: Keys, with `__` for a dot and `_` for a hyphen.
+    """
+    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+    values = Configuration.from_dict({"execution.target": "local", **keys})
+    return StreamExecutionEnvironment.get_execution_environment(values)
+
+
+@attrs.frozen
+class Endless(Source):
+    """The numbers from 0 on."""
+
+    @property
+    def is_bounded(self) -> bool:
+        return False
+
+    def read(self, index: int, parallelism: int) -> Any:
+        return ((number, None) for number in itertools.count(index, parallelism))
+
+
+class Watermarks(ProcessFunction):
+    """Gives each element with the watermark that it sees."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, ctx.timer_service().current_watermark()
+
+
+class Where(KeyedProcessFunction):
+    """Gives each element with the instance that it came to, and how many there are."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.index = runtime_context.get_index_of_this_subtask()
+        self.parallelism = runtime_context.get_number_of_parallel_subtasks()
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, self.index, self.parallelism
