@@ -63,7 +63,7 @@ def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding]
     from pyflinklike.cli.sessions import session
 
     with session(look.master, quiet=not look.traceback) as spark:
-        from pyflinklike.spark.reading.checking import check_checkpoint
+        from pyflinklike.spark.checking import check_checkpoint
 
         return check_checkpoint(
             spark,

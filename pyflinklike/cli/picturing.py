@@ -16,7 +16,7 @@ from pyflinklike.cli.pages import Picture
 from pyflinklike.cli.shapes import iso
 from pyflinklike.cli.sources import Asked
 from pyflinklike.spark import read_heads, read_timers
-from pyflinklike.spark.reading.checking import check_checkpoint
+from pyflinklike.spark.checking import check_checkpoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState
 
 __all__ = ["pictures_of"]
