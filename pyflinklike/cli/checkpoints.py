@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, rows_of
-from pyflinklike.cli.sources import Asked, Timers, order_of
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
 from pyflinklike.replay.described import StateInfo, StateInfos, described
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 import click
 
+from pyflinklike.cli.asking import Asked
 from pyflinklike.cli.looking import Look, command, print_rows
 from pyflinklike.cli.shapes import iso, key_of, time_of
-from pyflinklike.cli.sources import Asked, chosen
+from pyflinklike.cli.sources import chosen
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
 

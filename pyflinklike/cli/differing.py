@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from pyflinklike.cli.asking import Asked, Source, order_of
 from pyflinklike.cli.saved import SavepointSource
-from pyflinklike.cli.sources import Asked, Source, order_of
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
 from pyflinklike.replay.described import StateInfo
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, cast
 import attrs
 import click
 
+from pyflinklike.cli.asking import Source
 from pyflinklike.cli.differing import differing
 from pyflinklike.cli.looking import Look, command, print_rows
-from pyflinklike.cli.sources import Source, is_savepoint, operator_of
+from pyflinklike.cli.sources import is_savepoint, operator_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.savepoints.files import place_of

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import attrs
 import click
 
+from pyflinklike.cli.asking import Source
 from pyflinklike.cli.printing import Printer
 from pyflinklike.cli.shapes import rows_of
-from pyflinklike.cli.sources import Source, opened
+from pyflinklike.cli.sources import opened
 
 __all__ = ["Look", "command", "print_rows", "program"]
 

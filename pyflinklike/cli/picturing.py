@@ -11,10 +11,10 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.cli.asking import Asked
 from pyflinklike.cli.checkpoints import CheckpointSource, answered
 from pyflinklike.cli.pages import Picture
 from pyflinklike.cli.shapes import iso
-from pyflinklike.cli.sources import Asked
 from pyflinklike.spark import read_heads, read_timers
 from pyflinklike.spark.checking import check_checkpoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState

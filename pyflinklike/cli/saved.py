@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, iso, rows_of
-from pyflinklike.cli.sources import Asked, Timers, order_of
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.described import StateInfo, StateInfos
