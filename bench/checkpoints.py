@@ -95,7 +95,8 @@ def recording_session(recording: Path) -> Any:
     """A session whose JVM records the processes it starts."""
     options = f"-XX:StartFlightRecording=filename={recording},dumponexit=true"
     builder = SparkSession.builder.master(MASTER).appName("pyflinklike-bench")
-    for name, value in {**SETTINGS, "spark.driver.extraJavaOptions": options}.items():
+    settings = {name: value for name, value in SETTINGS.items() if name != _MANAGER}
+    for name, value in {**settings, "spark.driver.extraJavaOptions": options}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

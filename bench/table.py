@@ -63,6 +63,7 @@ def render(
         _HEADER,
         _RULE,
         *_rows(results, missing),
+        *_small_batches(results),
         "",
         "| goal | wanted | got | |",
         "|---|---:|---:|---|",
@@ -95,6 +96,20 @@ def _rows(results: Results, missing: Mapping[tuple[str, str], str]) -> Iterator[
                 yield f"| {workload} {title} | {label} | {_measured(results[key], ours)} |"
             elif key in missing:
                 yield f"| {workload} {title} | {label} | {missing[key]} | | | | | |"
+
+
+def _small_batches(results: Results) -> Iterator[str]:
+    """Of a batch of 100 records the slow ones count as well."""
+    small = [each for each in results.values() if each.workload == "small"]
+    if small:
+        yield ""
+        yield "| ms a micro-batch of 100 records | p50 | p95 | min | max |"
+        yield "|---|---:|---:|---:|---:|"
+    for result in small:
+        ms = sorted(each * 1000 for each in result.seconds)
+        p95 = statistics.quantiles(ms, n=20, method="inclusive")[-1]
+        cells = [f"{each:.0f}" for each in (statistics.median(ms), p95, ms[0], ms[-1])]
+        yield f"| {result.side} | {' | '.join(cells)} |"
 
 
 _EXTRA = {

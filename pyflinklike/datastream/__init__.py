@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyFlink's DataStream API, under the names of `pyflink.datastream`."""
 
+from pyflinklike.api.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from pyflinklike.api.co_process import (
     CoFlatMapFunction,
@@ -19,6 +20,7 @@ from pyflinklike.backends.legacy import CustomStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
 from pyflinklike.clock import TimeDomain
 from pyflinklike.common.missing import refusing
+from pyflinklike.datastream.async_data_stream import AsyncDataStream
 from pyflinklike.datastream.checkpoint_config import (
     CheckpointConfig,
     CheckpointingMode,
@@ -53,6 +55,10 @@ from pyflinklike.windows import (
 
 __all__ = [
     "AggregateFunction",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -101,16 +107,11 @@ __all__ = [
     "WindowedStream",
 ]
 
-_ASYNC = "call the service in a map function, for many elements at once in a window"
 _STORAGE = "set execution.checkpointing.dir; Spark writes checkpoints there"
 
 __getattr__ = refusing(
     __name__,
     {
-        "AsyncDataStream": _ASYNC,
-        "AsyncFunction": _ASYNC,
-        "AsyncRetryPredicate": _ASYNC,
-        "AsyncRetryStrategy": _ASYNC,
         "SourceFunction": "it is Java's; use from_collection or from_source",
         "SinkFunction": "it is Java's; use sink_to or print",
         "CheckpointStorage": _STORAGE,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users subclass, under the path that PyFlink has for it."""
 
+from pyflinklike.api.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from pyflinklike.api.broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -28,6 +29,9 @@ from pyflinklike.windows.functions import (
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",

@@ -12,6 +12,7 @@ from pyflinklike.graph.captured import own_copy
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     AssignTimestamps,
+    AsyncWait,
     Filter,
     FlatMap,
     Fold,
@@ -34,6 +35,7 @@ from pyflinklike.local.operators import (
     TwoInputStation,
 )
 from pyflinklike.local.stations import Exit, Station
+from pyflinklike.local.waiting import WaitingStation
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.windows.operator import WindowOperator
@@ -55,9 +57,12 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
     """
     if isinstance(node, AssignTimestamps):
         return TimestampStation(out, node.strategy)
+    backend = job.settings.state_backend or HashMapStateBackend()
+    if isinstance(node, AsyncWait):
+        keys = PickledByteArrayTypeInfo()
+        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
     kind, key_type, has_keys = _kind_of(node, job)
     states = node.states if isinstance(node, WithBroadcast) else ()
-    backend = job.settings.state_backend or HashMapStateBackend()
     function = _function_of(node, is_batch=job.settings.is_batch)
     return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
 

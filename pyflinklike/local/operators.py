@@ -114,7 +114,8 @@ class OperatorStation(Station):
             operator.advance_watermark(watermark)
             if watermark == MAX_WATERMARK:
                 operator.stores.flush()
-            self._send()
+            if self._outputs.main or self._outputs.side:
+                self._send()
         else:
             operator.clock.watermark = watermark
         self._out.watermark(watermark)

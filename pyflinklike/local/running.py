@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -76,6 +78,7 @@ class LocalRun:
         """All the work; stops after every element."""
         opened: list[Any] = []
         try:
+            self._make_importable()
             self._tick()
             for station in self._wiring.stations:
                 opened.append(station)
@@ -92,6 +95,13 @@ class LocalRun:
             raise
         else:
             self._end()
+
+    def _make_importable(self) -> None:
+        """Have functions import the program's files: each is a module, or a folder of modules."""
+        for path in map(os.path.abspath, self._job.settings.python_files):
+            folder = os.path.dirname(path) if path.endswith(".py") else path
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
 
     def _end(self) -> None:
         try:

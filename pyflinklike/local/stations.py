@@ -78,12 +78,12 @@ class Gate:
 
     def channel(self) -> Callable[[int], None]:
         """A further channel: takes its watermarks."""
-        number = len(self._marks)
-        self._marks.append(MIN_WATERMARK)
+        marks, number = self._marks, len(self._marks)
+        marks.append(MIN_WATERMARK)
 
         def advance(watermark: int) -> None:
-            self._marks[number] = watermark
-            least = min(self._marks)
+            marks[number] = watermark
+            least = watermark if len(marks) == 1 else min(marks)
             if least > self.watermark:
                 self.watermark = least
                 self._on_watermark(least)

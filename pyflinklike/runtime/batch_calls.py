@@ -98,9 +98,13 @@ class BatchCalls(FunctionCalls):
         finally:
             batch.end()
 
-    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Nothing: no host hands over single records."""
-        raise NotImplementedError
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Nothing that works: no host hands over single records."""
+
+        def refuse(*record: Any) -> None:
+            raise NotImplementedError(record)
+
+        return refuse
 
     def fire(self, queue: Any, now: int) -> int:
         """Fire the timers of a queue that are due; how many there were.

@@ -26,7 +26,7 @@ class Batches:
         self._processed = 0
         # No cost for an element where there is no disk.
         self.process_one = self._process_counted if self._is_on_disk else operator.process_one
-        """Process one element: `Caller.process_one`."""
+        """Process one element: `Caller.one_by_one`."""
 
     def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
         self._operator.process_one(key, value, timestamp)

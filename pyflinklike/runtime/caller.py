@@ -7,7 +7,7 @@ is to it, is the caller's matter.  `runtime/callers.py` says which caller a func
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from pyflinklike.api.context import RuntimeContext
@@ -61,11 +61,11 @@ class Caller(Protocol):
             UserFunctionError: The function raised.
         """
 
-    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Process a single record of the current group, as `process` does many.
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """What processes a single record of the current group, as `process` does many.
 
-        Raises:
-            UserFunctionError: The function raised.
+        Returns:
+            A function of the key, the value and the timestamp, with the same errors.
         """
 
     def fire(self, queue: Any, now: int) -> int:

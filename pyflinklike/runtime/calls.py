@@ -128,26 +128,35 @@ class FunctionCalls:
         finally:
             current.key, clock.timestamp = NO_KEY, None
 
-    def process_one(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Process a single record of the current group, as `process` does many.
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """What processes a single record of the current group, as `process` does many.
 
-        Raises:
-            UserFunctionError: The function raised.
+        Returns:
+            A function of the key, the value and the timestamp, for hosts that call it for every
+            record: so it asks for nothing that stays the same.
         """
-        current, clock = self._current, self._clock
-        current.key, clock.timestamp = key, timestamp
-        try:
-            for each in self._before:
-                each()
-            results = self._element_call()(value, self._context)
-            if results is not None:
-                self.outputs.emit(results, key)
-        except Exception as error:
-            self._explain(error, *self._named(value))
-            raise
-        finally:
-            current.key = NO_KEY
-            clock.timestamp = None
+        current, clock, context, before = self._current, self._clock, self._context, self._before
+        emit = self.outputs.emit
+        process_element: Callable[[Any, Any], Iterable[Any] | None] | None = None
+
+        def process_one(key: Any, value: Any, timestamp: int | None) -> None:
+            nonlocal process_element
+            if process_element is None:  # not before the function is open
+                process_element = self._element_call()
+            current.key, clock.timestamp = key, timestamp
+            try:
+                for each in before:
+                    each()
+                results = process_element(value, context)
+                if results is not None:
+                    emit(results, key)
+            except Exception as error:
+                self._explain(error, *self._named(value))
+                raise
+            finally:
+                current.key, clock.timestamp = NO_KEY, None
+
+        return process_one
 
     def fire(self, queue: TimerQueue, now: int) -> int:
         """Fire the timers of a queue that are due; how many there were.

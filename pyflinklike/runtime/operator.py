@@ -87,8 +87,8 @@ class KeyedProcessOperator:
         """What was yielded since it was taken."""
         self.process = calls.process
         """Process records of the current group: `Caller.process`."""
-        self.process_one = calls.process_one
-        """Process one: `Caller.process_one`."""
+        self.process_one = calls.one_by_one()
+        """Process one: `Caller.one_by_one`."""
 
     def process_broadcast(self, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Process elements of the broadcast input, which every key group of a task is given.

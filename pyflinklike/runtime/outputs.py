@@ -117,7 +117,7 @@ class TimedOutputs(Outputs):
     """Outputs with their times: each is a pair, also in side outputs; keys are not kept.
 
     An output has the time of the element or timer that it was given for, unless it is a
-    `TimedResult` itself.  Records are to be processed one by one (`Caller.process_one`).
+    `TimedResult` itself.  Records are to be processed one by one (`Caller.one_by_one`).
 
     Args:
         time: Tells the time of the current element or timer in ms; None where it has none.

@@ -91,7 +91,8 @@ class KeyedProcessHarness(OperatorHarness):
             UserFunctionError: The function or the key selector raised.
             StateValueError: The key is None or of a type that cannot be a key.
         """
-        self._running()
+        if self._closed:
+            self._running()
         if timestamp is not None:
             timestamp = checked_time(timestamp, "the timestamp of an element")
         return self._processed(self._key_of(value, self._key_selector), value, timestamp)

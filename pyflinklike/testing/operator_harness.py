@@ -109,6 +109,8 @@ class OperatorHarness:
         self._closed = False
         self._batches = Batches(self._operator)
         self._process_one = self._batches.process_one
+        self._before = self._operator.runtime_context.before_every_call
+        self._outputs = self._operator.outputs
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
@@ -277,14 +279,13 @@ class OperatorHarness:
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
     def _processed(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
-        operator = self._operator
         try:
             self._process_one(key, value, timestamp)
             # The stores are there if there are any, and this is asked for every element.
-            if operator.runtime_context.before_every_call:
-                operator.stores.flush()
+            if self._before:
+                self._operator.stores.flush()
         finally:
-            main = operator.outputs.move_to(self.output, self._side_output)
+            main = self._outputs.move_to(self.output, self._side_output)
         return main
 
     def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:

@@ -327,3 +327,24 @@ def counted(worker) -> tuple[int, int, int]:
     """Records, keys, and timers that fired."""
     numbers = dict(zip(OperatorMetrics.names(), worker.operator.metrics.take()))
     return numbers["records"], numbers["keys"], numbers["timers_fired"]
+
+
+class Registers(Keeps):
+    """Registers a timer for the value of a record, and tells of those that fire."""
+
+    def process_batch(self, batch, ctx):
+        ctx.timer_service().register_event_time_timer(batch.numpy("value"))
+
+    def on_timers(self, batch, ctx):
+        return {"before": batch.timestamps}
+
+
+def test_a_timer_of_another_worker_fires():
+    """Also one that is earlier than all that this worker knew of."""
+    one, other, store = Worker(Registers), Worker(Registers), InMemoryLogStorage()
+    one.serve(store, ["a"], 12)
+    one.serve(store, ["b"], 12)
+    other.serve(store, ["a"], 5)
+    one.operator.clock.watermark = 6
+
+    assert [5] == one.serve(store, ["c"], 20)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from jobs.collection import job
 
-from pyflinklike.common import Row, RowKind, Types, WatermarkStrategy
+from pyflinklike.common import Row, RowKind, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     FilterFunction,
     FlatMapFunction,
     MapFunction,
@@ -234,3 +236,56 @@ def any_object_that_pickles(env):
 def three_in_a_chain(env):
     """Steps follow one another."""
     return env.from_collection([1, 5, 2]).filter(lambda n: n < 3).map(str, Types.STRING())
+
+
+class Doubled(AsyncFunction):
+    async def async_invoke(self, value):
+        return [value, value * 2]
+
+
+@job(1, 2, 2, 4, ordered=True)
+def ordered_wait(env):
+    """Any number of outputs, in the order of the elements."""
+    stream = env.from_collection([1, 2])
+    return AsyncDataStream.ordered_wait(stream, Doubled(), Time.seconds(60))
+
+
+@job(1, 2, 2, 4)
+def unordered_wait(env):
+    """The same outputs, in no order."""
+    stream = env.from_collection([1, 2])
+    return AsyncDataStream.unordered_wait(stream, Doubled(), Time.seconds(60), 1, Types.INT())
+
+
+@job("a", "b", "c", ordered=True)
+def rows_of_a_list_of_types(env):
+    """A list of types is a row of these."""
+    rows = env.from_collection([("a",), Row("b"), ["c"]], [Types.STRING()])
+    return rows.map(lambda row: row.f0)
+
+
+@job()
+def nothing_at_all(env):
+    """A job without elements ends."""
+    return env.from_collection([]).map(lambda n: n + 1).key_by(lambda n: n).sum()
+
+
+@job({"a": [1, 2]}, {"b": []}, ordered=True)
+def maps_and_lists_of_types(env):
+    """Nested types are converted, too."""
+    kind = Types.MAP(Types.STRING(), Types.LIST(Types.INT()))
+    return env.from_collection([{"a": [1, 2]}, {"b": []}], kind).map(lambda each: each, kind)
+
+
+@job(b"\x00\x01", ordered=True)
+def bytes_of_a_type(env):
+    """An array of bytes is bytes."""
+    kind = Types.PRIMITIVE_ARRAY(Types.BYTE())
+    return env.from_collection([b"\x00\x01"], kind).map(lambda each: each, kind)
+
+
+@job(3, 30, 300)
+def three_sinks_of_one_stream_collected(env):
+    """A stream may go several ways and come together."""
+    stream = env.from_collection([3])
+    return stream.union(stream.map(lambda n: n * 10), stream.map(lambda n: n * 100))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from jobs.timed import ByField, timed
 from local_support import Endless, Watermarks, Where, local
@@ -176,6 +178,25 @@ def test_several_instances_share_a_sequence():
     stream = env.from_source(NumberSequenceSource(1, 10), NONE, "numbers")
 
     assert list(range(1, 11)) == sorted(stream.execute_and_collect())
+
+
+@pytest.mark.parametrize("added", ["folder", "folder/words_of_a_job.py"])
+def test_functions_import_the_files_of_the_program(tmp_path, monkeypatch, added):
+    """A module, or those of a folder."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "words_of_a_job.py").write_text("WORD = 'there'", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "words_of_a_job", raising=False)
+
+    def worded(_):
+        from words_of_a_job import WORD  # type: ignore[import-not-found]
+
+        return WORD
+
+    env = local()
+    env.add_python_file(str(tmp_path / added))
+
+    assert ["there"] == list(env.from_collection([1]).map(worded).execute_and_collect())
 
 
 # Failures

@@ -171,7 +171,7 @@ def drain(df: DataFrame, checkpoint: Path) -> Batches:
 
 def until(query: StreamingQuery, condition: Callable[[], Any]) -> None:
     """Let a query run until something is so; it fails where the query does."""
-    for _ in range(int(_PATIENCE / 4 / _POLL_SECONDS)):
+    for _ in range(int(_PATIENCE / _POLL_SECONDS)):
         if condition():
             return
         query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes fractions, too

@@ -2,7 +2,8 @@
 """Sources and sinks, under the names of `pyflink.datastream.connectors`."""
 
 from pyflinklike.doors import pin
-from pyflinklike.graph.file_sink import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
+from pyflinklike.graph.file_layout import BucketAssigner, OutputFileConfig, RollingPolicy
+from pyflinklike.graph.file_sink import FileSink
 from pyflinklike.graph.file_source import FileSource, StreamFormat
 from pyflinklike.graph.sinks import Sink
 from pyflinklike.graph.sources import NumberSequenceSource, Source

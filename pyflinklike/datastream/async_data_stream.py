@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that wait for a service, as `pyflink.datastream.AsyncDataStream`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pyflinklike.api.async_function import AsyncFunction, AsyncRetryStrategy
+from pyflinklike.checks import is_int
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.datastream.data_stream import DataStream, OutputType
+from pyflinklike.datastream.declared import output_type_of
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.graph.captured import captured
+from pyflinklike.graph.nodes import AsyncWait
+from pyflinklike.shown import instance_of, shown
+
+__all__ = ["AsyncDataStream"]
+
+
+class AsyncDataStream:
+    """Applies an `AsyncFunction` to a stream."""
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: DurationLike,
+        capacity: int = 100,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """Outputs come when they are there; they may overtake each other, but no watermark.
+
+        Args:
+            data_stream: With the elements.
+            async_function: Waits for the service.
+            timeout: How long an element may take; 0 is for ever.
+            capacity: How many elements may wait at a time.
+            output_type: Of the outputs, as of `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        options = (timeout, None, capacity, output_type)
+        return _waiting(data_stream, async_function, *options, is_ordered=False)
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: DurationLike,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """As `unordered_wait`, where some elements are tried again.
+
+        Args:
+            data_stream: With the elements.
+            async_function: Waits for the service.
+            timeout: How long an element may take with all attempts, above 0.
+            async_retry_strategy: Says what is tried again.
+            capacity: How many elements may wait at a time.
+            output_type: Of the outputs, as of `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        options = (timeout, async_retry_strategy, capacity, output_type)
+        return _waiting(data_stream, async_function, *options, is_ordered=False)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: DurationLike,
+        capacity: int = 100,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """As `unordered_wait`, with outputs in the order of their elements."""
+        options = (timeout, None, capacity, output_type)
+        return _waiting(data_stream, async_function, *options, is_ordered=True)
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: DurationLike,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """As `unordered_wait_with_retry`, with outputs in the order of their elements."""
+        options = (timeout, async_retry_strategy, capacity, output_type)
+        return _waiting(data_stream, async_function, *options, is_ordered=True)
+
+
+def _waiting(
+    data_stream: DataStream,
+    function: AsyncFunction,
+    timeout: DurationLike,
+    retry: AsyncRetryStrategy | None,
+    capacity: int,
+    output_type: OutputType,
+    *,
+    is_ordered: bool,
+) -> DataStream:
+    _check_function(function)
+    milliseconds = to_milliseconds(timeout, "timeout")
+    if milliseconds < 0 or (retry is not None and milliseconds == 0):
+        msg = f"Timeout should be configured when do async with retry, got {milliseconds} ms; give 1 or more"
+        raise DeclarationValueError(msg)
+    if not is_int(capacity) or capacity < 1:
+        msg = f"capacity is at least 1, got {shown(capacity)}"
+        raise DeclarationValueError(msg)
+    return data_stream._values()._next(
+        AsyncWait,
+        "async wait operator",
+        output_type_of(output_type),
+        function=captured(function),
+        timeout=milliseconds,
+        capacity=capacity,
+        is_ordered=is_ordered,
+        retry=captured(retry),
+    )
+
+
+def _check_function(function: Any) -> None:
+    if not isinstance(function, AsyncFunction):
+        remedy = instance_of(AsyncFunction, function, "subclass AsyncFunction")
+        msg = f"it takes an AsyncFunction, got {shown(function)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        msg = (
+            f"Method 'async_invoke' of class {type(function).__qualname__!r} should be declared as "
+            f"'async def', got {shown(function.async_invoke)}"
+        )
+        raise DeclarationTypeError(msg)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicates for `AsyncRetryStrategy`, as `pyflink.datastream.async_retry_predicates`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]
+
+
+def empty_result_predicate(result: list[Any] | None) -> bool:
+    """Whether there are no outputs."""
+    return not result
+
+
+def has_exception_predicate(error: Exception | None) -> bool:
+    """Whether anything was raised."""
+    return error is not None
+
+
+def exception_type_predicate(
+    error: Exception | None, expected_error_type: type[BaseException]
+) -> bool:
+    """Whether what was raised is of a class; give it with `functools.partial`."""
+    return isinstance(error, expected_error_type)

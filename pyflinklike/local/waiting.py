@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances of `AsyncWait`: they hold elements back, and wait for many of them at a time.
+
+Elements are waited for when as many have come as may wait, before a watermark passes, and when the
+clock moves on, so that none stays behind where a source is slow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.api.async_function import AsyncRetryStrategy
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.graph.nodes import AsyncWait
+from pyflinklike.local.operators import OperatorStation
+from pyflinklike.local.stations import Exit, Send
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.waiting import Waiting
+from pyflinklike.types import TypeInformation
+
+__all__ = ["WaitingStation"]
+
+
+class WaitingStation(OperatorStation):
+    """One with an `AsyncFunction`.
+
+    Args:
+        out: Where what it gives goes.
+        node: Says how it waits.
+        function: The user's, a copy of its own.
+        task: Which instance it is.
+        key_type: For the operator, which has no keys.
+        state_backend: Likewise.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        node: AsyncWait,
+        function: Any,
+        task: TaskInfo,
+        key_type: TypeInformation,
+        state_backend: StateBackend,
+    ) -> None:
+        super().__init__(out, function, task, key_type, state_backend, has_keys=False)
+        retry = node.retry or AsyncRetryStrategy.no_restart()
+        options = (node.timeout, node.capacity, node.is_ordered, retry)
+        self._waiting = Waiting(function, *options)
+        self._held: list[tuple[Any, int | None]] = []
+        self._capacity = node.capacity
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        def element(value: Any, timestamp: int | None) -> None:
+            self._held.append((value, timestamp))
+            if len(self._held) >= self._capacity:
+                self._wait()
+
+        return element
+
+    def _on_watermark(self, watermark: int) -> None:
+        self._wait()
+        super()._on_watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """The clock moves on: nothing is held back any longer."""
+        super().tick(now)
+        self._wait()
+
+    def close(self) -> None:
+        """Close the function, and the event loop."""
+        try:
+            super().close()
+        finally:
+            self._waiting.close()
+
+    def abandon(self) -> None:
+        """Close after a failure."""
+        super().abandon()
+        self._waiting.close()
+
+    def _wait(self) -> None:
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        for value, timestamp in self._waiting.results(held):
+            self._out.main(value, timestamp)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for an `AsyncFunction`, for the elements of a batch at a time.
+
+A host gives the elements that have come since the last watermark, and gets their outputs: results
+may overtake each other, but never a watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.async_function import AsyncFunction, AsyncRetryStrategy
+from pyflinklike.api.results import check_results
+from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.runtime.raised import where_raised
+from pyflinklike.shown import shown, shown_error
+
+__all__ = ["Waiting"]
+
+Timed = tuple[Any, "int | None"]
+
+
+@attrs.define
+class Waiting:
+    """Waits in an event loop of its own, which lives until it is closed.
+
+    Args:
+        function: The user's; it is open.
+        timeout: How long an element may take with all attempts, in ms; 0 is for ever.
+        capacity: How many may wait at a time.
+        is_ordered: Whether outputs come in the order of their elements.
+        retry: Says what is tried again.
+    """
+
+    function: AsyncFunction
+    timeout: int
+    capacity: int
+    is_ordered: bool
+    retry: AsyncRetryStrategy
+    _loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, init=False)
+
+    def results(self, elements: Sequence[Timed]) -> list[Timed]:
+        """The outputs of some elements, with the times of these.
+
+        Args:
+            elements: With their times.
+
+        Raises:
+            UserFunctionError: The function raised, or took too long.
+        """
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self._all(elements))
+
+    def close(self) -> None:
+        """Close the loop."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    async def _all(self, elements: Sequence[Timed]) -> list[Timed]:
+        places, finished = asyncio.Semaphore(self.capacity), []
+
+        async def one(value: Any, timestamp: int | None) -> list[Timed]:
+            async with places:
+                outputs = await self._outputs(value)
+            results = [(output, timestamp) for output in outputs]
+            finished.append(results)
+            return results
+
+        tasks = [asyncio.ensure_future(one(*element)) for element in elements]
+        try:
+            in_order = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return [each for some in (in_order if self.is_ordered else finished) for each in some]
+
+    async def _outputs(self, value: Any) -> list[Any]:
+        """The outputs of an element, in time or not."""
+        attempts = asyncio.ensure_future(self._attempts(value))
+        try:
+            done, _ = await asyncio.wait({attempts}, timeout=self.timeout / 1000 or None)
+            outputs = attempts.result() if done else self.function.timeout(value)
+            check_results(outputs)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            name = type(self.function).__qualname__
+            raised = f"{shown_error(error)}{where_raised(error)}"
+            msg = f"{name}.async_invoke failed for element {shown(value)}: {raised}"
+            raise UserFunctionError(msg) from error
+        finally:
+            attempts.cancel()
+        return list(outputs)
+
+    async def _attempts(self, value: Any) -> Any:
+        """What the function gives, as often as it is to be tried again."""
+        predicate, number = self.retry.get_retry_predicate(), 1
+        of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
+        while True:
+            result: list[Any] = []
+            raised: Exception | None = None
+            try:
+                result = await self.function.async_invoke(value)
+            except Exception as error:
+                raised = error
+            if raised is None:
+                again = of_result is not None and of_result(result)
+            else:
+                again = of_error is not None and of_error(raised)
+            if not again or not self.retry.can_retry(number):
+                break
+            await asyncio.sleep(self.retry.get_backoff_time_millis(number) / 1000)
+            number += 1
+        if raised is not None:
+            raise raised
+        return result

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs from PyFlink: a test for each row of the table in the guide to migration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from jobs.timed import ByField, timed
+from local_support import Watermarks, local
+
+from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.common import Duration, Encoder, Time, Types, WatermarkStrategy
+from pyflinklike.datastream import KeyedProcessFunction, OutputTag, ProcessFunction, Trigger
+from pyflinklike.datastream.connectors import BucketAssigner, FileSink
+from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.graph.sources import CollectionSource
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
+
+
+def test_every_row_of_the_table_names_a_test_here():
+    """Or it says something that nobody has seen."""
+    section = GUIDE.read_text(encoding="utf-8").split("What differs:")[1].split("##")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    named = [re.search(r"`test_differences::(\w+)` \|$", row) for row in rows]
+
+    assert rows
+    assert [] == [row for row, found in zip(rows, named) if found is None]
+    assert set() == {found[1] for found in named} - set(globals())
+
+
+class Times(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield ctx.timestamp()
+
+
+def test_an_element_without_a_time_has_none():
+    """PyFlink gives the least number of 64 bits."""
+    assert [None] == list(local().from_collection([1]).process(Times()).execute_and_collect())
+
+
+def test_the_watermark_follows_all_elements_of_a_bounded_input():
+    """PyFlink's follows the clock."""
+    stream = timed(local(), *[("a", n) for n in range(1000)]).process(Watermarks())
+
+    assert {MIN_WATERMARK} == {mark for _, mark in stream.execute_and_collect()}
+
+
+def test_the_timestamp_assigner_of_a_source_counts():
+    """PyFlink hands on the Java part of a strategy only."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    stream = local().from_source(CollectionSource((("a", 7),)), strategy, "pairs")
+
+    assert [7] == list(stream.process(Times()).execute_and_collect())
+
+
+def test_idleness_keeps_the_timestamp_assigner():
+    """PyFlink's loses it."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    idle = strategy.with_idleness(Duration.of_seconds(1))
+
+    assert (strategy.assigner, 1000) == (idle.assigner, idle.idleness)
+
+
+class Silent(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(1)
+
+    def on_timer(self, timestamp, ctx):
+        return None
+
+
+def test_none_is_no_output():
+    """Of flat_map, of process, and of a timer."""
+    env = local()
+    flat = env.from_collection([1]).flat_map(lambda _: None)
+    silent = env.from_collection([1]).key_by(lambda v: v).process(Silent())
+
+    assert [] == list(flat.union(silent).execute_and_collect())
+
+
+class Tagged(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield OutputTag("unread"), value
+        yield value
+
+
+def test_an_output_that_nobody_reads_is_dropped():
+    """In PyFlink the pair may go to the main output, or fail the job."""
+    stream = local().from_collection([1]).process(Tagged(), Types.INT())
+
+    assert [1] == list(stream.execute_and_collect())
+
+
+def test_the_print_of_a_keyed_stream_keeps_its_identifier(capsys):
+    """PyFlink's loses it."""
+    env = local()
+    env.from_collection([1]).key_by(lambda v: v).print("keyed")
+
+    env.execute()
+
+    assert "keyed> 1\n" == capsys.readouterr().out
+
+
+class Unmerged(Trigger):
+    def on_element(self, element, timestamp, window, ctx):
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        pass
+
+    def clear(self, window, ctx):
+        pass
+
+
+def test_a_trigger_that_cannot_merge_is_refused_for_sessions():
+    """When it is declared; PyFlink's fails at a merge, or gives something else."""
+    stream = local().from_collection([1]).key_by(lambda v: v)
+    windows = stream.window(EventTimeSessionWindows.with_gap(Time.seconds(1)))
+
+    with pytest.raises(DeclarationTypeError, match="cannot be used with a trigger"):
+        windows.trigger(Unmerged())
+
+
+def test_one_instance_where_parallelism_is_not_set(capsys):
+    """PyFlink has one for each core, and shows which one prints."""
+    env = local()
+    env.from_collection([1]).print()
+
+    env.execute()
+
+    assert (1, "1\n") == (env.get_parallelism(), capsys.readouterr().out)
+
+
+def test_untyped_elements_are_text_in_files(tmp_path):
+    """PyFlink writes what Java says of the pickled bytes."""
+    env = local()
+    sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+    sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    env.from_collection([{"a": 1}]).sink_to(sink.build())
+
+    env.execute()
+
+    assert ["{'a': 1}\n"] == [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]
+
+
+class Total(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.FLOAT()))
+
+    def process_element(self, value, ctx):
+        self.total.update((self.total.value() or 0.0) + value)
+        yield self.total.value()
+
+
+def test_a_float_in_state_is_rounded_when_it_is_written():
+    """PyFlink rounds it when the cache of its Python process is emptied."""
+    stream = local().from_collection([0.1, 0.2]).key_by(lambda _: 0).process(Total())
+
+    assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
+
+
+class Alarm(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_processing_time_timer(1)
+
+    def on_timer(self, timestamp, ctx):
+        yield timestamp
+
+
+def test_processing_timers_do_not_fire_at_the_end_of_a_batch():
+    """Flink's fire behind the event timers of their key."""
+    env = local(execution__runtime_mode="batch")
+    stream = env.from_collection([1]).key_by(lambda v: v).process(Alarm())
+
+    assert [] == list(stream.execute_and_collect())

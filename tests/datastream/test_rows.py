@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows whose fields can be assigned, and their types."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import pyflinklike
+from pyflinklike.common import Row, RowKind, Types
+from pyflinklike.errors import StateValueError
+
+NAMED = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.INT()])
+
+
+def test_fields_are_read_and_assigned_by_name_and_position():
+    """As PyFlink's."""
+    row = Row(name="a", n=1)
+    row["n"] = 2
+    row[0] = "b"
+
+    assert ("b", 2, "b", 2) == (row.name, row.n, row["name"], row[1])
+    assert ["b", 2] == list(row)
+    assert ("name" in row, "b" in row, len(row)) == (True, False, 2)
+
+
+def test_a_field_is_not_assigned_as_an_attribute():
+    """PyFlink refuses it, too."""
+    row = Row(name="a")
+
+    with pytest.raises(AttributeError, match=r"row\['name'\] = "):
+        row.name = "b"
+    with pytest.raises(AttributeError, match="this Row has the fields"):
+        row.other  # noqa: B018
+    with pytest.raises(KeyError):
+        row["other"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (Row(a=1, b=2), Row(b=2, a=1), True),
+        (Row(1, 2), Row(1, 2), True),
+        (Row(1, 2), Row(2, 1), False),
+        (Row(1), Row(f0=1), False),
+        (Row(1), Row.of_kind(RowKind.DELETE, 1), False),
+        (Row(a=1), Row(a=1, b=2), False),
+        (Row(1), (1,), False),
+    ],
+)
+def test_rows_are_equal_by_names_values_and_kind(one, other, equal):
+    """Named ones in any order."""
+    assert equal == (one == other)
+    assert equal == (pickle.loads(pickle.dumps(one)) == other)
+
+
+def test_a_row_of_names_makes_rows():
+    """And shows itself as PyFlink's do."""
+    person = Row("name", "age")
+
+    assert "Row(name='Ann', age=3)" == repr(person("Ann", 3))
+    assert "<Row('name', 'age')>" == repr(person)
+    assert {"name": "Ann", "age": 3} == person("Ann", 3).as_dict()
+
+
+def test_dicts_may_go_all_the_way_down():
+    """Into lists and dicts, too."""
+    row = Row(a=Row(b=1), c=[Row(d=2)], e={"f": Row(g=3)})
+
+    assert {"a": {"b": 1}, "c": [{"d": 2}], "e": {"f": {"g": 3}}} == row.as_dict(recursive=True)
+    with pytest.raises(TypeError, match="without field names"):
+        Row(1).as_dict()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Row("a", 1),
+        Row(n=1, name="a"),
+        ("a", 1),
+        ["a", 1],
+        {"n": 1, "name": "a"},
+        pyflinklike.Row(n=1, name="a"),
+    ],
+)
+def test_a_type_of_rows_takes_what_has_the_fields(value):
+    """By name where there are names, else by position; it gives a row of one's own."""
+    stored = NAMED.freeze(value)
+    row = NAMED.thaw(stored)
+    row["n"] += 1
+
+    assert Row(name="a", n=2) == row
+    assert Row(name="a", n=1) == NAMED.thaw(stored)
+
+
+def test_a_type_of_rows_refuses_other_fields():
+    """With what it has."""
+    with pytest.raises(StateValueError, match="name"):
+        NAMED.freeze(Row("a"))
+
+
+def test_what_is_stored_of_a_row_is_the_same_whichever_row_it_was():
+    """So a job can go on with state of a function on DataFrames, and the other way round."""
+    theirs = pyflinklike.Types.ROW_NAMED(
+        ["name", "n"], [pyflinklike.Types.STRING(), pyflinklike.Types.INT()]
+    )
+
+    assert theirs.signature == NAMED.signature
+    assert theirs.to_arrow([theirs.freeze(("a", 1))]) == NAMED.to_arrow([NAMED.freeze(Row("a", 1))])
