@@ -176,7 +176,8 @@ class KeyGroupLog:
         """
         noted = self._noted(head, times)
         changes = [each for each in self._backend.drain() if len(each)]
-        if state.rewrite or self._is_compaction_due(head):
+        # Without a nonce there is nothing to rewrite: the changes are all there is.
+        if (state.rewrite and state.nonce) or self._is_compaction_due(head):
             return self._compact(storage, noted, state, self._written(changes, state))
         if not changes:
             if head is None and times.served_at is None:
@@ -273,10 +274,9 @@ class KeyGroupLog:
         return head
 
     def _write_own(self, storage: LogStorage, state: WorkingState, own: Iterable[_Written]) -> None:
-        if state.nonce:  # without one the snapshot is all that was ever written
-            for sequence, (_, blob) in enumerate(own, state.next_sequence):
-                storage.write_segment(sequence, blob)
-                self._metrics.segment_bytes += len(blob)
+        for sequence, (_, blob) in enumerate(own, state.next_sequence):
+            storage.write_segment(sequence, blob)
+            self._metrics.segment_bytes += len(blob)
 
     def contents(self) -> list[Changes]:
         """Every entry of the group in a declared table."""

@@ -10,7 +10,7 @@ from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
 
-__all__ = ["declared_states"]
+__all__ = ["declared_state", "declared_states", "declared_ttl"]
 
 
 def declared_states(
@@ -24,13 +24,21 @@ def declared_states(
         assembled: The states, by name.
     """
     return {
-        spec.name: _state(spec, assembled[spec.name].ttl_config if spec.name in assembled else None)
+        spec.name: declared_state(
+            spec, assembled[spec.name].ttl_config if spec.name in assembled else None
+        )
         for spec in specs
         if spec.name in assembled or spec.is_replicated
     }
 
 
-def _state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+    """What a record says of a state.
+
+    Args:
+        spec: Of its table.
+        ttl: None without one.
+    """
     said: dict[str, Any] = {"kind": spec.kind}
     if spec.namespace_type is not None:
         said["namespace"] = spec.namespace_type.signature
@@ -39,10 +47,15 @@ def _state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
     if spec.value_type is not None:
         said["value"] = spec.value_type.signature
     if ttl is not None:
-        said["ttl"] = {
-            "ms": ttl.ttl_ms,
-            "update_type": ttl.get_update_type().name,
-            "visibility": ttl.get_state_visibility().name,
-            "time": ttl.get_ttl_time_characteristic().name,
-        }
+        said["ttl"] = declared_ttl(ttl)
     return said
+
+
+def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
+    """What a record says of a TTL."""
+    return {
+        "ms": ttl.ttl_ms,
+        "update_type": ttl.get_update_type().name,
+        "visibility": ttl.get_state_visibility().name,
+        "time": ttl.get_ttl_time_characteristic().name,
+    }

@@ -18,13 +18,11 @@ with pyspark_checked():
     from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
     from pyflinklike.spark.progress import metrics_of
-    from pyflinklike.spark.reading.states import (
-        list_states,
-        read_heads,
-        read_segments,
-        read_state,
-        read_timers,
-    )
+    from pyflinklike.spark.reading.changes import read_state_changes
+    from pyflinklike.spark.reading.differences import diff_state
+    from pyflinklike.spark.reading.keyed import read_keyed_state
+    from pyflinklike.spark.reading.logs import read_heads, read_segments
+    from pyflinklike.spark.reading.states import list_states, read_state, read_timers
     from pyflinklike.spark.savepoints import read_savepoint
     from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
     from pyflinklike.spark.window_join import (
@@ -34,6 +32,7 @@ with pyspark_checked():
         WindowedJoin,
     )
     from pyflinklike.spark.windowed_stream import WindowedStream, window_all
+    from pyflinklike.spark.writing.savepoint import Savepoint
     from pyflinklike.spark.writing.taking import take_savepoint
 
 __all__ = [
@@ -45,12 +44,14 @@ __all__ = [
     "JoinedStreams",
     "KeyedConnectedStreams",
     "KeyedStream",
+    "Savepoint",
     "WindowedCoGroup",
     "WindowedJoin",
     "WindowedStream",
     "broadcast",
     "connect",
     "decode_debezium",
+    "diff_state",
     "end_input",
     "error_of",
     "foreach_output",
@@ -60,9 +61,11 @@ __all__ = [
     "main_output",
     "metrics_of",
     "read_heads",
+    "read_keyed_state",
     "read_savepoint",
     "read_segments",
     "read_state",
+    "read_state_changes",
     "read_timers",
     "take_savepoint",
     "window_all",

@@ -75,7 +75,7 @@ class StoreRegistry:
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """The stores by name, as plain data: kind, signatures of their types, options."""
-        return {name: _declared(descriptor) for name, (descriptor, _) in self._stores.items()}
+        return {name: declared_store(descriptor) for name, (descriptor, _) in self._stores.items()}
 
     def begin_call(self) -> None:
         """A record or timer begins: close cursors the previous call left open."""
@@ -100,7 +100,8 @@ class StoreRegistry:
             store.abandon()
 
 
-def _declared(descriptor: StoreDescriptor) -> dict[str, Any]:
+def declared_store(descriptor: StoreDescriptor) -> dict[str, Any]:
+    """What a record says of a store, as plain data: kind, signatures of its types, options."""
     options = {
         field.name: getattr(descriptor, field.name)
         for field in attrs.fields(type(descriptor))

@@ -69,7 +69,7 @@ def _machine(**options):
     return type("Reading", (Reading, machine), {}).TestCase
 
 
-HISTORIES = settings(stateful_step_count=40, max_examples=max(settings().max_examples // 2, 3))
+HISTORIES = settings(stateful_step_count=40, max_examples=max(settings().max_examples // 10, 3))
 
 TestReading = _machine()
 TestReading.settings = HISTORIES

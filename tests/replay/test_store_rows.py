@@ -4,7 +4,7 @@
 import datetime as dt
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_support import rows_in_harness
 
@@ -29,6 +29,7 @@ KEYS = {
     Types.INSTANT(): st.builds(Instant, st.integers(-2, 2), st.just(5000)),
 }
 TIMES = st.integers(0, 200)
+FEW = settings(max_examples=max(settings().max_examples // 5, 3))
 
 
 def ms(value):
@@ -69,6 +70,7 @@ def compared(descriptor, call, read, calls, shown, **options):
 
 @pytest.mark.parametrize("key_type", KEYS, ids=repr)
 @given(data=st.data())
+@FEW
 def test_rows_of_a_key_value_store(key_type, data):
     """Keys of every form: fixed, escaped, nested."""
     calls = data.draw(st.lists(st.tuples(KEYS[key_type], st.none() | st.integers(0, 9))))
@@ -94,6 +96,7 @@ def test_rows_of_a_key_value_store(key_type, data):
 
 @pytest.mark.parametrize("duplicates", [False, True])
 @given(calls=st.lists(st.tuples(TEXTS, st.integers(0, 9), TIMES)))
+@FEW
 def test_rows_of_a_window_store(duplicates, calls):
     """Those within the retention only, as the store shows them."""
     descriptor = WindowStoreDescriptor(
@@ -121,6 +124,7 @@ def test_rows_of_a_window_store(duplicates, calls):
 
 
 @given(calls=st.lists(st.tuples(TEXTS, TIMES, st.integers(0, 5), st.integers(0, 9))))
+@FEW
 def test_rows_of_a_session_store(calls):
     """Those within the retention only, as the store shows them."""
     expected, actual = compared(
@@ -142,6 +146,7 @@ def test_rows_of_a_session_store(calls):
 
 
 @given(calls=st.lists(st.tuples(TEXTS, st.none() | st.integers(0, 9), TIMES)))
+@FEW
 def test_rows_of_a_versioned_store(calls):
     """Every version, with the time to which it is valid."""
     expected, actual = compared(
@@ -159,6 +164,7 @@ def test_rows_of_a_versioned_store(calls):
 
 
 @given(calls=st.lists(st.tuples(TEXTS, st.integers(0, 9), TIMES)))
+@FEW
 def test_rows_of_a_timestamped_store(calls):
     """The time of each value."""
     expected, actual = compared(
@@ -172,6 +178,7 @@ def test_rows_of_a_timestamped_store(calls):
 
 
 @given(calls=st.lists(st.tuples(TEXTS, st.integers(0, 9))))
+@FEW
 def test_rows_of_an_lru_store(calls):
     """Only what was not evicted."""
     expected, actual = compared(

@@ -191,7 +191,7 @@ CALLS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integer
 
 
 @given(before=CALLS, after=CALLS, time=st.integers(0, 120))
-@settings(max_examples=max(settings().max_examples // 2, 5))
+@settings(max_examples=max(settings().max_examples // 5, 5))
 def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
     tmp_path_factory, before, after, time
 ):
@@ -207,8 +207,10 @@ def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
                 each.set_processing_time(time)
             for element in [*((key, None, 0) for key in (0, 1)), *after]:
                 assert one.process_element(element) == other.process_element(element)
-            assert one.process_watermark(1100) == other.process_watermark(1100)
-            assert one.set_processing_time(3000) == other.set_processing_time(3000)
+            # Keys whose timers have one time come in any order.
+            assert sorted(one.process_watermark(1100)) == sorted(other.process_watermark(1100))
+            fired = sorted(one.set_processing_time(3000))
+            assert fired == sorted(other.set_processing_time(3000))
 
 
 @pytest.fixture

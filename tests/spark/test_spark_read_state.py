@@ -21,11 +21,14 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark import (
+    diff_state,
     key_by,
     list_states,
     read_heads,
+    read_keyed_state,
     read_segments,
     read_state,
+    read_state_changes,
     read_timers,
 )
 from pyflinklike.stores import KeyValueStoreDescriptor
@@ -155,6 +158,44 @@ def test_the_log_is_read_as_rows(spark, checkpoint):
     for row in read_segments(spark, checkpoint).collect():
         counted[row.key_group] = counted.get(row.key_group, 0) + sum(row.entries.values())
     assert dict(groups) == counted
+
+
+@pytest.mark.thorough
+def test_all_states_of_a_key_are_one_row(spark, checkpoint):
+    """Null where a key has nothing."""
+    rows = read_keyed_state(spark, checkpoint).orderBy("user").drop("key_group").collect()
+    assert ["user", "all", "counts", "last", "never"] == list(rows[0].asDict())
+    assert [
+        ("a", [1, 3], {False: 2}, 3, None),
+        ("b", [2, 4], {True: 2}, 4, None),
+        ("c", [5], {False: 1}, 5, None),
+    ] == [tuple(row) for row in rows]
+
+
+@pytest.mark.thorough
+def test_the_changes_of_batches_give_the_difference(spark, checkpoint):
+    """Of the second batch; the state before and after differ in just that."""
+    changes = read_state_changes(spark, checkpoint, "counts", 1)
+    columns = ("batch_id", "change_type", "user", "user_key", "value")
+    assert [(1, "update", "b", True, 2), (1, "update", "c", False, 1)] == values(changes, *columns)
+    before = read_state(spark, checkpoint, "counts", batch_id=0)
+    after = read_state(spark, checkpoint, "counts")
+    assert [("insert", "c", False, None, 1), ("update", "b", True, 1, 2)] == values(
+        diff_state(before, after), "change", "user", "user_key", "before", "after"
+    )
+
+
+@pytest.mark.thorough
+def test_changes_are_told_over_compactions(spark, tmp_path):
+    """Every batch writes all keys, so every third or so compacts; each tells what it changed."""
+    batches = [[(f"u{key}", at(n), n) for key in range(200)] for n in range(1, 9)]
+    _, checkpoint = begun(spark, tmp_path, *batches)
+    assert any(row.snapshot_bytes for row in read_heads(spark, checkpoint).collect())
+    for start in (0, 3):
+        changes = read_state_changes(spark, checkpoint, "last", start)
+        found = changes.groupBy("batch_id", "change_type", "value").count().orderBy("batch_id")
+        written = [tuple(row) for row in found.collect() if row.change_type == "update"]
+        assert [(n, "update", n + 1, 200) for n in range(start, 8)] == written
 
 
 @pytest.mark.thorough

@@ -17,7 +17,15 @@ from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["is_ours", "last_batch", "operators_of", "read_blobs", "refusing", "stored"]
+__all__ = [
+    "change_feed",
+    "is_ours",
+    "last_batch",
+    "operators_of",
+    "read_blobs",
+    "refusing",
+    "stored",
+]
 
 _REFUSALS: tuple[type[Exception], ...] = (PySparkException,)
 try:
@@ -108,6 +116,30 @@ def stored(
     with refusing(where):
         return reader.load(location).select(
             f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob"
+        )
+
+
+def change_feed(
+    spark: SparkSession, location: str, operator_id: int, first: int, last: int, where: str
+) -> DataFrame:
+    """What an operator wrote from one batch to another, lazily and in order.
+
+    Returns:
+        `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
+
+    Raises:
+        HostError: Spark cannot read it.
+    """
+    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+    reader = reader.option("operatorId", operator_id).option("readChangeFeed", value=True)
+    reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
+    with refusing(where):
+        return reader.load(location).select(
+            "batch_id",
+            "change_type",
+            f"key.{KEY_GROUP}",
+            "user_map_key.sequence",
+            "user_map_value.blob",
         )
 
 

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any
 
 import attrs
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.checks import is_int
@@ -25,13 +24,19 @@ from pyflinklike.replay.rows import StateRows
 from pyflinklike.replay.segment_rows import SegmentsReader
 from pyflinklike.shown import shown
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
-from pyflinklike.spark.reading.jobs import frame_of_groups, spark_schema
+from pyflinklike.spark.reading.jobs import frame_of_groups
 from pyflinklike.spark.reading.keys import wanted_keys
 from pyflinklike.spark.reading.sources import refusing
-from pyflinklike.spark.wire.arrow_frames import frame_of
 from pyflinklike.types.zones import to_instant
 
-__all__ = ["list_states", "read_heads", "read_segments", "read_state", "read_timers"]
+__all__ = [
+    "Location",
+    "clock_at",
+    "list_states",
+    "one_operator",
+    "read_state",
+    "read_timers",
+]
 
 Location = str | os.PathLike[str]
 
@@ -128,7 +133,7 @@ def read_state(
             rows are read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
     info = state_of(described(found.record, found.operator_id), state, found.where)
     wanted = (
         None if keys is None or info.key_type is None else wanted_keys(spark, found.record, keys)
@@ -143,7 +148,12 @@ def read_state(
     return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
 
 
-def _one(operator: int | str) -> int | str:
+def one_operator(operator: int | str) -> int | str:
+    """The argument that names one operator.
+
+    Raises:
+        DeclarationTypeError: It is neither a number nor a uid.
+    """
     if not is_int(operator) and not isinstance(operator, str):
         msg = f"operator takes Spark's number of an operator or its uid, got {shown(operator)}"
         raise DeclarationTypeError(f"{msg}; list_states() tells both")
@@ -159,13 +169,18 @@ def _clock(
     state: CheckpointState, info: StateInfo | None, now: datetime | int | None
 ) -> BatchClock | None:
     if now is not None:
-        return _clock_at(now)
+        return clock_at(now)
     if info is None or info.ttl is not None or "stream_time" in info.options:
         return state.clock()
     return None
 
 
-def _clock_at(now: datetime | int) -> BatchClock:
+def clock_at(now: datetime | int) -> BatchClock:
+    """A clock that stands at a time, in ms or as a datetime.
+
+    Raises:
+        DeclarationTypeError: It is neither.
+    """
     if isinstance(now, datetime):
         milliseconds = int(to_instant(now, "UTC").timestamp() * 1000)
     elif is_int(now):
@@ -205,82 +220,5 @@ def read_timers(
         CorruptStateError: What the operator says of itself is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
     return frame_of_groups(found, TimersReader(found.record, _clock(found, None, now)))
-
-
-def read_segments(
-    spark: SparkSession,
-    checkpoint: Location,
-    *,
-    batch_id: int | None = None,
-    operator: int | str = 0,
-) -> DataFrame:
-    """The log that state consists of: a row for each segment that counts.
-
-    Columns: `key_group`; `place` in the log, from 0; `nonce` and `parent` (null of one that needs
-    no other); `is_snapshot`; `bytes` before it is compressed; `entries` and `entry_bytes` by
-    table, older writes of an entry included.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
-        batch_id: After which micro-batch; by default the last committed one.
-        operator: Spark's number of the stateful operator, or its uid.
-
-    Raises:
-        UnknownStateError: There is no such operator.
-        UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: What the operator says of itself is damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
-    """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
-    return frame_of_groups(found, SegmentsReader())
-
-
-_HEADS = pa.schema(
-    [
-        pa.field("key_group", pa.int32()),
-        *(
-            pa.field(name, pa.int64())
-            for name in (
-                *("log_bytes", "log_entries", "snapshot_bytes", "snapshot_entries"),
-                *("compacted_at", "wake_at", "sweep_at", "served_at"),
-            )
-        ),
-    ]
-)
-
-
-def read_heads(
-    spark: SparkSession,
-    checkpoint: Location,
-    *,
-    batch_id: int | None = None,
-    operator: int | str = 0,
-) -> DataFrame:
-    """What the key groups say of their logs: a row each, cheap to get.
-
-    Columns: `key_group`; `log_bytes` and `log_entries` of all that counts, `snapshot_bytes` and
-    `snapshot_entries` of the last compaction; `compacted_at`, `wake_at` (when it is called without
-    records), `sweep_at` (when expired entries are looked for) and `served_at` (when it last had
-    records), in ms.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
-        batch_id: After which micro-batch; by default the last committed one.
-        operator: Spark's number of the stateful operator, or its uid.
-
-    Raises:
-        UnknownStateError: There is no such operator.
-        UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: What the operator says of itself is damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
-    """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), _one(operator), batch_id)
-    rows = [
-        {"key_group": index, **attrs.asdict(head)} for index, head in sorted(found.heads.items())
-    ]
-    table = pa.Table.from_pylist(rows, _HEADS)
-    return frame_of(spark, table, spark_schema(_HEADS))

@@ -113,7 +113,7 @@ class _Keys:
             msg = (
                 f"operator {plan.task.name!r}: a savepoint has the key columns of the stream, "
                 f"{list(names)}, got {declared or list(columns.names)}; rename them before key_by, "
-                "or write the savepoint anew with Savepoint.rekey"
+                "or make a savepoint of these with Savepoint.new() and with_state()"
             )
             raise IncompatibleStateError(msg)
         types = tuple(df.schema[name].dataType for name in names)

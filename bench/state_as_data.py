@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State read, exported and begun with again: seconds, and the driver's memory.
+
+A running count over string keys, ten batches: the first writes every key, the others a tenth of
+them each.  Every figure is of one run, so they are to be compared with each other only.
+
+    python bench/state_as_data.py                         # 1 M keys, some 5 minutes on 2 quiet cores
+    python bench/state_as_data.py --keys 5000000 --driver-memory 1g
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import paths  # noqa: F401 - the workers' path, before Spark starts
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.savepoints import open_savepoint
+from pyflinklike.spark import (
+    key_by,
+    list_states,
+    read_heads,
+    read_savepoint,
+    read_state,
+    read_state_changes,
+    take_savepoint,
+)
+from pyflinklike.spark.reading.checkpoint import checkpoint_states
+
+_BATCHES = 10
+_SHARE = 10
+
+
+class Count(KeyedProcessFunction):
+    """Records per key."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Declare the state."""
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        """One more."""
+        self._count.update((self._count.value() or 0) + 1)
+        yield from ()
+
+
+class Clock:
+    """Takes the time of what is called, and keeps it."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def of(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call, and note how long it took."""
+        with self.running(name):
+            return call()
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Note how long the block takes."""
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - began, 2)
+        print(f"{name:55} {self.seconds[name]:8.2f} s", flush=True)
+
+
+def session(memory: str) -> SparkSession:
+    """A local session of two cores."""
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    found: SparkSession = builder.getOrCreate()
+    return found
+
+
+def write_input(spark: SparkSession, directory: Path, keys: int) -> None:
+    """The files of the batches: all keys, then a tenth of them each."""
+    for batch in range(_BATCHES):
+        rows = spark.range(keys if batch == 0 else keys // _SHARE)
+        named = rows.select(F.concat(F.lit("user-"), F.col("id")).alias("user"))
+        hidden = directory / f"_{batch}"
+        named.coalesce(1).write.parquet(str(hidden))
+        (part,) = hidden.glob("part-*.parquet")
+        part.rename(directory / f"{batch:02}.parquet")
+        shutil.rmtree(hidden)
+
+
+def run(spark: SparkSession, source: Path, checkpoint: Path, **options: Any) -> None:
+    """A query over all files, one a batch."""
+    stream = spark.readStream.schema("user string").option("maxFilesPerTrigger", 1)
+    counted = key_by(stream.parquet(str(source)), "user").process(
+        Count(), "user string", uid="count", **options
+    )
+    query = (
+        counted.writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def drained(frame: DataFrame) -> None:
+    """Read all rows, and keep none."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def totals(state: DataFrame) -> tuple[int, int]:
+    """The sum of all values, and how many there are."""
+    (row,) = state.agg(F.sum("value"), F.count("value")).collect()
+    return row[0], row[1]
+
+
+def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool) -> dict[str, Any]:
+    """All figures."""
+    clock, source, checkpoint = Clock(), root / "in", root / "checkpoint"
+    source.mkdir()
+    write_input(spark, source, keys)
+    clock.of("the query, ten batches", lambda: run(spark, source, checkpoint, max_parallelism=16))
+    (state,) = checkpoint_states(spark, str(checkpoint), 0, None)
+    for turn in ("warm up", "1", "2", "3"):
+        clock.of(f"raw blobs ({turn})", lambda: drained(state.blobs()))
+        clock.of(
+            f"read_state of all ({turn})", lambda: drained(read_state(spark, checkpoint, "count"))
+        )
+    one = read_state(spark, checkpoint, "count", keys=["user-1"])
+    clock.of("read_state(keys=[one])", one.collect)
+    clock.of(
+        "read_state at batch 3", lambda: drained(read_state(spark, checkpoint, "count", batch_id=3))
+    )
+    feed = read_state_changes(spark, checkpoint, "count", _BATCHES - 1, _BATCHES - 1)
+    clock.of("changes of one batch (10 % of the keys)", lambda: drained(feed))
+    total, held = totals(read_state(spark, checkpoint, "count"))
+    assert (keys + (_BATCHES - 1) * (keys // _SHARE), keys) == (total, held)
+    more = root / "more"
+    more.mkdir()
+    shutil.copy(source / "01.parquet", more / "00.parquet")
+    saved, begun = root / "savepoint", root / "begun"
+    clock.of("take_savepoint", lambda: take_savepoint(spark, checkpoint, saved))
+    clock.of(
+        "begin with the directory, 64 key groups",
+        lambda: run(spark, more, begun, from_savepoint=saved, max_parallelism=64),
+    )
+    assert (total + keys // _SHARE, keys) == totals(read_state(spark, begun, "count"))
+    clock.of("states of the directory", lambda: open_savepoint(saved).states())
+    if through_driver:
+        taken = clock.of("read_savepoint", lambda: read_savepoint(spark, checkpoint))
+        clock.of(
+            "begin with bytes, 64 key groups",
+            lambda: run(spark, more, root / "bytes", from_savepoint=taken, max_parallelism=64),
+        )
+    log_bytes = read_heads(spark, checkpoint).agg(F.sum("log_bytes")).first()
+    return {
+        "keys": keys,
+        "seconds": clock.seconds,
+        "log_bytes": log_bytes[0] if log_bytes else 0,
+        "savepoint_bytes": sum(each.bytes or 0 for each in open_savepoint(saved).states()),
+        "states": len(list_states(spark, checkpoint)),
+        "python_driver_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--driver-memory", default="2g", help="of the JVM, executors included")
+    parser.add_argument("--no-bytes", action="store_true", help="without read_savepoint")
+    given = parser.parse_args()
+    cloudpickle.register_pickle_by_value(__import__(__name__))  # type: ignore[no-untyped-call]
+    spark = session(given.driver_memory)
+    root = Path(tempfile.mkdtemp(prefix="state-as-data-"))
+    try:
+        figures = measured(spark, root, given.keys, through_driver=not given.no_bytes)
+        print(json.dumps(figures, indent=1))
+    finally:
+        spark.stop()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each micro-batch wrote to a state, from what a host has noted of its writes.
+
+A commit writes segments, and last the head.  One that compacts writes its own segments first, then
+removes all, then writes a snapshot: the own ones are what it changed.  Of the first batch of a
+checkpoint, which may have begun with a savepoint, the snapshot is what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.errors import UnknownBatchError
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.savepoint import sections_of
+from pyflinklike.log.segments import Segment, read_segment
+from pyflinklike.log.storage import Head
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replay.table import changed
+from pyflinklike.state.column_changes import CLEAR, DELETE
+
+__all__ = ["Commit", "GroupChanges", "StateChanges"]
+
+_LEFT_OUT = ("alive", "valid_to")
+"""Columns of `read_state` that only a whole state has."""
+
+
+@attrs.define
+class Commit:
+    """What a host noted between two writes of a head.
+
+    Args:
+        segments: What was written, in order.
+        removed: Whether anything was removed.
+    """
+
+    segments: list[bytes] = attrs.field(factory=list)
+    removed: bool = False
+
+
+@attrs.define
+class GroupChanges:
+    """Follows the commits of one key group.
+
+    Args:
+        declared: The tables that the log has declared before, by id.
+        batch_id: Of the micro-batch that is followed.
+        changes: What it has written so far, with the tables that the segments name.
+    """
+
+    declared: dict[int, Declaration]
+    batch_id: int
+    changes: list[Segment] = attrs.field(factory=list)
+
+    def take(self, commit: Commit, head: bytes, where: str) -> None:
+        """The next commit.
+
+        Args:
+            commit: What was written.
+            head: Written after it.
+            where: Which key group at which batch, for messages.
+
+        Raises:
+            CorruptStateError: A segment or the head is damaged.
+            UnknownBatchError: It compacted, and an older version did not note its own changes.
+        """
+        segments = [read_segment(blob, where) for blob in commit.segments]
+        noted = Head.from_bytes(head, where)
+        at = next((at for at, each in enumerate(segments) if not each.parent), len(segments))
+        own, snapshot = segments[:at], segments[at:]
+        is_compaction = bool(noted.snapshot_bytes) and bool(snapshot)
+        if is_compaction and self.batch_id == 0:
+            # All that there is was written in this batch.
+            self.changes, own = [], snapshot
+            self.declared = {}
+        elif (is_compaction or commit.removed) and not own:
+            msg = (
+                f"{where}: what a batch changed is told of compactions that noted it, got one of an "
+                "older version; use diff_state() of the state before and after"
+            )
+            raise UnknownBatchError(msg)
+        elif not is_compaction:
+            own = segments
+        for each in own:
+            self.declared = {**self.declared, **each.declarations}
+            self.changes.append(attrs.evolve(each, declarations=dict(self.declared)))
+        if is_compaction:
+            self.declared = {}
+            for each in snapshot:
+                self.declared |= each.declarations
+        elif not noted.nonce:
+            self.declared = {}
+
+
+@attrs.frozen
+class StateChanges:
+    """Makes rows of changes of a state.
+
+    Args:
+        rows: What a row of the state is.
+    """
+
+    rows: StateRows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """`batch_id`, `change_type`, and what `read_state` has of a single entry."""
+        fields = [each for each in self.rows.schema if each.name not in _LEFT_OUT]
+        added = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
+        return pa.schema([*added, *fields])
+
+    def of_batch(
+        self, changes: Iterable[Segment], batch_id: int, index: int, where: str
+    ) -> Iterator[pa.Table]:
+        """The rows of one key group and micro-batch: what is cleared first.
+
+        Args:
+            changes: Segments, each with all tables that it names.
+            batch_id: Of the micro-batch.
+            index: Of the key group.
+            where: Both, for messages.
+        """
+        name = self.rows.info.name
+        sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
+        if not sections:
+            return
+        table = changed(self.rows.table, sections, where)
+        operations = table.column("operation")
+        clears = table.filter(pc.equal(operations, CLEAR))
+        if clears.num_rows:
+            yield self._of_clears(clears, batch_id, index)
+        written = table.filter(pc.not_equal(operations, CLEAR))
+        is_delete = pc.equal(written.column("operation"), DELETE)
+        kinds = pc.if_else(is_delete, "delete", "update")
+        entries = written.drop_columns(["operation"])
+        shown = self.rows.of_entries(entries, index, BatchClock(0))
+        yield self._with(shown, batch_id, kinds)
+
+    def _of_clears(self, clears: pa.Table, batch_id: int, index: int) -> pa.Table:
+        """Rows that have a key and nothing else."""
+        rows, known = clears.num_rows, {}
+        if not self.rows.declaration.per_group:
+            keys = self.rows.keys.shown(clears.column("key").combine_chunks())
+            known = dict(zip(self.rows.keys.names, keys))
+        known["key_group"] = pa.repeat(pa.scalar(index, pa.int32()), rows)
+        columns = [known.get(each.name, pa.nulls(rows, each.type)) for each in self.rows.schema]
+        table = pa.table(columns, schema=self.rows.schema)
+        return self._with(table, batch_id, pa.repeat(pa.scalar("clear"), rows))
+
+    def _with(self, table: pa.Table, batch_id: int, kinds: pa.Array) -> pa.Table:
+        batches = pa.repeat(pa.scalar(batch_id, pa.int64()), table.num_rows)
+        names = self.schema.names[2:]
+        return pa.table(
+            [batches, kinds, *(table.column(name) for name in names)], schema=self.schema
+        )

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What micro-batches wrote to a state, from Spark's change feed of the log: `read_state_changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.checks import is_int
+from pyflinklike.errors import DeclarationTypeError, HostError, UnknownBatchError
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Segment
+from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.replay.described import described, state_of
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.shown import shown
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
+from pyflinklike.spark.reading.jobs import frame_of_groups, in_parts, running, spark_schema
+from pyflinklike.spark.reading.sources import change_feed, refusing
+from pyflinklike.spark.reading.states import Location, one_operator
+from pyflinklike.spark.wire.balanced_ids import index_of
+
+__all__ = ["read_state_changes"]
+
+_DELETE = "delete"
+_DECLARED = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        pa.field("id", pa.int32()),
+        pa.field("declaration", pa.binary()),
+    ]
+)
+Batches = Iterable[pa.RecordBatch]
+Declared = Mapping[int, Mapping[int, Declaration]]
+
+
+def read_state_changes(
+    spark: SparkSession,
+    checkpoint: Location,
+    state: str,
+    start_batch_id: int,
+    end_batch_id: int | None = None,
+    *,
+    operator: int | str = 0,
+) -> DataFrame:
+    """What each micro-batch of a range wrote to a state or store.
+
+    Columns: `batch_id`; `change_type`, which is "update", "delete" or "clear" (of all entries under
+    a key: then only its key columns are there); and those of `read_state` but `alive` and
+    `valid_to`.  Several writes of an entry in one batch are one row.  Entries that expire leave the
+    log without a row.  It costs what was changed, and if the range does not begin with batch 0 a
+    look at the log before it.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, which may be running.
+        state: Name of the state or store.
+        start_batch_id: The first micro-batch.
+        end_batch_id: The last one; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        UnknownBatchError: A batch of the range, or the one before it, is not retained; that a
+            compaction of an older version is within it is in the message of Spark's error.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    location, chosen = location_of(checkpoint), one_operator(operator)
+    if not is_int(start_batch_id):
+        msg = (
+            f"start_batch_id takes the number of a batch, got {shown(start_batch_id)}; give an int"
+        )
+        raise DeclarationTypeError(msg)
+    (last,) = checkpoint_states(spark, location, chosen, end_batch_id)
+    if not 0 <= start_batch_id <= last.batch_id:
+        msg = f"{last.where}: changes are of the batches 0 to {last.batch_id}, got {start_batch_id}"
+        raise UnknownBatchError(f"{msg}; give one of these")
+    info = state_of(described(last.record, last.operator_id), state, last.where)
+    declared: Declared = {}
+    if start_batch_id:
+        (before,) = checkpoint_states(spark, location, last.operator_id, start_batch_id - 1)
+        declared = _declared(before)
+    job = _ChangesJob(
+        StateChanges(StateRows.of(last.record, info)), declared, last.max_parallelism, last.where
+    )
+    feed = change_feed(spark, location, last.operator_id, start_batch_id, last.batch_id, last.where)
+    return feed.mapInArrow(running(job), spark_schema(job.changes.schema))
+
+
+class _DeclaredReader:
+    """Reads which tables the logs have declared."""
+
+    schema = _DECLARED
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:  # noqa: ARG002
+        """The tables of one key group, by id."""
+        declared: dict[int, Declaration] = {}
+        for segment in log:
+            declared |= segment.declarations
+        rows = [
+            {"key_group": index, "id": at, "declaration": each.to_json()}
+            for at, each in declared.items()
+        ]
+        yield pa.Table.from_pylist(rows, _DECLARED)
+
+
+def _declared(state: CheckpointState) -> Declared:
+    found: dict[int, dict[int, Declaration]] = {}
+    with refusing(state.where):
+        rows = frame_of_groups(state, _DeclaredReader()).toArrow().to_pylist()
+    for row in rows:
+        mine = found.setdefault(row["key_group"], {})
+        mine[row["id"]] = Declaration.from_json(row["declaration"])
+    return found
+
+
+@attrs.frozen
+class _ChangesJob:
+    """Follows the key groups of one partition through the batches."""
+
+    changes: StateChanges
+    declared: Declared
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        groups: dict[int, GroupChanges] = {}
+        commits: dict[int, Commit] = {}
+        current = None
+        for batch_id, kind, group_id, sequence, blob in _operations(batches):
+            if batch_id != current:
+                yield from self._flushed(groups)
+                if current is not None and batch_id < current:
+                    msg = f"{self.where}: Spark must give the batches of its feed in order"
+                    raise HostError(f"{msg}, got {batch_id} after {current}")
+                current = batch_id
+            if group_id < 0 or sequence < HEAD_AT:
+                continue
+            commit = commits.setdefault(group_id, Commit())
+            if kind == _DELETE:
+                commit.removed = True
+            elif sequence != HEAD_AT:
+                commit.segments.append(blob)
+            else:
+                self._commit(groups, group_id, batch_id, commits.pop(group_id), blob)
+        yield from self._flushed(groups)
+
+    def _commit(
+        self,
+        groups: dict[int, GroupChanges],
+        group_id: int,
+        batch_id: int,
+        commit: Commit,
+        head: bytes,
+    ) -> None:
+        index = index_of(group_id, self.max_parallelism)
+        group = groups.get(index)
+        if group is None:
+            group = groups[index] = GroupChanges(dict(self.declared.get(index, {})), batch_id)
+        group.batch_id = batch_id
+        group.take(commit, head, f"{self.where}, batch {batch_id}, key group {index}")
+
+    def _flushed(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
+        for index, group in groups.items():
+            segments, group.changes = group.changes, []
+            where = f"{self.where}, batch {group.batch_id}, key group {index}"
+            rows = self.changes.of_batch(segments, group.batch_id, index, where)
+            yield from in_parts(rows)
+
+
+def _operations(batches: Batches) -> Iterator[tuple[int, str, int, int, Any]]:
+    """Spark's feed row by row: batch, kind of change, grouping key, sequence number, blob."""
+    for batch in batches:
+        ids, kinds, groups, sequences = (batch.column(at).to_pylist() for at in range(4))
+        for at, row in enumerate(zip(ids, kinds, groups, sequences)):
+            yield (*row, batch.column(4)[at].as_py())

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The difference of a state at two points: `diff_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.spark.wire.names import quoted
+
+__all__ = ["diff_state"]
+
+_SAID = frozenset(
+    (
+        *("value", "stamp", "expires_at", "alive", "key_group", "timestamp", "last_use"),
+        *("valid_to", "stream_time"),
+    )
+)
+"""Columns that say something of an entry, and do not tell it from others."""
+_STAMPS = ("stamp", "timestamp", "last_use")
+
+
+def diff_state(
+    before: DataFrame,
+    after: DataFrame,
+    *,
+    on: Sequence[str] | None = None,
+    stamps: bool = False,
+) -> DataFrame:
+    """What is not the same in two DataFrames of one state: of two batches, checkpoints or savepoints.
+
+    Args:
+        before: As `read_state` gives it.
+        after: Likewise.
+        on: The columns that tell entries apart; by default the key columns and what the kind of
+            state adds to them, such as `user_key` or `position`.
+        stamps: Whether an entry that was only written again counts as changed: then `before` and
+            `after` are structs of the value and its stamp.
+
+    Returns:
+        `change` ("insert", "update" or "delete"), the columns `on`, and the values `before` and
+        `after`, null where there is none.  Equal entries are left out.
+
+    Raises:
+        DeclarationValueError: The two have other columns, or `on` names one that is not there.
+    """
+    names = [each for each in before.columns if each not in _SAID] if on is None else list(on)
+    unlike = set(before.columns) ^ set(after.columns)
+    missing = [name for name in names if name not in before.columns]
+    if missing or unlike or not names:
+        msg = f"diff_state compares DataFrames of one state by {names or 'some columns'}, got "
+        got = f"columns {before.columns} and {after.columns}"
+        raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
+    said = [name for name in ("value", *(_STAMPS if stamps else ())) if name in before.columns]
+    one, other = _side(before, names, said, "before"), _side(after, names, said, "after")
+    by = [
+        F.col(f"before.on.{quoted(each)}").eqNullSafe(F.col(f"after.on.{quoted(each)}"))
+        for each in names
+    ]
+    condition = by[0]
+    for each in by[1:]:
+        condition = condition & each
+    joined = one.join(other, condition, "full_outer")
+    before_there, after_there = F.col("before").isNotNull(), F.col("after").isNotNull()
+    change = F.when(~before_there, "insert").when(~after_there, "delete").otherwise("update")
+    is_same = (
+        before_there & after_there & F.col("before.compared").eqNullSafe(F.col("after.compared"))
+    )
+    whose = [
+        F.coalesce(f"before.on.{quoted(each)}", f"after.on.{quoted(each)}").alias(each)
+        for each in names
+    ]
+    values = [F.col(f"{side}.said").alias(side) for side in ("before", "after")]
+    return joined.where(~is_same).select(change.alias("change"), *whose, *values)
+
+
+def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str) -> DataFrame:
+    whose = F.struct(*(F.col(quoted(each)) for each in names)).alias("on")
+    columns = [F.col(each) for each in said]
+    value: Column = F.lit(None)
+    if columns:
+        value = columns[0] if len(columns) == 1 else F.struct(*columns)
+    compared = [_comparable(frame, each).alias(f"c{at}") for at, each in enumerate(said)]
+    held = F.struct(*compared) if compared else F.lit(0)
+    return frame.select(F.struct(whose, value.alias("said"), held.alias("compared")).alias(side))
+
+
+def _comparable(frame: DataFrame, name: str) -> Column:
+    """The column, or its text where Spark cannot compare it: with a map in it."""
+    column = F.col(quoted(name))
+    return column.cast("string") if _has_map(frame.schema[name].dataType) else column
+
+
+def _has_map(kind: st.DataType) -> bool:
+    if isinstance(kind, st.ArrayType):
+        return _has_map(kind.elementType)
+    if isinstance(kind, st.StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, st.MapType)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All states of each key in one row: `read_keyed_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.replay.described import described, state_of
+from pyflinklike.replay.keyed_rows import KeyedReader
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of
+from pyflinklike.spark.reading.jobs import frame_of_groups
+from pyflinklike.spark.reading.keys import wanted_keys
+from pyflinklike.spark.reading.states import Location, clock_at, one_operator
+
+__all__ = ["read_keyed_state"]
+
+
+def read_keyed_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """The state of each key in one row: key columns, a column for each state, `key_group`.
+
+    A column has the value; of a list an array in its order, of a map a map, of a store or of state
+    of windows an array of structs with the columns of `read_state`.  It is null where the key has
+    nothing.  Expired entries are left out.  All states of a key lie in one key group, so nothing
+    is shuffled.  A state that is named as a key column gets the prefix `state_`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, which may be running.
+        states: Names of the states and stores; by default all that belong to keys.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: Only of these keys; of several key columns as tuples.
+        now: The time by which it is judged what is expired, in ms or as a datetime; by default
+            the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        DeclarationValueError: A state belongs to no key; or there is none that does.
+        UnknownBatchError: The batch is not, or no longer, there.
+        StateValueError: A key cannot be a value of the key columns.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    infos = described(found.record, found.operator_id)
+    names = [info.name for info in infos if info.key_type] if states is None else list(states)
+    chosen = [state_of(infos, name, found.where) for name in names]
+    shared = [info.name for info in chosen if info.key_type is None]
+    if shared or not chosen:
+        msg = f"{found.where}: read_keyed_state gives state that belongs to keys, got {shared or names}"
+        raise DeclarationValueError(f"{msg}; use read_state() for other state")
+    wanted = None if keys is None else wanted_keys(spark, found.record, keys)
+    reader = KeyedReader(
+        tuple(StateRows.of(found.record, info) for info in chosen),
+        KeyColumns.of(found.record),
+        found.clock() if now is None else clock_at(now),
+        None if wanted is None else wanted.stored,
+    )
+    return frame_of_groups(found, reader, None if wanted is None else wanted.groups)

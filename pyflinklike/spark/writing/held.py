@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of a savepoint: read, made, named, and written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike import __version__
+from pyflinklike.errors import DeclarationValueError, UnknownStateError
+from pyflinklike.log.identity import OperatorIdentity
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.described import StateInfos, described
+from pyflinklike.replay.group import TimersReader
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.manifest import MANIFEST, Manifest
+from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of
+from pyflinklike.spark.reading.jobs import spark_schema
+from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.wire.schema import ddl_type, key_type_of
+from pyflinklike.spark.writing.edits import (
+    refuse_several,
+    rows_of,
+)
+from pyflinklike.spark.writing.saved import saved_frames
+from pyflinklike.spark.writing.saving import Frames, save
+from pyflinklike.spark.writing.taking import frames_of, manifest_of
+
+__all__ = ["HeldState"]
+
+S = TypeVar("S", bound="HeldState")
+
+_DEFAULT_MAX_PARALLELISM = 128
+
+
+@attrs.frozen(eq=False, repr=False)
+class HeldState(Mapping[str, DataFrame]):
+    """The operators of a savepoint and their states; `Savepoint` has the verbs that edit them.
+
+    Args:
+        spark: The session.
+        operators: What there is of each operator, by uid.
+        manifest: What it says of the batch that it is of.
+        edited: States whose rows have to be checked.
+    """
+
+    spark: SparkSession
+    operators: Mapping[str, Frames]
+    manifest: Manifest
+    edited: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def read(
+        cls: type[S],
+        spark: SparkSession,
+        path: str | os.PathLike[str],
+        *,
+        batch_id: int | None = None,
+    ) -> S:
+        """A savepoint's directory; or a checkpoint, of a running query, too.
+
+        Args:
+            spark: Any session that reaches it.
+            path: Of either.
+            batch_id: Of a checkpoint: after which micro-batch; by default the last committed one.
+
+        Raises:
+            CorruptStateError: The savepoint, or what an operator says of itself, is damaged.
+            UnknownBatchError: The batch is not, or no longer, there.
+            HostError: Spark cannot read the checkpoint.
+        """
+        place = place_of(path)
+        if place.exists(MANIFEST):
+            directory = SavepointDirectory(place, place.manifest())
+            uids = directory.operators()
+            found = {uid: saved_frames(spark, directory, uid) for uid in uids}
+            return cls(spark, found, directory.manifest)
+        states = checkpoint_states(spark, location_of(path), None, batch_id)
+        found = {each.record.identity.name: frames_of(each) for each in states}
+        return cls(spark, found, manifest_of(states[0]))
+
+    @classmethod
+    def new(cls: type[S], spark: SparkSession, key: str, uid: str) -> S:
+        """An empty one, to be filled with `with_state`.
+
+        Args:
+            spark: The session.
+            key: The key columns as DDL, such as "user string".
+            uid: Of the operator that begins with it.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: A column cannot be a key.
+        """
+        fields = ddl_type(spark.range(0), key, "key").fields  # type: ignore[attr-defined]
+        zone = time_zone_of(spark)
+        kind = key_type_of([each.dataType for each in fields], zone)
+        columns = tuple((each.name, each.dataType.simpleString()) for each in fields)
+        identity = OperatorIdentity(uid, _DEFAULT_MAX_PARALLELISM, columns, kind.signature)
+        record = OperatorRecord(identity, uid, __version__, zone, None, "None", {})
+        timers = spark.createDataFrame([], spark_schema(TimersReader(record, None).schema))
+        return cls(spark, {uid: Frames(record, {}, timers)}, Manifest(__version__, 0, ()))
+
+    # A mapping
+
+    def __getitem__(self, state: str) -> DataFrame:
+        """The rows of a state.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        frames = self.only()
+        rows_of(frames.record, state)
+        return frames.states[state]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the states."""
+        return iter(self.only().states)
+
+    def __len__(self) -> int:
+        """How many states there are."""
+        return len(self.only().states)
+
+    def __repr__(self) -> str:
+        """The operators and their states."""
+        held = {uid: sorted(frames.states) for uid, frames in self.operators.items()}
+        return f"Savepoint({held})"
+
+    @property
+    def timers(self) -> DataFrame:
+        """The timers: key columns, `domain`, `timestamp` in ms."""
+        return self.only().timers
+
+    def states(self) -> StateInfos:
+        """The states of all operators, as `list_states` gives them."""
+        return StateInfos(
+            info
+            for number, frames in enumerate(self.operators.values())
+            for info in described(frames.record, number)
+        )
+
+    # Operators
+
+    def operator(self: S, uid: str) -> S:
+        """A savepoint of one of the operators.
+
+        Raises:
+            UnknownStateError: There is none.
+        """
+        if uid not in self.operators:
+            msg = f"savepoint: its operators are {list(self.operators)}, got {uid!r}"
+            raise UnknownStateError(f"{msg}; give one of these")
+        return attrs.evolve(self, operators={uid: self.operators[uid]})
+
+    def with_operator(self: S, savepoint: S) -> S:
+        """With the operators of another savepoint, in place of those of the same uid."""
+        return attrs.evolve(
+            self,
+            operators={**self.operators, **savepoint.operators},
+            edited=self.edited | savepoint.edited,
+        )
+
+    def remove_operator(self: S, uid: str) -> S:
+        """Without an operator.
+
+        Raises:
+            UnknownStateError: There is none.
+        """
+        self.operator(uid)
+        rest = {each: frames for each, frames in self.operators.items() if each != uid}
+        return attrs.evolve(self, operators=rest)
+
+    def rename_operator(self: S, uid: str, new_uid: str) -> S:
+        """With another uid of an operator.
+
+        Raises:
+            UnknownStateError: There is no operator of the uid.
+            DeclarationValueError: There is one of the new uid.
+        """
+        frames = self.operator(uid).operators[uid]
+        if new_uid in self.operators:
+            msg = f"savepoint: uids differ, got {new_uid!r} for {uid!r}"
+            raise DeclarationValueError(f"{msg}; remove_operator() the other one first")
+        identity = attrs.evolve(frames.record.identity, name=new_uid)
+        renamed = attrs.evolve(frames, record=attrs.evolve(frames.record, identity=identity))
+        edited = frozenset((new_uid if each == uid else each, name) for each, name in self.edited)
+        rest = self.remove_operator(uid).operators
+        return attrs.evolve(self, operators={**rest, new_uid: renamed}, edited=edited)
+
+    # Writing
+
+    def write(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
+        """Write a directory, for `process(..., from_savepoint=path)` and any tool.
+
+        Args:
+            path: Of the directory; never in a checkpoint.
+            mode: "error", or "overwrite" to replace a savepoint that is there.
+
+        Raises:
+            DeclarationValueError: Something is there that shall stay.
+            StateValueError: An entry has several rows.
+        """
+        for uid, name in sorted(self.edited):
+            frames = self.operators.get(uid)
+            if frames is not None and name in frames.states:
+                refuse_several(frames.states[name], rows_of(frames.record, name))
+        save(place_of(path), list(self.operators.values()), self.manifest, mode)
+
+    def only(self) -> Frames:
+        """What there is of the one operator.
+
+        Raises:
+            DeclarationValueError: There are several.
+        """
+        if len(self.operators) != 1:
+            msg = f"states are of one operator, got a savepoint of {list(self.operators)}"
+            raise DeclarationValueError(f"{msg}; choose one with operator(uid)")
+        return next(iter(self.operators.values()))

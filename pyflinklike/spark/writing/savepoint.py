@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Savepoint`: state as DataFrames that can be edited, written, and begun with; Flink's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.runtime.declared_states import declared_ttl
+from pyflinklike.shown import shown
+from pyflinklike.spark.writing.edits import (
+    each_state,
+    fitted,
+    fitted_timers,
+    of_descriptor,
+    rows_of,
+    with_said,
+)
+from pyflinklike.spark.writing.held import HeldState
+from pyflinklike.spark.writing.saving import Frames
+from pyflinklike.state.ttl_config import StateTtlConfig
+
+__all__ = ["Savepoint"]
+
+_DEFAULT_MAX_PARALLELISM = 128
+
+
+@attrs.frozen(eq=False, repr=False)
+class Savepoint(HeldState):
+    """The state of queries as DataFrames that can be edited: begin with `read` or `new`.
+
+    It is a mapping from the names of states to DataFrames of what `read_state` shows (stamps as ms,
+    instants as structs).  It is immutable: each verb gives another one, and nothing runs before
+    `write`.  Verbs for states are for a savepoint of one operator; `operator(uid)` gives one of
+    several.
+    """
+
+    # States
+
+    def filter_keys(self, condition: Column) -> Savepoint:
+        """Only of the keys for which a condition on the key columns is true, timers included.
+
+        State that belongs to no key stays.
+        """
+        frames = self.only()
+
+        def kept(name: str, frame: DataFrame) -> DataFrame:
+            is_shared = rows_of(frames.record, name).declaration.per_group
+            return frame if is_shared else frame.where(condition)
+
+        timers = frames.timers.where(condition)
+        return self._with(attrs.evolve(frames, states=each_state(frames, kept), timers=timers))
+
+    def transform_state(self, state: str, transform: Callable[[DataFrame], DataFrame]) -> Savepoint:
+        """With what a function makes of the rows of a state.
+
+        Args:
+            state: Its name.
+            transform: Is given the DataFrame, and gives one of the same columns.
+
+        Raises:
+            UnknownStateError: There is no such state.
+            DeclarationTypeError, DeclarationValueError: The result does not fit the state.
+        """
+        changed = transform(self[state])
+        if not isinstance(changed, DataFrame):
+            msg = f"transform_state takes a function that gives a DataFrame, got {shown(changed)}"
+            raise DeclarationTypeError(f"{msg}; return it")
+        frames = self.only()
+        frame = fitted(frames.record, state, changed)
+        return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
+
+    def rename_state(self, state: str, new_name: str) -> Savepoint:
+        """With another name of a state.
+
+        Raises:
+            UnknownStateError: There is no such state.
+            DeclarationValueError: There is one of the new name.
+        """
+        frame, frames = self[state], self.only()
+        if new_name in frames.states:
+            msg = f"savepoint: names of states differ, got {new_name!r} for {state!r}"
+            raise DeclarationValueError(f"{msg}; remove_state() the other one first")
+        without = self.remove_state(state).only()
+        said = {**without.record.states, new_name: frames.record.states[state]}
+        record = with_said(frames.record, said)
+        renamed = Frames(record, {**without.states, new_name: frame}, frames.timers)
+        return self._with(renamed, new_name)
+
+    def remove_state(self, state: str) -> Savepoint:
+        """Without a state.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        _, frames = self[state], self.only()
+        said = {name: each for name, each in frames.record.states.items() if name != state}
+        states = {name: each for name, each in frames.states.items() if name != state}
+        return self._with(Frames(with_said(frames.record, said), states, frames.timers))
+
+    def with_state(
+        self,
+        descriptor: Any,
+        rows: DataFrame,
+        *,
+        order_by: Sequence[str] | str | None = None,
+    ) -> Savepoint:
+        """With a state that has these rows, in place of one of that name.
+
+        Args:
+            descriptor: Of a state or store.
+            rows: The key columns and what `read_state` shows of the kind: `value`; `user_key`;
+                `position`; `store_key` with the times of its entries.  With a TTL maybe `stamp`
+                (ms): entries without one are stamped when a query begins with them.
+            order_by: Of a list's elements, where they have no `position`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: Columns are missing, or of other types.
+        """
+        frames, said = self.only(), of_descriptor(descriptor)
+        record = with_said(frames.record, {**frames.record.states, descriptor.name: said})
+        frame = fitted(record, descriptor.name, rows, order_by)
+        states = {**frames.states, descriptor.name: frame}
+        return self._with(Frames(record, states, frames.timers), descriptor.name)
+
+    def with_ttl(self, state: str, ttl: StateTtlConfig, *, stamp: int | None = None) -> Savepoint:
+        """With a TTL of a state.
+
+        Args:
+            state: Its name.
+            ttl: The TTL.
+            stamp: What entries without a stamp are stamped with, in ms; by default the time at
+                which a query begins with them.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        frame, frames = self[state], self.only()
+        said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
+        record = with_said(frames.record, {**frames.record.states, state: said})
+        if stamp is not None:
+            given = F.lit(stamp).cast("long")
+            has_one = "stamp" in frame.columns
+            frame = frame.withColumn("stamp", F.coalesce("stamp", given) if has_one else given)
+        states = {**frames.states, state: fitted(record, state, frame)}
+        return self._with(Frames(record, states, frames.timers))
+
+    # Timers
+
+    def with_timers(self, timers: DataFrame) -> Savepoint:
+        """With these timers in place of all others.
+
+        Args:
+            timers: The key columns, `domain` ("event_time" or "processing_time"), `timestamp` (ms).
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: Columns are missing, or of other types.
+        """
+        frames = self.only()
+        return self._with(attrs.evolve(frames, timers=fitted_timers(frames.record, timers)))
+
+    def remove_timers(self, domain: str | None = None) -> Savepoint:
+        """Without timers.
+
+        Args:
+            domain: Only those of "event_time" or "processing_time"; by default of both.
+
+        Raises:
+            DeclarationValueError: It is neither.
+        """
+        if domain not in (None, "event_time", "processing_time"):
+            msg = f'domain is "event_time" or "processing_time", got {shown(domain)}'
+            raise DeclarationValueError(f"{msg}; leave it away for both")
+        frames = self.only()
+        kept = frames.timers.where(F.lit(False) if domain is None else F.col("domain") != domain)
+        return self._with(attrs.evolve(frames, timers=kept))
+
+    # Keys
+
+    def merge(self, other: Savepoint, *, on_conflict: str = "error") -> Savepoint:
+        """With the entries and timers of another savepoint of the same key columns.
+
+        Args:
+            other: Of one operator.
+            on_conflict: Of an entry that both have "left" or "right" stays; "error" refuses it
+                when it is written.
+
+        Raises:
+            DeclarationValueError: The key columns or a state of both differ, or `on_conflict`
+                is none of these.
+        """
+        if on_conflict not in ("error", "left", "right"):
+            msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
+            raise DeclarationValueError(f"{msg}; choose one")
+        mine, theirs = self.only(), other.only()
+        one, two = mine.record, theirs.record
+        unlike = [
+            name
+            for name in one.states.keys() & two.states.keys()
+            if one.states[name] != two.states[name]
+        ]
+        if one.identity.key_columns != two.identity.key_columns or unlike:
+            msg = f"merge takes savepoints whose keys and states are declared alike, got {unlike}"
+            keys = f"{one.identity.key_columns} and {two.identity.key_columns}"
+            raise DeclarationValueError(f"{msg} and keys {keys}; rename_state() or remove_state()")
+        record = with_said(one, {**one.states, **two.states})
+        states = {**mine.states, **theirs.states}
+        for name in mine.states.keys() & theirs.states.keys():
+            left, right = mine.states[name], fitted(record, name, theirs.states[name])
+            by = rows_of(record, name).entry_names
+            if on_conflict == "left":
+                right = right.join(left.select(*by), by, "left_anti").select(*right.columns)
+            elif on_conflict == "right":
+                left = left.join(right.select(*by), by, "left_anti").select(*left.columns)
+            states[name] = left.unionByName(right)
+        timers = mine.timers.unionByName(theirs.timers).distinct()
+        return self._with(Frames(record, states, timers), *states)
+
+    def _with(self, frames: Frames, *edited: str) -> Savepoint:
+        uid = frames.record.identity.name
+        checked = self.edited | {(uid, name) for name in edited}
+        return attrs.evolve(self, operators={uid: frames}, edited=checked)

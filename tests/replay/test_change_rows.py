@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of each batch's changes, applied one batch after another, gives the state."""
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_support import log_of, record_of, rows_of
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.errors import UnknownBatchError
+from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.replay.described import described, state_of
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.runtime.serving import commit
+from pyflinklike.testing.agreement.replica import Mode, Replica
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.types import Types
+
+STATES = ("value", "list", "map", "reducing")
+
+
+@attrs.define
+class Noting(InMemoryLogStorage):
+    """Notes every write, as Spark's changelog does."""
+
+    noted: list = attrs.field(factory=list)
+
+    def write_head(self, head):
+        self.noted.append(("head", head.to_bytes()))
+        super().write_head(head)
+
+    def write_segment(self, sequence, blob):
+        self.noted.append(("segment", blob))
+        super().write_segment(sequence, blob)
+
+    def clear_segments(self):
+        self.noted += [("delete", b"")] * len(self.segments)
+        super().clear_segments()
+
+
+class Noted(Replica):
+    """A replica whose writes are noted."""
+
+    def __init__(self):
+        super().__init__(HashMapStateBackend(), None, Mode.LAZY)
+        self.noted = []
+
+    def _written(self):
+        trial = Noting(self.store.head, dict(self.store.segments))
+        commit(self.operator, trial, trial.head)
+        self.noted = trial.noted
+        return trial
+
+
+def write(states, verb, text, number):
+    """One of the verbs of the states."""
+    verbs = {
+        "update": lambda: states.value.update([number]),
+        "forget": states.value.clear,
+        "add": lambda: states.list.add([number]),
+        "replace": lambda: states.list.update([[number], [number]]),
+        "empty": states.list.clear,
+        "put": lambda: states.map.put(text, str(number)),
+        "remove": lambda: states.map.remove(text),
+        "clear": states.map.clear,
+        "reduce": lambda: states.reducing.add(text),
+    }
+    verbs[verb]()
+
+
+VERBS = (
+    *("update", "forget", "add", "replace", "empty"),
+    *("put", "remove", "clear", "reduce", "compact", "wipe"),
+)
+STEP = st.tuples(
+    st.sampled_from(VERBS), st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3)
+)
+BATCHES = st.lists(st.lists(STEP, max_size=5), min_size=1, max_size=8)
+
+
+def play(replica, steps):
+    """One batch."""
+    for verb, key, text, number in steps:
+        if verb == "compact":
+            replica.operator.group.rewrite()
+            continue
+        for each in "ab" if verb == "wipe" else key:
+            replica.operator.current.key = each
+            if verb != "wipe":
+                write(replica.states, verb, text, number)
+                continue
+            for state in STATES:
+                getattr(replica.states, state).clear()
+    replica.end_batch()
+
+
+def entry_of(row):
+    """What tells an entry of a key."""
+    return row.get("user_key", row.get("position"))
+
+
+@given(BATCHES)
+@settings(max_examples=max(settings().max_examples // 5, 3))
+def test_changes_of_each_batch_give_the_state(batches):
+    """Over compactions, clears, and a group that becomes empty and begins again."""
+    replica = Noted()
+    record = record_of(replica.operator, Types.STRING())
+    followed, held = GroupChanges({}, 1), {}
+    for batch, steps in enumerate(batches, start=1):
+        play(replica, steps)
+        followed.batch_id = batch
+        take(followed, replica.noted)
+        for state in STATES:
+            info = state_of(described(record, 0), state, "tested")
+            changes = StateChanges(StateRows.of(record, info))
+            for table in changes.of_batch(followed.changes, batch, 3, "tested"):
+                for row in table.to_pylist():
+                    apply(held, state, row)
+            rows = rows_of(record, state, log_of(replica.store))
+            expected = {(state, row["k"], entry_of(row)): row["value"] for row in rows}
+            assert expected == {at: each for at, each in held.items() if at[0] == state}
+        followed.changes = []
+    replica.close()
+
+
+def take(followed, noted):
+    """Commit after commit, as the job that reads Spark's feed does."""
+    written = Commit()
+    for kind, blob in noted:
+        if kind == "head":
+            followed.take(written, blob, "tested")
+            written = Commit()
+        elif kind == "delete":
+            written.removed = True
+        else:
+            written.segments.append(blob)
+
+
+def apply(held, state, row):
+    """A row of changes to what is held."""
+    if row["change_type"] == "clear":
+        for at in [at for at in held if at[:2] == (state, row["k"])]:
+            del held[at]
+    elif row["change_type"] == "delete":
+        held.pop((state, row["k"], entry_of(row)), None)
+    else:
+        held[state, row["k"], entry_of(row)] = row["value"]
+
+
+def test_a_compaction_that_noted_nothing_is_refused():
+    """As that of an older version: its batch may have changed anything."""
+    replica = Noted()
+    play(replica, [("update", "a", "x", 1)])
+    play(replica, [("update", "a", "x", 2), ("compact", "a", "x", 0)])
+    kinds = [kind for kind, _ in replica.noted]
+    assert ["segment", "delete", "delete", "segment", "head"] == kinds
+    older = [each for at, each in enumerate(replica.noted) if at]
+    with pytest.raises(UnknownBatchError, match="diff_state"):
+        take(GroupChanges({}, 1), older)
+    replica.close()
