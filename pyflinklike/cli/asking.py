@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands ask of what they look into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike.replay.described import StateInfo, StateInfos
+
+__all__ = ["Asked", "Source", "Timers", "order_of"]
+
+_ENTRY = (
+    *("namespace", "user_key", "position", "store_key", "window_start", "number"),
+    *("session_start", "session_end", "valid_from", "last_use"),
+)
+
+
+@attrs.frozen
+class Asked:
+    """Which entries of a state.
+
+    Args:
+        limit: At most so many, the first in the order of their keys; None for all.
+        alive: Only those that are not expired, or only those that are; None for both.
+        key: Only of this key.
+        has_key: Whether there is one.
+    """
+
+    limit: int | None = None
+    alive: bool | None = None
+    key: Any = None
+    has_key: bool = False
+
+
+@attrs.frozen
+class Timers:
+    """Timers of an operator.
+
+    Args:
+        uid: Of the operator.
+        counts: Of each domain: `domain`, `timers`, `due`, and the `first` and `last` in ms.
+        rows: The next of them.
+    """
+
+    uid: str
+    counts: list[dict[str, Any]]
+    rows: pa.Table
+
+
+class Source(Protocol):
+    """What commands look into."""
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+
+    @property
+    def batch_id(self) -> int | None:
+        """The micro-batch that all answers are of; None of a savepoint that has none."""
+
+    def facts(self) -> str:
+        """What is told of it above a list of its states."""
+
+    def states(self, *, sizes: bool = False) -> StateInfos:
+        """Its states, of the operator that was asked for or all."""
+
+    def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
+        """Entries of a state."""
+
+    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+        """The timers of each operator.
+
+        Args:
+            domain: Only of this one.
+            before: Only those that are due before it, in ms.
+            limit: At most so many rows of an operator; None for all.
+        """
+
+    def export(self, out: str, kind: str) -> None:
+        """Write all states and timers to a directory, as "parquet" or "jsonl"."""
+
+
+def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:
+    """The columns by which rows are sorted: the key's, then those that tell its entries apart.
+
+    Args:
+        columns: Names and Arrow types of the rows.
+        keys: The key columns.
+    """
+    types = dict(columns)
+    wanted = [name for name in (*keys, *_ENTRY, "domain") if name in types]
+    return [name for name in wanted if not pa.types.is_nested(types[name])]

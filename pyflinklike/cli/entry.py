@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the command line begins, and what an exit code means.
+
+| code | |
+|---|---|
+| 0 | done, nothing found |
+| 1 | `check` found damage, `diff` a difference, `get` no such key |
+| 2 | could not: usage, unreadable, no such state or batch |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from pyflinklike.errors import PyflinklikeError
+
+__all__ = ["main"]
+
+_COULD_NOT = 2
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: Instead of those of the process.
+
+    Returns:
+        The exit code.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        import click
+        import rich  # noqa: F401 - asked for before anything is printed
+    except ImportError as error:
+        msg = f"the command line needs click and rich, got no module {error.name!r}"
+        sys.stderr.write(f"error: {msg}; pip install 'pyflinklike[cli]' installs both\n")
+        return _COULD_NOT
+    # The modules of the commands add these to the program.
+    from pyflinklike.cli import commands, further  # noqa: F401
+    from pyflinklike.cli.looking import program
+
+    try:
+        code: int | None = program.main(given, prog_name="pyflinklike", standalone_mode=False)
+        return code or 0
+    except click.ClickException as error:
+        error.show()
+        return _COULD_NOT
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _refused(error, shows_all="--traceback" in given)
+
+
+def _refused(error: Exception, *, shows_all: bool) -> int:
+    if shows_all:
+        traceback.print_exception(error)
+    ours = isinstance(error, PyflinklikeError)
+    text = (
+        str(error.args[0] if error.args else error) if ours else f"{type(error).__name__}: {error}"
+    )
+    remedy = "" if ours or shows_all else " (--traceback shows where)"
+    sys.stderr.write(f"error: {' '.join(text.split())}{remedy}\n")
+    return _COULD_NOT

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands have in common: their options, and how rows are printed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from pyflinklike.cli.asking import Source
+from pyflinklike.cli.printing import Printer
+from pyflinklike.cli.shapes import rows_of
+from pyflinklike.cli.sources import opened
+
+__all__ = ["Look", "command", "print_rows", "program"]
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pyflinklike")
+def program() -> None:
+    """Flink's keyed state, TTL and timers on Spark."""
+
+
+@program.group()
+def state() -> None:
+    """Look into the state of a query.
+
+    PATH is the directory of a savepoint, which is read without Spark and Java; take_savepoint()
+    makes one of the checkpoint of a query, also while the query runs.
+
+    Exit codes: 0 done and nothing found; 1 `check` found damage, `diff` a difference, `get` no
+    such key; 2 it could not be done.
+    """
+
+
+def _looking(command: C) -> C:
+    """The options that all commands have."""
+    options = [
+        click.argument("path"),
+        click.option("--operator", help="Its uid; else all there are."),
+        click.option("--json", "is_json", is_flag=True, help="JSON lines, times also in ms."),
+        click.option("--traceback", is_flag=True, help="With an error, show where it came from."),
+    ]
+    return functools.reduce(lambda made, option: option(made), reversed(options), command)
+
+
+@attrs.frozen
+class Look:
+    """What the common options say."""
+
+    path: str
+    operator: str | None
+    is_json: bool
+    traceback: bool
+
+    @property
+    def printer(self) -> Printer:
+        """Prints as was asked."""
+        return Printer(self.is_json)
+
+    def source(self) -> Source:
+        """What is looked into."""
+        return opened(self.path, self.operator)
+
+
+def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
+    """A command whose function is given a `Look` for the common options."""
+
+    def made(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def called(**options: Any) -> int:
+            common = {each.name: options.pop(each.name) for each in attrs.fields(Look)}
+            return function(Look(**common), **options)
+
+        return state.command(name)(_looking(called))
+
+    return made
+
+
+def print_rows(look: Look, source: Source, table: Any, limit: int, **facts: object) -> None:
+    """Print entries.
+
+    Args:
+        look: What was asked.
+        source: Of which they are.
+        table: The entries, one more than `limit` where there are more.
+        limit: How many are printed; 0 for all.
+        facts: What is in every line of JSON besides.
+    """
+    more = bool(limit) and table.num_rows > limit
+    kept = table.slice(0, limit) if more else table
+    look.printer.rows(rows_of(kept), kept.column_names, batch_id=source.batch_id, **facts)
+    if more:
+        look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A savepoint as commands ask it: with Arrow alone, neither Spark nor Java is started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyflinklike.cli.asking import Asked, Timers, order_of
+from pyflinklike.cli.shapes import as_json, iso, rows_of
+from pyflinklike.errors import StateValueError
+from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
+from pyflinklike.replay.described import StateInfo, StateInfos
+from pyflinklike.replay.values import timestamps
+from pyflinklike.savepoints import SavepointDirectory, open_savepoint
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.manifest import folder_of
+
+__all__ = ["SavepointSource"]
+
+
+@attrs.frozen
+class SavepointSource:
+    """A savepoint.
+
+    Args:
+        saved: That was opened.
+        operator: Uid that was asked for.
+    """
+
+    saved: SavepointDirectory
+    operator: str | None
+
+    @classmethod
+    def opened(cls, path: str, operator: str | None) -> SavepointSource:
+        """A savepoint.
+
+        Raises:
+            CorruptStateError: Its manifest is damaged.
+            UnknownStateError: There is no such operator.
+        """
+        saved = open_savepoint(path)
+        if operator is not None:
+            saved.manifest.operator(operator, saved.place.where)
+        return cls(saved, operator)
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return self.saved.place.where
+
+    @property
+    def batch_id(self) -> int | None:
+        """Of which micro-batch it is."""
+        return self.saved.manifest.batch_id
+
+    def facts(self) -> str:
+        """When it was taken, and of what."""
+        manifest = self.saved.manifest
+        batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
+        taken = f"taken at {iso(manifest.taken_at)} by pyflinklike {manifest.library}"
+        return f"savepoint {self.saved.place.address}{batch}, {taken}"
+
+    def states(self, *, sizes: bool = False) -> StateInfos:  # noqa: ARG002 - the manifest has them
+        """The states."""
+        return self.saved.states(self.operator)
+
+    def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
+        """Entries of a state, sorted; no more in memory than are asked for, and one batch."""
+        keys = [name for name, _ in info.key_columns]
+        dataset = self.saved.dataset(info.name, info.uid)
+        condition = _is_key(keys, asked.key) if asked.has_key else None
+        order = order_of([(field.name, field.type) for field in dataset.schema], keys)
+        kept = dataset.schema.empty_table()
+        for batch in dataset.to_batches(filter=condition):
+            kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), asked)])
+            kept = _first(kept, order, asked.limit)
+        return self._shown(info, kept)
+
+    def _of(self, info: StateInfo, rows: pa.Table, asked: Asked) -> pa.Table:
+        if asked.alive is None:
+            return rows
+        clock = self._clock()
+        if info.ttl is None or clock is None:
+            if asked.alive and info.ttl is None:
+                return rows
+            msg = f"what is expired is told of state with a TTL at a known time, got {info.name!r}"
+            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option away")
+        alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
+        return rows.filter(alive if asked.alive else pc.invert(alive))
+
+    def _clock(self) -> BatchClock | None:
+        manifest = self.saved.manifest
+        if manifest.processing_time is None or manifest.watermark is None:
+            return None
+        return BatchClock(manifest.processing_time, manifest.watermark)
+
+    def _shown(self, info: StateInfo, rows: pa.Table) -> pa.Table:
+        if info.ttl is None:
+            return rows
+        stamps = rows.column("stamp").combine_chunks()
+        at = rows.schema.get_field_index("stamp") + 1
+        clock = self._clock()
+        if clock is not None:
+            rows = rows.add_column(at, "alive", are_alive(stamps, info.ttl, clock))
+        return rows.add_column(at, "expires_at", expires_at(stamps, info.ttl))
+
+    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+        """The timers of each operator."""
+        return [self._timers(uid, domain, before, limit) for uid in self._uids()]
+
+    def _uids(self) -> list[str]:
+        return self.saved.operators() if self.operator is None else [self.operator]
+
+    def _timers(
+        self, uid: str, domain: str | None, before: int | None, limit: int | None
+    ) -> Timers:
+        dataset = self.saved.timers(uid)
+        names = dataset.schema.names
+        order = ["timestamp", *order_of([(f.name, f.type) for f in dataset.schema], names)]
+        counts: dict[str, dict[str, Any]] = {}
+        kept = self._dated(dataset.schema.empty_table())
+        for batch in dataset.to_batches(filter=_is_wanted(domain, before)):
+            some = self._dated(pa.Table.from_batches([batch]))
+            _count(some, counts)
+            kept = _first(pa.concat_tables([kept, some]), order, limit)
+        return Timers(uid, [counts[each] for each in sorted(counts)], kept)
+
+    def _dated(self, timers: pa.Table) -> pa.Table:
+        at = timers.schema.get_field_index("timestamp") + 1
+        times = timestamps(timers.column("timestamp").combine_chunks())
+        timers = timers.add_column(at, "time", times)
+        clock = self._clock()
+        return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
+
+    def export(self, out: str, kind: str) -> None:
+        """Write all as files."""
+        for info in self.states():
+            folder = f"{out}/{folder_of(info.uid, info.name)}"
+            _write(self.saved.dataset(info.name, info.uid), folder, kind)
+        for uid in self._uids():
+            _write(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
+
+
+def _write(dataset: Any, folder: str, kind: str) -> None:
+    place = place_of(folder)
+    place.filesystem.create_dir(place.root)
+    if kind == "parquet":
+        path = place.path("part-0.parquet")
+        with pq.ParquetWriter(path, dataset.schema, filesystem=place.filesystem) as writer:
+            for batch in dataset.to_batches():
+                writer.write_batch(batch)
+        return
+    with place.filesystem.open_output_stream(place.path("part-0.jsonl")) as file:
+        for batch in dataset.to_batches():
+            for row in rows_of(pa.Table.from_batches([batch])):
+                file.write(f"{json.dumps(as_json(row), ensure_ascii=False)}\n".encode())
+
+
+def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:
+    """Add timers to those that were counted before."""
+    for domain in set(timers.column("domain").to_pylist()):
+        some = timers.filter(pc.equal(timers.column("domain"), domain))
+        times = pc.min_max(some.column("timestamp")).as_py()
+        due = pc.sum(some.column("due")).as_py() if "due" in some.column_names else None
+        was = counts.get(domain)
+        if was is not None:
+            times = {"min": min(times["min"], was["first"]), "max": max(times["max"], was["last"])}
+            due = None if due is None else due + was["due"]
+        counts[domain] = {
+            "domain": domain,
+            "timers": some.num_rows + (was["timers"] if was else 0),
+            "due": due,
+            "first": times["min"],
+            "last": times["max"],
+        }
+
+
+def _due(timers: pa.Table, clock: BatchClock) -> Any:
+    is_event = pc.equal(timers.column("domain"), "event_time")
+    now = pc.if_else(is_event, pa.scalar(clock.watermark), pa.scalar(clock.processing_time))
+    return pc.less_equal(timers.column("timestamp"), now)
+
+
+def _is_wanted(domain: str | None, before: int | None) -> Any:
+    conditions = []
+    if domain is not None:
+        conditions.append(pc.field("domain") == domain)
+    if before is not None:
+        conditions.append(pc.field("timestamp") < before)
+    found = None
+    for each in conditions:
+        found = each if found is None else found & each
+    return found
+
+
+def _is_key(names: Sequence[str], key: Any) -> Any:
+    found = None
+    for name, value in zip(names, key if len(names) > 1 else (key,)):
+        condition = pc.field(name).is_null() if value is None else pc.field(name) == value
+        found = condition if found is None else found & condition
+    return found
+
+
+def _first(rows: pa.Table, order: Sequence[str], limit: int | None) -> pa.Table:
+    ordered = rows.sort_by([(name, "ascending") for name in order]) if order else rows
+    return ordered if limit is None else ordered.slice(0, limit)

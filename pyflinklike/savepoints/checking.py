@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a savepoint: its files against its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.replay.group import TimersReader
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.files import Place
+from pyflinklike.savepoints.findings import Checked, Finding
+from pyflinklike.savepoints.manifest import SavedFile, SavedOperator, SavedRows
+
+__all__ = ["check_savepoint"]
+
+
+def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
+    """What is wrong with a savepoint, and how much was looked at.
+
+    Args:
+        saved: That was opened, so its manifest can be read.
+    """
+    found: list[Finding] = []
+    checked = Checked()
+    for operator in saved.manifest.operators:
+        for what, rows, schema in _parts(saved, operator, found):
+            found += _of_rows(saved.place, what, rows, schema)
+            checked += Checked(entries=rows.rows, files=len(rows.files))
+    return found, checked
+
+
+def _parts(
+    saved: SavepointDirectory, operator: SavedOperator, found: list[Finding]
+) -> Iterator[tuple[str, SavedRows, pa.Schema]]:
+    for name, rows in operator.states.items():
+        try:
+            schema = saved.rows_of(operator, name).schema
+        except PyflinklikeError as error:
+            found.append(Finding("manifest", str(error)))
+        else:
+            yield f"state {name!r}", rows, schema
+    yield "timers", operator.timers, TimersReader(operator.record, None).schema
+
+
+def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> Iterator[Finding]:
+    there = 0
+    for each in saved.files:
+        found = _of_file(place, each, schema)
+        if isinstance(found, Finding):
+            yield found
+            there = saved.rows  # how many it had is not known
+        else:
+            there += found
+    if there != saved.rows:
+        msg = f"{place.where}, {what}: the manifest counts {saved.rows} rows, got {there}"
+        yield Finding("counts", msg)
+
+
+def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int:
+    """What is wrong with a file, or how many rows it has."""
+    where = f"{place.where}, file {saved.path}"
+    try:
+        if not place.exists(saved.path):
+            return Finding("file", f"{where}: it must be there, got none")
+        found = place.saved_file(saved.path)
+        if found != saved:
+            msg = f"{where}: it must have {saved.bytes} bytes with the checksum {saved.sha256}"
+            return Finding("file", f"{msg}, got {found.bytes} with {found.sha256}")
+        table = pq.read_table(
+            place.path(saved.path),
+            filesystem=place.filesystem,
+            schema=schema,
+            page_checksum_verification=True,
+            partitioning=None,
+        )
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return Finding("file", f"{where}: it must hold the rows that were written, got {error}")
+    return int(table.num_rows)
