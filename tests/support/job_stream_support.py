@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import zip_longest
+from typing import Any
 
 import pyarrow as pa
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.key_group_task import KeyGroupTask
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.sending import WATERMARK
 from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA, micro_batches
-from pyflinklike.spark.jobs.steps import JobSteps
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.homes import calling_homes, is_home
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -35,17 +39,17 @@ class Operator(KeyGroupTask):
         plan: Of the operator.
     """
 
-    def __init__(self, plan):
+    def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.stores = defaultdict(InMemoryLogStorage)
-        self.wakes = {}
+        self.stores: defaultdict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
+        self.wakes: dict[int, int | None] = {}
 
-    def run(self, rows, watermark, time):
+    def run(self, rows: list[Any], watermark: int, time: int) -> list[Any]:
         """Results for the rows of a micro-batch, and of what is due without rows."""
-        groups = defaultdict(list)
+        groups: defaultdict[int, list[Any]] = defaultdict(list)
         for key, origin, payload in rows:
             groups[key].append((origin, payload))
-        results = []
+        results: list[Any] = []
         for key in sorted(groups):
             self.key, self._store = key, self.stores[key]
             self._set_time(watermark, time)
@@ -63,30 +67,30 @@ class Operator(KeyGroupTask):
                 results += self._serve(self._index_of((key,)), fired=wake_at)
         return [row[:2] for row in results if row[1] is not None]
 
-    def _set_time(self, watermark, time):
+    def _set_time(self, watermark: int, time: int) -> None:
         clock = self._opened().clock
         clock.processing_time, clock.watermark = time, watermark_of(watermark)
 
-    def _wake(self, served, fired):
+    def _wake(self, served: Served, fired: int | None) -> None:
         self.wakes[self.key] = None if served.head is None else served.head.wake_at
 
 
-def results_of_stream(job, facts):
+def results_of_stream(job: Job, facts: SessionFacts) -> list[Any]:
     """What comes of a job."""
     return _Line(job, facts).run()
 
 
 class _Line:
-    def __init__(self, job, facts):
+    def __init__(self, job: Job, facts: SessionFacts) -> None:
         self.job = job
         self.steps = JobSteps(job, facts, HashMapStateBackend())
         pairs = zip(self.steps.stages, self.steps.stages[1:])
         self.operators = [Operator(self.steps.operator(*pair)) for pair in pairs]
         self.results = Results(job)
         self.watermark, self.time = 0, 1_000
-        self.marks = {}
+        self.marks: dict[int, int] = {}
 
-    def run(self):
+    def run(self) -> list[Any]:
         sources = list(self.job.graph.of_kind(FromSource))
         self.marks = {node.id: 0 for node in sources}
         files = [micro_batches(node, self.job.settings) for node in sources]
@@ -97,10 +101,10 @@ class _Line:
         (collected,) = self.results.collected.values()
         return list(collected)
 
-    def micro_batch(self, sources):
+    def micro_batch(self, sources: dict[int, Any]) -> None:
         self.time += 1
         first = self.steps.stages[0]
-        batches = []
+        batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
             batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
             given = list(self.steps.task(first.reached_from(number)).run([batch]))
@@ -118,7 +122,7 @@ class _Line:
         for batch in batches:
             self.results.add(zip(*(column.to_pylist() for column in batch.columns)))
 
-    def _behind(self, number, results):
+    def _behind(self, number: int, results: list[Any]) -> list[pa.RecordBatch]:
         """What the stage behind an operator gives."""
         stage = self.steps.stages[number]
         batch = pa.RecordBatch.from_arrays(
@@ -135,7 +139,7 @@ class _Line:
         return list(calling_homes(reader.packing(group_ids(groups)), 1)([batch]))
 
 
-def _mark(batch):
+def _mark(batch: pa.RecordBatch) -> int:
     """The greatest watermark in a batch, in ms."""
     times = batch.column(batch.schema.names.index(WATERMARK)).cast(pa.int64()).to_pylist()
     return max((time // 1000 for time in times if time is not None), default=0)
