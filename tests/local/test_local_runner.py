@@ -217,6 +217,16 @@ def test_a_job_that_never_ends_can_be_cancelled():
     assert JobStatus.CANCELED is client.get_job_status().result()
 
 
+def test_a_job_that_nobody_has_waited_for_can_be_cancelled():
+    """It has not begun to work, and never will."""
+    results = local().from_collection([1]).execute_and_collect()
+
+    results.close()
+
+    assert JobStatus.CANCELED is results._run.status()
+    assert [] == list(results)
+
+
 def test_an_iterator_that_is_closed_ends_its_job(tmp_path):
     """Functions are closed, and it gives no more."""
     stream = local().from_collection([5, 2, 1]).map(Closing(tmp_path / "note"))

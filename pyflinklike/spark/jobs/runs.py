@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -20,7 +18,7 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.file_source import local_path
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
-from pyflinklike.graph.running import JobStatus
+from pyflinklike.graph.running import DrivenRun
 from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.jobs.plans import job_frame
 from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
@@ -102,7 +100,7 @@ def _steps_of(job: Job, spark: SparkSession) -> JobSteps:
     )
 
 
-class SparkRun:
+class SparkRun(DrivenRun):
     """A job on Spark.  Its results come to this process, and are written when they are asked for.
 
     Args:
@@ -113,37 +111,7 @@ class SparkRun:
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._job, self._spark = job, spark
         self._results = Results(job)
-        self._status = JobStatus.RUNNING
-        self._is_cancelled = False
-        self._work = self._running()
-
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        for _ in self._work:
-            if self._is_cancelled:
-                self._work.close()
-
-    def collected(self, sink: int) -> Iterator[Any]:
-        """The elements that came to a `CollectSink`."""
-        elements = self._results.collected[sink]
-        while True:
-            while elements:
-                yield elements.popleft()
-            if next(self._work, self) is self and not elements:
-                return
-
-    def cancel(self) -> None:
-        """End it soon."""
-        self._is_cancelled = True
-        # Where another thread waits for it, that one ends it.
-        with contextlib.suppress(ValueError):
-            self._work.close()
-            if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
-                self._ended(JobStatus.CANCELED)
-
-    def status(self) -> JobStatus:
-        """What has become of it."""
-        return self._status
+        super().__init__(self._results.collected)
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every part of the results."""
@@ -152,20 +120,14 @@ class SparkRun:
                 for rows in self._batch() if self._job.settings.is_batch else self._stream():
                     self._results.add(rows)
                     yield
-        except GeneratorExit:
-            self._ended(JobStatus.CANCELED)
-            raise
-        except BaseException as failure:
-            self._ended(JobStatus.FAILED)
+        except Exception as failure:
             told = error_of(failure)
             if told is None or told is failure:
                 raise
             raise told from failure
         self._results.finish()
-        self._status = JobStatus.FINISHED
 
-    def _ended(self, status: JobStatus) -> None:
-        self._status = status
+    def _abandon(self) -> None:
         self._results.abandon()
 
     def _batch(self) -> Iterator[Rows]:
