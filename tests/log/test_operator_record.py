@@ -161,7 +161,7 @@ def test_a_type_that_has_grown_does_not_go_back(checkpoint):
     assert Types.BIG_INT().signature == checkpoint.record().states["pages"]["value"]
     before = checkpoint.blobs
     (other,) = [key for key in "1234567" if wider.group_of(key) != wider.group_of("0")][:1]
-    with pytest.raises(IncompatibleStateError, match="'pages'.*'BigInteger', got 'Long'"):
+    with pytest.raises(IncompatibleStateError, match=r"'pages'.*'BigInteger', got 'Long'"):
         checkpoint.run(PROGRAM, [(other, 7)], time=201)
     assert before == checkpoint.blobs
     assert [("0", 1)] == checkpoint.run(wider, [("0", 1)], time=202)
