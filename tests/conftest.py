@@ -86,7 +86,7 @@ ON_REQUEST = {
     "test_cluster_": ("--cluster", "start Spark clusters on this machine, and kill executors"),
     "test_connect_": ("--connect", "start a Spark Connect server, and run on it what needs Spark"),
     "test_brokers_": ("--brokers", "start brokers and databases, and kill drivers that use them"),
-    "test_jobs_": ("--jobs", "run jobs of examples/ over several restarts"),
+    "test_jobs_": ("--jobs", "run whole jobs on Spark, over restarts or from the collection"),
     "test_environments_": ("--environments", "install packages into empty environments"),
 }
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.key_types import arrow_of
+from pyflinklike.shown import shown
 
 __all__ = ["as_json", "as_text", "iso", "key_of", "rows_of", "time_of"]
 
@@ -137,7 +138,7 @@ def _key_part(given: Any, name: str, kind: str) -> Any:
             return pa.scalar(given).cast(declared).as_py()
         return pa.scalar(given, declared).as_py()
     except (ValueError, TypeError, pa.ArrowException) as error:
-        msg = f"KEY must be a value of column {name!r}, which is {kind}, got {given!r}"
+        msg = f"KEY must be a value of column {name!r}, which is {kind}, got {shown(given)}"
         raise StateValueError(f"{msg}; write it as JSON") from error
 
 

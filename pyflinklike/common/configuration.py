@@ -131,7 +131,7 @@ class Configuration:
             return convert(text)
         except (ValueError, KeyError, SyntaxError) as error:
             kind = type(default).__name__
-            msg = f"Could not parse value {shown(text)} for key {key!r} as {kind}; set another one"
+            msg = f"Could not parse value {shown(text)} for key {shown(key)} as {kind}; set another one"
             raise DeclarationValueError(msg) from error
 
     def __eq__(self, other: object) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 from pyflinklike.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.checks import is_int
 from pyflinklike.clock import DurationLike, to_milliseconds
-from pyflinklike.datastream.data_stream import DataStream, OutputType
-from pyflinklike.datastream.declared import output_type_of
+from pyflinklike.datastream.data_stream import DataStream
+from pyflinklike.datastream.declared import OutputType, output_type_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.graph.captured import captured
 from pyflinklike.graph.nodes import AsyncWait
@@ -114,7 +114,7 @@ def _waiting(
     if not is_int(capacity) or capacity < 1:
         msg = f"capacity is at least 1, got {shown(capacity)}"
         raise DeclarationValueError(msg)
-    return data_stream._values()._next(
+    return data_stream.without_keys()._next(
         AsyncWait,
         "async wait operator",
         output_type_of(output_type),

@@ -10,6 +10,7 @@ from pyflinklike.checks import is_int
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.datastream.program import Program
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.graph.captured import captured
 from pyflinklike.graph.nodes import Node, ToSink
 from pyflinklike.graph.running import JobRun
 from pyflinklike.graph.sinks import CollectSink, PrintSink, Sink
@@ -17,7 +18,17 @@ from pyflinklike.shown import instance_of, shown
 from pyflinklike.type_vars import T
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["CloseableIterator", "DataStreamSink", "Declared", "Outlets", "output_type_of"]
+__all__ = [
+    "CloseableIterator",
+    "DataStreamSink",
+    "Declared",
+    "Outlets",
+    "OutputType",
+    "checked_function",
+    "output_type_of",
+]
+
+OutputType = TypeInformation | list[TypeInformation] | None
 
 D = TypeVar("D", bound="Declared")
 
@@ -153,6 +164,19 @@ class Outlets(Declared):
         with results:
             return [element for _, element in zip(range(limit), results)]
 
+    def to_data_frame(self) -> Any:
+        """The elements as a DataFrame, which runs the job whenever it is read.
+
+        A row or tuple gives its fields as columns, any other element a column `value`.  It is not
+        PyFlink's, and needs batch mode and Spark.
+
+        Raises:
+            DeclarationTypeError: Spark does not have the type of the elements.
+            HostError: The job is in streaming mode, has a step that Spark does not run, or there is
+                no PySpark.
+        """
+        return self._program.data_frame(self._sink(CollectSink(), "DataFrame", to_run=False))
+
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each element to the standard output.
 
@@ -210,7 +234,20 @@ class Outlets(Declared):
         return self._program.execution_config
 
 
-def output_type_of(output_type: TypeInformation | list[TypeInformation] | None) -> TypeInformation:
+def checked_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
+    """A function of its own, if it is of a kind.
+
+    Raises:
+        DeclarationTypeError: It is of none, or cannot be pickled.
+    """
+    if not isinstance(function, kinds):
+        remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
+        msg = f"{message}, got {shown(function)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return captured(function)
+
+
+def output_type_of(output_type: OutputType) -> TypeInformation:
     """The type that an operator was said to give: a list is a row of these, None pickled objects.
 
     Raises:

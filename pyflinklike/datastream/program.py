@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -85,6 +86,18 @@ class Program:
         """Start a job with one sink only; those declared before wait for `start`."""
         return self._run(self.builder.graph([sink]), name)
 
+    def data_frame(self, sink: int) -> Any:
+        """What comes to a sink as a DataFrame of Spark.
+
+        Raises:
+            HostError: PySpark is not installed, or does not run the job.
+        """
+        _need_spark("to_data_frame")
+        from pyflinklike.spark.jobs.bridges import data_frame
+
+        graph = self.builder.graph([sink])
+        return data_frame(Job(graph, self._settings(graph, None)))
+
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         return self._host()(Job(graph, self._settings(graph, name)))
 
@@ -93,16 +106,11 @@ class Program:
 
         Raises:
             DeclarationValueError: There is no such host.
-            HostError: It cannot run jobs yet.
+            HostError: PySpark is not installed.
         """
         target = self.configuration.get_string(TARGET, "")
         if target == "spark":
-            msg = (
-                "jobs of the DataStream API run in this process so far, got execution.target: spark"
-            )
-            raise HostError(
-                f"{msg}; set it to local, or use pyflinklike.spark.key_by on DataFrames"
-            )
+            return _spark_host()
         if target not in ("", "local"):
             msg = f"{TARGET} is 'local' or 'spark', got {target!r}"
             raise DeclarationValueError(msg)
@@ -153,6 +161,27 @@ class Program:
             msg = f"state.backend.type is one of {', '.join(_BACKENDS)}, got {name!r}"
             raise DeclarationValueError(msg)
         return _BACKENDS[name]()
+
+
+def _spark_host() -> Host:
+    """What runs jobs on Spark.
+
+    Raises:
+        HostError: PySpark is not installed.
+    """
+    _need_spark("execution.target: spark")
+    from pyflinklike.spark.jobs.runs import start as start_on_spark
+
+    return start_on_spark
+
+
+def _need_spark(what: str) -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        msg = (
+            f"{what} needs PySpark, which is not installed; pip install 'pyflinklike[spark]', or run "
+            "the job with execution.target: local"
+        )
+        raise HostError(msg)
 
 
 def _tell_of_local() -> None:

@@ -66,12 +66,14 @@ class JobGraph:
     def consumers(self) -> Mapping[int, tuple[tuple[Node, int], ...]]:
         """Who gets the elements of a node, by its number: a node, and which of its inputs that is.
 
-        Inputs are counted from 0.  A node that reads another one twice is there twice.
+        Inputs are counted from 0.  A node that reads another one twice is there twice.  In a part of
+        a graph, inputs from elsewhere are left out.
         """
         found: dict[int, list[tuple[Node, int]]] = {number: [] for number in self.nodes}
         for node in self.nodes.values():
             for position, number in enumerate(node.inputs):
-                found[number].append((node, position))
+                if number in found:
+                    found[number].append((node, position))
         return {number: tuple(each) for number, each in found.items()}
 
     def main_consumers(self, node: Node) -> tuple[tuple[Node, int], ...]:

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
 from pyflinklike.graph.job import Job
 
-__all__ = ["Host", "JobRun", "JobStatus"]
+__all__ = ["DrivenRun", "Host", "JobRun", "JobStatus"]
 
 
 class JobStatus(Enum):
@@ -63,6 +66,72 @@ class JobRun(Protocol):
 
     def status(self) -> JobStatus:
         """What has become of it."""
+
+
+class DrivenRun(ABC):
+    """A job that works whenever somebody waits for it or for what it collects: a `JobRun`.
+
+    Args:
+        collected: Where elements arrive that come to a `CollectSink`, by the number of its node.
+    """
+
+    def __init__(self, collected: Mapping[int, deque[Any]]) -> None:
+        self._collected = collected
+        self._status = JobStatus.RUNNING
+        self._is_cancelled = False
+        self._work = self._driven()
+
+    def wait(self) -> None:
+        """Do all the work that is left."""
+        for _ in self._work:
+            if self._is_cancelled:
+                self._work.close()
+
+    def collected(self, sink: int) -> Iterator[Any]:
+        """The elements that came to a `CollectSink`; works while there are none."""
+        elements = self._collected[sink]
+        while True:
+            while elements:
+                yield elements.popleft()
+            if next(self._work, self) is self and not elements:
+                return
+
+    def cancel(self) -> None:
+        """End the job where it stands."""
+        self._is_cancelled = True
+        # Where another thread does the work, that one ends it.
+        with contextlib.suppress(ValueError):
+            self._work.close()
+            if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
+                self._ended(JobStatus.CANCELED)
+
+    def status(self) -> JobStatus:
+        """What has become of it."""
+        return self._status
+
+    def _driven(self) -> Generator[None, None, None]:
+        """All the work, and what becomes of the job by it."""
+        try:
+            yield from self._running()
+        except GeneratorExit:
+            self._ended(JobStatus.CANCELED)
+            raise
+        except BaseException:
+            self._ended(JobStatus.FAILED)
+            raise
+        self._status = JobStatus.FINISHED
+
+    def _ended(self, status: JobStatus) -> None:
+        self._status = status
+        self._abandon()
+
+    @abstractmethod
+    def _running(self) -> Generator[None, None, None]:
+        """All the work, to its end; stops whenever it may be told to end."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """Leave nothing behind of a job that failed or was cancelled."""
 
 
 Host = Callable[[Job], JobRun]

@@ -84,13 +84,26 @@ class SourceStation(Station):
     def step(self) -> bool:
         """Read one element; whether there was one."""
         for value, timestamp in self._elements:
-            if self._time_of is not None:
-                timestamp = self._time_of(value, timestamp)
-            self.maker.note(timestamp)
-            self._out.main(value, timestamp)
+            self.take(value, timestamp)
             return True
-        self._out.watermark(MAX_WATERMARK)
+        self.end()
         return False
+
+    def take(self, value: Any, timestamp: int | None) -> None:
+        """An element comes in.
+
+        Args:
+            value: The element.
+            timestamp: Its time in ms from the source, or None.
+        """
+        if self._time_of is not None:
+            timestamp = self._time_of(value, timestamp)
+        self.maker.note(timestamp)
+        self._out.main(value, timestamp)
+
+    def end(self) -> None:
+        """No further element will come."""
+        self._out.watermark(MAX_WATERMARK)
 
 
 class TimestampStation(Station):

@@ -40,7 +40,7 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.windows.operator import WindowOperator
 
-__all__ = ["operator_station"]
+__all__ = ["function_of", "operator_station"]
 
 
 def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
@@ -63,13 +63,13 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
         return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
     kind, key_type, has_keys = _kind_of(node, job)
     states = node.states if isinstance(node, WithBroadcast) else ()
-    function = _function_of(node, is_batch=job.settings.is_batch)
+    function = function_of(node, is_batch=job.settings.is_batch)
     return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
 
 
 def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
     """The class of its instances, the type of keys, and whether there are any."""
-    is_batch, first = job.settings.is_batch, job.graph.nodes[node.inputs[0]]
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
     keyed = isinstance(first, KeyBy)
     key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
     if isinstance(node, (Map, FlatMap, Filter)):
@@ -87,7 +87,13 @@ def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformati
     raise HostError(msg)
 
 
-def _function_of(node: Any, *, is_batch: bool) -> Any:
+def function_of(node: Any, *, is_batch: bool) -> Any:
+    """What the runtime is given for a node: the user's function, or a program that has it.
+
+    Args:
+        node: With a function.
+        is_batch: Whether the job runs in batch mode.
+    """
     function = own_copy(node.function)
     if isinstance(node, Fold):
         return FoldFunction(function, node.type_info, running=not is_batch)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -12,7 +11,7 @@ from typing import Any
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import WithBroadcast
-from pyflinklike.graph.running import JobStatus
+from pyflinklike.graph.running import DrivenRun
 from pyflinklike.local.entrances import SourceStation
 from pyflinklike.local.operators import OperatorStation
 from pyflinklike.local.wiring import Wiring
@@ -33,8 +32,8 @@ def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
     return LocalRun(job, clock)
 
 
-class LocalRun:
-    """A job that works whenever somebody waits for it or for what it collects.
+class LocalRun(DrivenRun):
+    """A job in this process.
 
     Sources take turns, one element each; those that only feed broadcast inputs come first, if they
     end.  Watermarks follow every `records_per_batch` elements; if that is not set, all elements of
@@ -44,57 +43,19 @@ class LocalRun:
     def __init__(self, job: Job, clock: Callable[[], int]) -> None:
         self._job, self._clock = job, clock
         self._wiring = Wiring(job)
-        self._status = JobStatus.RUNNING
-        self._work = self._running()
-        self._is_cancelled = False
-
-    def wait(self) -> None:
-        """Do all the work that is left."""
-        for _ in self._work:
-            if self._is_cancelled:
-                self._work.close()
-
-    def collected(self, sink: int) -> Iterator[Any]:
-        """The elements that came to a `CollectSink`; works while there are none."""
-        elements = self._wiring.collected[sink]
-        while True:
-            while elements:
-                yield elements.popleft()
-            if next(self._work, self) is self and not elements:
-                return
-
-    def cancel(self) -> None:
-        """End the job where it stands."""
-        self._is_cancelled = True
-        # Where another thread does the work, that one ends it.
-        with contextlib.suppress(ValueError):
-            self._work.close()
-
-    def status(self) -> JobStatus:
-        """What has become of it."""
-        return self._status
+        self._opened: list[Any] = []
+        super().__init__(self._wiring.collected)
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every element."""
-        opened: list[Any] = []
-        try:
-            self._make_importable()
-            self._tick()
-            for station in self._wiring.stations:
-                opened.append(station)
-                station.open()
-            for sources in self._in_turns():
-                yield from self._read(sources)
-        except GeneratorExit:
-            self._status = JobStatus.CANCELED
-            self._abandon(opened)
-            raise
-        except BaseException:
-            self._status = JobStatus.FAILED
-            self._abandon(opened)
-            raise
-        else:
-            self._end()
+        self._make_importable()
+        self._tick()
+        for station in self._wiring.stations:
+            self._opened.append(station)
+            station.open()
+        for sources in self._in_turns():
+            yield from self._read(sources)
+        self._end()
 
     def _make_importable(self) -> None:
         """Have functions import the program's files: each is a module, or a folder of modules."""
@@ -104,18 +65,13 @@ class LocalRun:
                 sys.path.insert(0, folder)
 
     def _end(self) -> None:
-        try:
-            for station in self._wiring.stations:
-                station.close()
-        except BaseException:
-            self._status = JobStatus.FAILED
-            raise
+        for station in self._wiring.stations:
+            station.close()
         for writer in self._wiring.writers:
             writer.finish()
-        self._status = JobStatus.FINISHED
 
-    def _abandon(self, opened: list[Any]) -> None:
-        for station in opened:
+    def _abandon(self) -> None:
+        for station in self._opened:
             if isinstance(station, OperatorStation):
                 station.abandon()
         for writer in self._wiring.writers:

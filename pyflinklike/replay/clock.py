@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is expired, by the clock of a micro-batch: `pyflinklike.state.ttl_rules` for columns of stamps."""
+"""What is expired, by the clock of a micro-batch: `pyflinklike.state.ttl_rules` for Arrow's columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.replay.values import timestamps
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import horizon_at
 
 __all__ = ["BatchClock", "are_alive", "expires_at"]
 
@@ -44,8 +45,7 @@ def are_alive(stamps: Any, ttl: Mapping[str, Any], clock: BatchClock) -> Any:
         ttl: As `StateInfo.ttl` tells it.
         clock: Of the micro-batch.
     """
-    now = clock.now(ttl)
-    horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl["ms"]
+    horizon = horizon_at(clock.now(ttl), ttl["ms"])
     if horizon < MIN_WATERMARK:
         return pa.repeat(pa.scalar(True), len(stamps))
     return pc.greater(stamps, pa.scalar(horizon, pa.int64())).fill_null(True)

@@ -36,6 +36,7 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.current_group import CurrentGroup
 from pyflinklike.runtime.declared_states import declared_states
 from pyflinklike.runtime.extension import Extension
+from pyflinklike.runtime.outputs import TimedOutputs
 from pyflinklike.runtime.timer_queue import Timers
 from pyflinklike.runtime.timers import TimerQueues
 from pyflinklike.state.current_key import NO_KEY
@@ -85,10 +86,19 @@ class KeyedProcessOperator:
         self.key_type = calls.key_type
         self.outputs = calls.outputs
         """What was yielded since it was taken."""
-        self.process = calls.process
+        is_timed = isinstance(calls.outputs, TimedOutputs)
+        self.process = self._process_each if is_timed else calls.process
         """Process records of the current group: `Caller.process`."""
         self.process_one = calls.one_by_one()
         """Process one: `Caller.one_by_one`."""
+
+    def _process_each(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records one by one, as outputs with times need it."""
+        process_one = self.process_one
+        for key, value, timestamp in zip(keys, values, timestamps):
+            process_one(key, value, timestamp)
 
     def process_broadcast(self, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Process elements of the broadcast input, which every key group of a task is given.

@@ -48,7 +48,7 @@ class Outputs:
             former_keys, former_values = before.side.setdefault(tag_id, ([], []))
             former_keys += keys
             former_values += values
-        return type(self)(before.main + after.main, before.keys + after.keys, before.side)
+        return self._made(before.main + after.main, before.keys + after.keys, before.side)
 
     def watermark_passes(self) -> None:
         """What was gathered so far came before the watermark, what will be comes after it."""
@@ -57,10 +57,14 @@ class Outputs:
 
     def take_apart(self) -> tuple[Outputs, Outputs]:
         """What was gathered before the watermark passed and after it; nothing is left here."""
-        before, after = self._before, type(self)(self.main, self.keys, self.side)
+        before, after = self._before, self._made(self.main, self.keys, self.side)
         self._before = None
         self.main, self.keys, self.side = [], [], {}
-        return before or type(self)(), after
+        return before or self._made(), after
+
+    def _made(self, *parts: Any) -> Outputs:
+        """Outputs that count what they hold as these do."""
+        return type(self)(*parts)
 
     def move_to(self, main: list[Any], side: dict[str, list[Any]]) -> list[Any]:
         """Add what was gathered to lists that the host keeps; which main outputs it was.
@@ -126,6 +130,9 @@ class TimedOutputs(Outputs):
     def __init__(self, time: Callable[[], int | None]) -> None:
         super().__init__()
         self._time = time
+
+    def _made(self, *parts: Any) -> Outputs:
+        return Outputs(*parts)
 
     def emit(self, results: Iterable[Any], key: Any) -> None:
         """Take in all that one call gave, as `Outputs` does."""

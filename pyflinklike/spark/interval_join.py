@@ -17,8 +17,9 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.joins.functions import ProcessJoinFunction
 from pyflinklike.joins.interval import IntervalJoin, JoinBounds
 from pyflinklike.shown import instance_of, shown
+from pyflinklike.spark.joined_late import JoinedLate
 from pyflinklike.spark.keyed_connected_streams import InputOf, KeyedConnectedStreams
-from pyflinklike.spark.setup.joins import checked_tag, kind_of_join, with_late_outputs
+from pyflinklike.spark.setup.joins import kind_of_join, with_late_outputs
 from pyflinklike.spark.wire.element_types import element_type
 
 if TYPE_CHECKING:
@@ -32,19 +33,19 @@ EventTimes = str | tuple[str, str]
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
 
 
-class IntervalJoined:
+class IntervalJoined(JoinedLate):
     """Two keyed DataFrames to be joined by an interval of time; `KeyedStream.interval_join` makes it.
 
     Its methods change it and return it.
     """
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
+        super().__init__()
         self._connected = KeyedConnectedStreams(first, second)
         self._inputs = first(None), second(None)
         self._how = kind_of_join(how)
         self._bounds: tuple[int, int] | None = None
         self._excluded = [0, 0]
-        self._late: list[OutputTag | None] = [None, None]
 
     def between(self, lower_bound: DurationLike, upper_bound: DurationLike) -> IntervalJoined:
         """Which records of the second DataFrame are partners of one of the first.
@@ -70,30 +71,6 @@ class IntervalJoined:
     def upper_bound_exclusive(self) -> IntervalJoined:
         """Leave out the records that are at the upper bound."""
         self._excluded[1] = 1
-        return self
-
-    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Give the late records of the first DataFrame out, instead of counting them.
-
-        Args:
-            output_tag: Of the side output, whose type is that of the records.
-
-        Raises:
-            DeclarationTypeError: It is no `OutputTag`.
-        """
-        self._late[0] = checked_tag(output_tag)
-        return self
-
-    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Give the late records of the second DataFrame out, instead of counting them.
-
-        Args:
-            output_tag: Of the side output, another one than that of the first DataFrame.
-
-        Raises:
-            DeclarationTypeError: It is no `OutputTag`.
-        """
-        self._late[1] = checked_tag(output_tag)
         return self
 
     def process(

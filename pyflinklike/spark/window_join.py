@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.clock import DurationLike
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.joins.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from pyflinklike.joins.grouping import CoGrouping, JoinedGroups, LateByInput
 from pyflinklike.joins.tagged import TaggedTypeInfo
 from pyflinklike.shown import instance_of, shown
+from pyflinklike.spark.joined_late import JoinedLate
 from pyflinklike.spark.keyed_connected_streams import InputOf, KeyedConnectedStreams, connected
-from pyflinklike.spark.setup.joins import checked_tag, kind_of_join, with_late_outputs
+from pyflinklike.spark.setup.joins import kind_of_join, with_late_outputs
 from pyflinklike.spark.window_result import WindowResult
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigner import WindowAssigner
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CoGroupedStreams", "JoinedStreams", "WindowedCoGroup", "WindowedJoin"]
 
 
-class _Windowed:
+class _Windowed(JoinedLate):
     """Two keyed DataFrames in common windows; its methods change it and return it.
 
     Assigners, triggers and evictors see an element as a pair of the number of its input, 1 or 2,
@@ -45,13 +45,13 @@ class _Windowed:
     def __init__(
         self, first: InputOf, second: InputOf, assigner: WindowAssigner[Any, Any], name: str
     ) -> None:
+        super().__init__()
         self._first, self._second, self._name = first, second, name
         kinds = (
             element_type(each.element_schema(), each.time_zone)
             for each in (first(None), second(None))
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
-        self._late: list[OutputTag | None] = [None, None]
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Any:
         """Say when a window fires, instead of the assigner's default.
@@ -81,32 +81,6 @@ class _Windowed:
             DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
         """
         self._windowed.allowed_lateness(time_ms)
-        return self
-
-    def side_output_left_late_data(self, output_tag: OutputTag) -> Any:
-        """Send records of the first DataFrame that come too late for all their windows to the side.
-
-        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
-
-        Args:
-            output_tag: Of the side output, whose type is that of the records.
-
-        Raises:
-            DeclarationTypeError: It is no `OutputTag`.
-        """
-        self._late[0] = checked_tag(output_tag)
-        return self
-
-    def side_output_right_late_data(self, output_tag: OutputTag) -> Any:
-        """The same for the second DataFrame.
-
-        Args:
-            output_tag: Another one than that of the first DataFrame.
-
-        Raises:
-            DeclarationTypeError: It is no `OutputTag`.
-        """
-        self._late[1] = checked_tag(output_tag)
         return self
 
     def _applied(

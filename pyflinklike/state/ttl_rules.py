@@ -23,7 +23,17 @@ from pyflinklike.state.expiry import ExpiredAt
 from pyflinklike.state.table import Entry
 from pyflinklike.state.ttl_config import StateTtlConfig
 
-__all__ = ["TtlRules"]
+__all__ = ["TtlRules", "horizon_at"]
+
+
+def horizon_at(now: int, ttl: int) -> int:
+    """The latest stamp of an entry that is expired, in ms; lower than 64 bits where none can be.
+
+    Args:
+        now: The time that the TTL goes by, in ms.
+        ttl: In ms.
+    """
+    return MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl
 
 
 class TtlRules(ABC):
@@ -71,7 +81,7 @@ class TtlRules(ABC):
         clock = self._clock
         now = clock.watermark if self._event_time else clock.processing_time
         self._now = now
-        self._horizon = MAX_WATERMARK if now >= MAX_WATERMARK else now - self._ttl
+        self._horizon = horizon_at(now, self._ttl)
         self._dead = ExpiredAt(self._horizon)
         self.entered()
 

@@ -46,7 +46,6 @@ STRANGERS = [
     ("state", "views"),
     ("stores", "upsert"),
     ("testing", "spark"),
-    ("local", "spark"),
     ("local", "testing"),
     ("testing", "demo"),
 ]
@@ -83,7 +82,10 @@ ONLY_IN = {
 ONLY_FROM = {
     ("runtime", "stores"): ["runtime.assembly"],
     ("runtime", "backends.heap"): [],
-    ("spark", "backends.heap"): ["spark.operators"],
+    ("spark", "backends.heap"): ["spark.operators", "spark.jobs.runs"],
+    ("local", "spark"): [],
+    # What needs no state runs on Spark as it does in this process.
+    ("spark", "local"): ["spark.jobs.parts", "spark.jobs.steps"],
     ("stores", "backends.heap"): ["stores.standalone"],
 }
 

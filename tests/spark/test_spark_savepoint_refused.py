@@ -29,7 +29,9 @@ def test_what_is_no_savepoint_is_refused(spark, tmp_path):
     def begin(df, savepoint):
         key_by(df, "key").process(Sum(), "key string, n long", from_savepoint=savepoint)
 
-    with pytest.raises(DeclarationTypeError, match="bytes of a savepoint"):
+    with pytest.raises(DeclarationTypeError, match="savepoint"):
+        begin(stream, 3)
+    with pytest.raises(CorruptStateError, match=r"_manifest\.json"):
         begin(stream, str(tmp_path))
     with pytest.raises(CorruptStateError, match="savepoint: "):
         begin(stream, blob[:-1])

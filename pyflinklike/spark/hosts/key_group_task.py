@@ -41,6 +41,7 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.homes import refuse_foreign_home
 from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
+from pyflinklike.spark.wire.parcels import passed_on, passing_and_others
 from pyflinklike.spark.wire.roll_call import groups_in
 
 __all__ = ["RESULT_COLUMNS", "RESULT_TYPE", "KeyGroupTask", "Result", "Storage"]
@@ -149,6 +150,7 @@ class KeyGroupTask:
         fired: int | None = None,
     ) -> list[Result]:
         with self._guarded() as operator:
+            passing, payloads = passing_and_others(payloads)
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -160,7 +162,7 @@ class KeyGroupTask:
                 served_at=served_at,
             )
             self._wake(served, fired)
-            results = self._encoded(operator)
+            results = [*self._encoded(operator), *passed_on(passing)]
             operator.keep_warm()
         return results
 
@@ -182,7 +184,7 @@ class KeyGroupTask:
                 operator.keep_warm()
 
     def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
-        if payloads is None:
+        if not payloads:
             return NONE_EARLY, NO_RECORDS
         plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
         if plan.reader.before_watermark is None:

@@ -41,7 +41,7 @@ from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 
-__all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "transformed"]
+__all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "served", "transformed"]
 
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
@@ -57,16 +57,31 @@ def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     Raises:
         HostError: The session's settings rule it out, or the driver has not what it needs.
     """
+    return served(packed(keyed, plan), plan, initial)
+
+
+def served(payloads: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
+    """The same for records that are packed already.
+
+    Args:
+        payloads: Of type `PACKED_TYPE`.
+        plan: Of the query.
+        initial: As of `transformed`.
+
+    Raises:
+        HostError: As `transformed`.
+    """
+    spark = payloads.sparkSession
     check_protobuf()
-    prepare_session(keyed.sparkSession)
-    reach_driver_worker(keyed.sparkSession)
-    grouped: Any = with_batch_time(packed(keyed, plan)).groupBy(KEY_GROUP)
+    prepare_session(spark)
+    reach_driver_worker(spark)
+    grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
     if hasattr(grouped, "transformWithState"):
         transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
     else:
         transform = grouped.transformWithStateInPandas
         processor = PandasKeyGroupProcessor(plan)
-    state = _initial_state(keyed.sparkSession, initial) if _is_some(initial) else None
+    state = _initial_state(spark, initial) if _is_some(initial) else None
     mode = plan.time_mode.value
     result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
     return result

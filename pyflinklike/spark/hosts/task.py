@@ -60,6 +60,7 @@ def opened_operator(
         broadcast_states=plan.broadcast_states,
         # A worker's environment may refuse what the driver's did not.
         allow_pickle=pickle_allowed(plan.allow_pickle),
+        timed_outputs=plan.timed_outputs,
     )
     operator.open()
     return operator

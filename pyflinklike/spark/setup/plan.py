@@ -76,6 +76,7 @@ class Plan:
         keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
         broadcast_states: Those of the broadcast input, if there is one.
+        timed_outputs: Whether the layout is given outputs with their times.
     """
 
     function: Function
@@ -89,6 +90,7 @@ class Plan:
     keeps_open: bool = True
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
     broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), kw_only=True)
+    timed_outputs: bool = attrs.field(default=False, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two streams for one function, as PyFlink's `ConnectedStreams` and its broadcast streams."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from pyflinklike.api.co_process import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from pyflinklike.api.selectors import KeySelector
+from pyflinklike.datastream.declared import (
+    Outlets,
+    OutputType,
+    checked_function,
+    output_type_of,
+)
+from pyflinklike.graph.nodes import Node, TwoInputs, WithBroadcast
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.types import TypeInformation
+
+__all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
+
+S = TypeVar("S", bound=Outlets)
+
+
+class Connectable(Outlets, Generic[S]):
+    """What streams of all kinds are to the functions of two; these give streams of kind `S`."""
+
+    has_keys = False
+    """Whether elements have keys."""
+
+    @abstractmethod
+    def key_by(
+        self,
+        key_selector: KeySelector | Callable[[Any], Any],
+        key_type: TypeInformation | None = None,
+    ) -> Any:
+        """The stream with a key for each element."""
+
+    @abstractmethod
+    def without_keys(self) -> Connectable[S]:
+        """The elements alone."""
+
+    @abstractmethod
+    def joined(
+        self,
+        kind: type[Node],
+        name: str,
+        other: Connectable[Any],
+        type_info: TypeInformation,
+        **fields: Any,
+    ) -> S:
+        """What a node gives that has this stream and another one as its inputs."""
+
+
+class ConnectedStreams(Generic[S]):
+    """Two streams for a function of both, as `pyflink.datastream.ConnectedStreams`.
+
+    Args:
+        stream1: The first input.
+        stream2: The second input.
+    """
+
+    def __init__(self, stream1: Connectable[S], stream2: Connectable[S]) -> None:
+        self.stream1, self.stream2 = stream1, stream2
+
+    def key_by(
+        self,
+        key_selector1: KeySelector | Callable[[Any], Any],
+        key_selector2: KeySelector | Callable[[Any], Any],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[S]:
+        """The streams with keys of one type, also where they have others already."""
+        first = self.stream1.key_by(key_selector1, key_type)
+        return ConnectedStreams(first, self.stream2.key_by(key_selector2, key_type))
+
+    def map(self, func: CoMapFunction, output_type: OutputType = None) -> S:
+        """At most one output for each element: None is none.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        function = checked_function(
+            func, (CoMapFunction,), "The input function must be a CoMapFunction!"
+        )
+        return self._result("Co-Map", function, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: OutputType = None) -> S:
+        """Any number of outputs for each element.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        message = "The input must be a CoFlatMapFunction!"
+        function = checked_function(func, (CoFlatMapFunction,), message)
+        return self._result("Co-Flat Map", function, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None
+    ) -> S:
+        """Any number of outputs for each element, also to side outputs.
+
+        Args:
+            func: Where both streams have keys a `KeyedCoProcessFunction`.
+            output_type: As of `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        kind = KeyedCoProcessFunction if self._is_keyed else CoProcessFunction
+        name = f"{'KEYED ' if self._is_keyed else ''}CO-PROCESS"
+        function = checked_function(func, (kind,), f"The input must be a {kind.__name__}!")
+        return self._result(name, function, output_type)
+
+    @property
+    def _is_keyed(self) -> bool:
+        return self.stream1.has_keys and self.stream2.has_keys
+
+    def _result(self, name: str, function: Any, output_type: OutputType) -> S:
+        kind, is_keyed = output_type_of(output_type), self._is_keyed
+        return self.stream1.joined(
+            TwoInputs, name, self.stream2, kind, function=function, is_keyed=is_keyed
+        )
+
+
+class BroadcastStream:
+    """A stream that every instance gets whole, as `pyflink.datastream.BroadcastStream`.
+
+    Args:
+        input_stream: With the elements.
+        broadcast_state_descriptors: The states that they change.
+    """
+
+    def __init__(
+        self,
+        input_stream: Connectable[Any],
+        broadcast_state_descriptors: Iterable[MapStateDescriptor[Any, Any]],
+    ) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = tuple(broadcast_state_descriptors)
+
+
+class BroadcastConnectedStream(Generic[S]):
+    """A stream and a broadcast one, for a function of both, as PyFlink's.
+
+    Args:
+        non_broadcast_stream: The first input.
+        broadcast_stream: The second input.
+    """
+
+    def __init__(
+        self, non_broadcast_stream: Connectable[S], broadcast_stream: BroadcastStream
+    ) -> None:
+        self.non_broadcast_stream, self.broadcast_stream = non_broadcast_stream, broadcast_stream
+
+    def process(
+        self,
+        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        output_type: OutputType = None,
+    ) -> S:
+        """Any number of outputs for each element, also to side outputs.
+
+        Args:
+            func: A `KeyedBroadcastProcessFunction` where the first stream has keys, else a
+                `BroadcastProcessFunction`.
+            output_type: As of `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        main, other = self.non_broadcast_stream, self.broadcast_stream
+        kind: type = KeyedBroadcastProcessFunction if main.has_keys else BroadcastProcessFunction
+        of = "keyed" if main.has_keys else "non-keyed"
+        function = checked_function(
+            func, (kind,), f"A {kind.__name__} should be applied to {of} DataStream"
+        )
+        return main.joined(
+            WithBroadcast,
+            f"{'Keyed ' if main.has_keys else ''}Broadcast Process",
+            other.input_stream.without_keys(),
+            output_type_of(output_type),
+            function=function,
+            states=other.broadcast_state_descriptors,
+        )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a keyed operator of a job reads and gives, for the hosts of keyed operators."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
+from pyflinklike.spark.jobs.parts import Record
+from pyflinklike.spark.jobs.tasks import StageTask
+from pyflinklike.spark.wire.packing import Packing
+from pyflinklike.spark.wire.parcels import Parcel, cell_of, dumped, in_cell, wrapped
+from pyflinklike.types import TypeInformation
+
+__all__ = ["ObjectLayout", "ObjectReader"]
+
+
+@attrs.frozen
+class ObjectReader:
+    """Reads records of Python objects: a `spark.wire.reader.Reader`.
+
+    Args:
+        key_type: Of the keys.
+        time_zone: Of the Spark session.
+        before: The stage that packs the records.
+        has_two_inputs: Whether the operator is given pairs of input number and element.
+    """
+
+    key_type: TypeInformation
+    time_zone: str
+    before: StageTask
+    has_two_inputs: bool
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """None: keys are no columns."""
+        return ()
+
+    @property
+    def event_time(self) -> str | None:
+        """What the record of the operator calls the time of elements."""
+        return "timestamp"
+
+    @property
+    def before_watermark(self) -> str | None:
+        """Set behind another keyed operator, whose parcels say what came before the watermark."""
+        return "is_early" if self.before.stage.number > 0 else None
+
+    def packing(self, group_ids: Sequence[int]) -> Packing:
+        """What packs the records of a task: the stage before."""
+        assert len(group_ids) == self.before.key_groups
+        return self.before.run
+
+    def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
+        """The records of payloads, as they arrived."""
+        return self._records(Parcel.from_bytes(cell_of(each)) for each in payloads)
+
+    def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
+        """Those that come before the watermark of their micro-batch, and the others."""
+        parcels = [Parcel.from_bytes(cell_of(each)) for each in payloads]
+        early, others = (
+            self._records(each for each in parcels if each.address.is_early is is_early)
+            for is_early in (True, False)
+        )
+        return early, others
+
+    def _records(self, parcels: Any) -> Records:
+        found = [
+            (key, self._value(parcel.address.position, value), timestamp)
+            for parcel in parcels
+            for key, value, timestamp in parcel.records()
+        ]
+        return UnsortedRecords(*map(list, zip(*found))) if found else NO_RECORDS
+
+    def _value(self, position: int, value: Any) -> Any:
+        return (position + 1, value) if self.has_two_inputs else value
+
+    def read_sorted(self, records: pa.RecordBatch) -> Records:
+        """The records of a batch's rows, which are in their final order."""
+        found: list[Record] = []
+        times = records.column("time").to_pylist()
+        for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
+            position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
+            found.append((key, self._value(position, value), timestamp))
+        return UnsortedRecords(*map(list, zip(*found)))
+
+
+@attrs.frozen
+class ObjectLayout:
+    """Lays out what a keyed operator gives: each output is a pickle of elements with their times.
+
+    It takes the place of `spark.wire.output_layout.OutputLayout`.
+
+    Args:
+        sides: The ids of the side outputs that are read.
+    """
+
+    sides: tuple[str, ...]
+    before_watermark: str | None = None
+
+    def encoder(
+        self,
+        show_key: Callable[[Any], Any],  # noqa: ARG002  # an element's error names the element
+    ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
+        """The function that makes numbered batches of outputs."""
+
+        def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
+            found = [(0, outputs.main)] if outputs.main else []
+            for number, tag_id in enumerate(self.sides, 1):
+                if tag_id in outputs.side:
+                    found.append((number, outputs.side[tag_id][1]))
+            return [(number, in_cell(dumped(list(map(tuple, values))))) for number, values in found]
+
+        return encode
+
+    def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
+        """The function that makes a row of a numbered batch, as a stream's payloads are."""
+
+        def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+            payload = wrapped(cell_of(batch))
+            return pa.RecordBatch.from_arrays(
+                [pa.array([number], pa.int32()), pa.array([payload], pa.binary())],
+                names=["output", "payload"],
+            )
+
+        return arrange
+
+    def result_type(self) -> st.StructType:
+        """Schema of the result."""
+        return st.StructType(
+            [st.StructField("output", st.IntegerType()), st.StructField("payload", st.BinaryType())]
+        )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stations of a stage in one task: those of the local runner, and exits to other stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.graph.job import Job, JobSettings
+from pyflinklike.graph.nodes import FromSource, Node
+from pyflinklike.local.entrances import SourceStation
+from pyflinklike.local.exits import nowhere
+from pyflinklike.local.operators import OperatorStation
+from pyflinklike.local.stations import Channel, Exit, Send, Station
+from pyflinklike.local.wiring import Wiring
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.jobs.stages import Stage, is_keyed
+from pyflinklike.spark.wire.parcels import Address
+
+__all__ = ["Outbox", "StageParts"]
+
+Record = tuple[Any, Any, "int | None"]
+
+
+class Outbox:
+    """Records that leave a stage, by address, until they are taken."""
+
+    def __init__(self) -> None:
+        self._records: dict[Address, list[Record]] = {}
+
+    def at(self, address: Address) -> list[Record]:
+        """The records for an address; the list stays the same one."""
+        return self._records.setdefault(address, [])
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._records.values()))
+
+    def take(self) -> Iterator[tuple[Address, list[Record]]]:
+        """All records; nothing is left here."""
+        for address, records in self._records.items():
+            if records:
+                taken = records[:]
+                records.clear()
+                yield address, taken
+
+
+class _ExitStation(Station):
+    """Takes what goes to a node of another stage.
+
+    Args:
+        node: That one.
+        outbox: Gets the records.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox) -> None:
+        super().__init__(nowhere())
+        self._node, self._outbox = node.id, outbox
+        self._takes_keys = is_keyed(node)
+        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
+        """Of all channels, in ms; None where nobody behind waits for it."""
+
+    def channel(self, position: int) -> Channel:
+        """A channel for somebody of this stage."""
+        append = self._outbox.at(Address(self._node, position)).append
+
+        def element(value: Any, timestamp: int | None) -> None:
+            append((None, value, timestamp))
+
+        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
+            append((key, value, timestamp))
+
+        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
+
+    def _on_watermark(self, watermark: int) -> None:
+        if self.watermark is not None:
+            self.watermark = watermark
+
+
+class _OperatorEntrance(Station):
+    """Where the outputs of a keyed operator come in."""
+
+    @property
+    def out(self) -> Exit:
+        """Where they go."""
+        return self._out
+
+
+class StageParts(Wiring):
+    """The stations of a stage, each once.
+
+    Args:
+        stage: Which one.
+        settings: Of the job.
+        task: The number of the task, and of how many.
+    """
+
+    def __init__(self, stage: Stage, settings: JobSettings, task: tuple[int, int]) -> None:
+        self._stage, self._task_of = stage, task
+        self.outbox = Outbox()
+        super().__init__(Job(stage.graph, settings))
+        self._inputs: dict[tuple[int, int], Send] = {}
+
+    def open(self) -> None:
+        """Open the functions."""
+        for station in self.stations:
+            station.open()
+
+    def close(self) -> None:
+        """Close them."""
+        for station in self.stations:
+            station.close()
+
+    def abandon(self) -> None:
+        """Close them after a failure."""
+        for station in self.stations:
+            if isinstance(station, OperatorStation):
+                station.abandon()
+
+    def tick(self, now: int) -> None:
+        """The processing time is this, in ms."""
+        for station in self.stations:
+            station.tick(now)
+
+    def source(self, number: int) -> SourceStation:
+        """Where the elements of a source come in."""
+        station = self._instances[number][0]
+        assert isinstance(station, SourceStation)
+        return station
+
+    def operator_exit(self, number: int) -> Exit:
+        """Where the outputs of the keyed operator before this stage go."""
+        station = self._instances[number][0]
+        assert isinstance(station, _OperatorEntrance)
+        return station.out
+
+    def take_in(self, address: Address, records: list[Record]) -> None:
+        """Process records that were sent from an earlier stage to a node of this one."""
+        at = address.node, address.position
+        if at not in self._inputs:
+            # Only now: a channel that nobody uses would hold the watermark.
+            self._inputs[at] = self._instances[at[0]][0].channel(at[1]).element
+        element = self._inputs[at]
+        for _, value, timestamp in records:
+            element(value, timestamp)
+
+    def watermark(self) -> int:
+        """The least watermark that leaves for a keyed operator, in ms; the last one where none waits."""
+        marks = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
+        return min((mark for mark in marks if mark is not None), default=MAX_WATERMARK)
+
+    def _number_of_instances(self, node: Node) -> int:  # noqa: ARG002
+        return 1
+
+    def _station(self, node: Node, index: int) -> Station:
+        if isinstance(node, FromSource):
+            return SourceStation(self._exit(node, index), iter(()), node.strategy)
+        if node.id in self._stage.entrances:
+            return _OperatorEntrance(self._exit(node, index))
+        if node.id not in self._stage.inner:
+            return _ExitStation(node, self.outbox)
+        return super()._station(node, index)
+
+    def _task(self, node: Node, index: int) -> TaskInfo:  # noqa: ARG002
+        number, count = self._task_of
+        return TaskInfo(
+            node.name,
+            index=number,
+            parallelism=count,
+            max_parallelism=self._key_groups(node),
+            job_parameters=self._job.settings.job_parameters,
+        )

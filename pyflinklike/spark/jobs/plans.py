@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a job: one line of stages and keyed operators, as frames of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.jobs.passing import around_batch
+from pyflinklike.spark.jobs.sending import MARKED_TYPE, RESULT_TYPE, ROW_TYPE, WATERMARK
+from pyflinklike.spark.jobs.stages import Stage
+from pyflinklike.spark.jobs.steps import JobSteps
+from pyflinklike.spark.jobs.tasks import StageTask
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.batch_time import with_batch_time
+from pyflinklike.spark.wire.names import KEY_GROUP
+
+__all__ = ["job_frame"]
+
+
+def job_frame(steps: JobSteps, sources: Mapping[int, DataFrame]) -> DataFrame:
+    """The results of a job: rows of the numbers of sinks with pickles of records.
+
+    Args:
+        steps: Of the job.
+        sources: A frame of type `SOURCE_TYPE` for each source, by the number of its node.
+
+    Raises:
+        HostError: The settings of the session rule out keyed state.
+    """
+    first, *others = steps.stages
+    # Each source by itself: each has a watermark of its own, and the least one counts.
+    frames = [_first_stage(steps, first, number, each) for number, each in sources.items()]
+    frame = reduce(DataFrame.union, frames)
+    for before, stage in zip(steps.stages, others):
+        plan = steps.operator(before, stage)
+        if steps.is_streaming:
+            results = _on_stream(frame, plan, before)
+            # Before a further operator, its own host has the stage pack.
+            ends = stage.following is None
+            frame = _mapped(results, steps.task(stage), RESULT_TYPE) if ends else results
+        else:
+            kind = RESULT_TYPE if stage.following is None else ROW_TYPE
+            frame = _mapped(_in_batch(frame, plan), steps.task(stage), kind)
+    return frame
+
+
+def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
+    task = steps.task(stage.reached_from(source))
+    if stage.following is None:
+        return _mapped(frame, task, RESULT_TYPE)
+    if not steps.is_streaming:
+        return _mapped(frame, task, ROW_TYPE)
+    marked = _mapped(frame, task, MARKED_TYPE)
+    return marked.withWatermark(WATERMARK, "0 milliseconds")
+
+
+def _on_stream(frame: DataFrame, plan: Plan, before: Stage) -> DataFrame:
+    # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
+    from pyflinklike.spark.hosts.streaming import served
+
+    if before.number == 0:
+        payloads = frame.select(KEY_GROUP, "origin", "payload")
+    else:
+        payloads = packed(frame, plan)
+    return observed(served(payloads, plan, []), plan.task.name)
+
+
+def _in_batch(frame: DataFrame, plan: Plan) -> DataFrame:
+    rows = with_batch_time(frame).repartition(KEY_GROUP)
+    in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
+    running = with_imports_frozen(around_batch(run_batch(plan)))
+    result: DataFrame = in_order.mapInArrow(running, plan.layout.result_type())
+    return result
+
+
+def _mapped(frame: DataFrame, task: StageTask, kind: str) -> DataFrame:
+    result: DataFrame = frame.mapInArrow(with_imports_frozen(telling_each(task.run)), kind)
+    return result

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the stages and keyed operators of a job are in tasks, before there are frames."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import attrs
+
+from pyflinklike.api.operator_state import refuse_checkpointed_function
+from pyflinklike.backends.base import StateBackend
+from pyflinklike.graph.job import Job, JobGraph
+from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs
+from pyflinklike.local.factory import function_of
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.jobs.operators import ObjectLayout, ObjectReader
+from pyflinklike.spark.jobs.stages import Stage, stages_of
+from pyflinklike.spark.jobs.tasks import StageTask, sides_read
+from pyflinklike.spark.setup.plan import Plan, TimeMode
+
+__all__ = ["JobSteps", "SessionFacts"]
+
+
+@attrs.frozen
+class SessionFacts:
+    """What a job must know of the session that runs it.
+
+    Args:
+        partitions: How many tasks there are behind a shuffle.
+        max_parallelism: How many key groups there are where nobody says.
+        time_zone: Of the session.
+    """
+
+    partitions: int
+    max_parallelism: int
+    time_zone: str
+
+
+class JobSteps:
+    """The steps of a job, in order: a stage, and a keyed operator before each further one.
+
+    Args:
+        job: Which one.
+        facts: Of the session.
+        backend: Where state is kept.
+    """
+
+    def __init__(self, job: Job, facts: SessionFacts, backend: StateBackend) -> None:
+        self.job, self._facts, self._backend = job, facts, backend
+        self.stages = stages_of(job.graph)
+        self.is_streaming = not job.settings.is_batch
+        self._id = str(uuid.uuid4())
+
+    def task(self, stage: Stage) -> StageTask:
+        """What a stage is in a task."""
+        groups = 1
+        if stage.following is not None:
+            groups = self._key_groups(stage.graph.nodes[stage.following])
+        settings, tasks = self.job.settings, self._facts.partitions
+        return StageTask(stage, settings, tasks, groups, self.is_streaming)
+
+    def operator(self, before: Stage, stage: Stage) -> Plan:
+        """What the keyed operator between two stages is in a task.
+
+        Raises:
+            DeclarationTypeError: Its function has state that is not of keys.
+        """
+        node: Any = self.job.graph.nodes[stage.entrances[0]]
+        keys = self.job.graph.nodes[node.inputs[0]]
+        assert isinstance(keys, KeyBy)
+        function = function_of(node, is_batch=self.job.settings.is_batch)
+        refuse_checkpointed_function(function)
+        name = self.job.graph.state_names[node.id]
+        return Plan(
+            function=function,
+            state_backend=self._backend,
+            key_type=keys.key_type,
+            task=self._task_info(node, name),
+            time_mode=TimeMode.EVENT_TIME,
+            reader=ObjectReader(
+                keys.key_type,
+                self._facts.time_zone,
+                self._packer(before),
+                isinstance(node, TwoInputs),
+            ),
+            layout=ObjectLayout(sides_read(stage)),  # type: ignore[arg-type]
+            plan_id=f"{name}-{self._id}",
+            timed_outputs=True,
+        )
+
+    def _packer(self, before: Stage) -> StageTask:
+        """The stage that packs for an operator.
+
+        The first one packs in a task of its own: the operator's tasks need not have the sources.
+        """
+        task = self.task(before)
+        if before.number:
+            return task
+        empty = attrs.evolve(before, graph=JobGraph({}), entrances=(), inner=frozenset())
+        return attrs.evolve(task, stage=empty)
+
+    def _task_info(self, node: Node, name: str) -> TaskInfo:
+        return TaskInfo(
+            name,
+            parallelism=self._facts.partitions,
+            max_parallelism=self._key_groups(node),
+            job_parameters=dict(self.job.settings.job_parameters),
+        )
+
+    def _key_groups(self, node: Node) -> int:
+        asked = node.max_parallelism or self.job.settings.max_parallelism
+        return asked or self._facts.max_parallelism

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions that Spark runs for the stages of a job, over Arrow batches."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark import TaskContext
+
+from pyflinklike.clock import wall_clock
+from pyflinklike.graph.job import JobSettings
+from pyflinklike.graph.nodes import FromSource, SideOutput
+from pyflinklike.spark.jobs.parts import StageParts
+from pyflinklike.spark.jobs.sending import BatchSender, LastSender, Sender, StreamSender
+from pyflinklike.spark.jobs.stages import Stage
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
+
+__all__ = ["SOURCE_TYPE", "StageTask", "sides_read"]
+
+SOURCE_TYPE = "source int, split int, splits int, elements binary, is_last boolean"
+"""What the first stage reads: a part of a source, or a pickle of elements with their times."""
+
+_MAX_RECORDS = 10_000
+"""How many records may wait in a stage before they are packed."""
+
+
+@attrs.frozen
+class StageTask:
+    """A stage as what `mapInArrow` takes.
+
+    Args:
+        stage: Which one.
+        settings: Of the job.
+        tasks: How many there are.
+        key_groups: Of the keyed operator behind it.
+        is_streaming: Whether that is one on a stream.
+    """
+
+    stage: Stage
+    settings: JobSettings
+    tasks: int
+    key_groups: int
+    is_streaming: bool
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the stage in a task."""
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
+        parts = StageParts(self.stage, self.settings, (number, self.tasks))
+        parts.tick(wall_clock())
+        sender = self._sender(number)
+        feed = self._from_sources if self.stage.number == 0 else self._from_operator
+        try:
+            parts.open()
+            for batch in batches:
+                yield from feed(batch, parts, sender)
+            for maker in parts.makers:
+                maker.emit()
+        except BaseException:
+            parts.abandon()
+            raise
+        parts.close()
+        yield from sender.end(parts.watermark())
+
+    def _sender(self, number: int) -> Sender:
+        following = self.stage.following
+        if following is None:
+            return LastSender()
+        if not self.is_streaming:
+            return BatchSender(following, self.key_groups, number)
+        ids, is_first = group_ids(self.key_groups), self.stage.number == 0
+        return StreamSender(following, ids, number, is_first=is_first)
+
+    def _from_sources(
+        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+    ) -> Iterator[pa.RecordBatch]:
+        for row in batch.to_pylist():
+            node = self.stage.graph.nodes[row["source"]]
+            assert isinstance(node, FromSource)
+            station, elements = parts.source(node.id), _elements_of(row, node)
+            while some := list(islice(elements, _MAX_RECORDS)):
+                for value, timestamp in some:
+                    station.take(value, timestamp)
+                yield from _sent(parts, sender, is_early=False)
+            if row["is_last"]:
+                for maker in parts.makers:
+                    maker.emit()
+                station.end()
+
+    def _from_operator(
+        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+    ) -> Iterator[pa.RecordBatch]:
+        """Take in outputs of the operator and what passed it: first what was before the watermark."""
+        numbers, payloads = (column.to_pylist() for column in batch.columns)
+        for is_early in (True, False):
+            for number, payload in zip(numbers, payloads):
+                if number == PASSED_ON:
+                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, parts, sender)
+                elif (number < 0) is is_early:
+                    self._given_out(max(number, ~number), unwrapped(payload), parts)
+            yield from _sent(parts, sender, is_early=is_early)
+
+    def _arrived(self, parcel: Parcel, is_early: bool, parts: StageParts, sender: Sender) -> None:
+        if parcel.address.is_early is not is_early:
+            return
+        if parcel.address.node in self.stage.inner:
+            parts.take_in(parcel.address, parcel.records())
+        else:
+            sender.parcel(parcel)
+
+    def _given_out(self, number: int, contents: bytes, parts: StageParts) -> None:
+        """Take in what the keyed operator gave."""
+        (operator,) = self.stage.entrances
+        out = parts.operator_exit(operator)
+        send = out.main if number == 0 else out.side[sides_read(self.stage)[number - 1]]
+        for value, timestamp in pickle.loads(contents):  # noqa: S301  # of the job's own operator
+            send(value, timestamp)
+
+
+def sides_read(stage: Stage) -> tuple[str, ...]:
+    """The ids of the side outputs of a stage's keyed operator that are read, in order.
+
+    Args:
+        stage: That begins with the operator.
+    """
+    (operator,) = stage.entrances
+    readers = (node for node, _ in stage.graph.consumers[operator] if isinstance(node, SideOutput))
+    return tuple(dict.fromkeys(reader.tag.tag_id for reader in readers))
+
+
+def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, int | None]]:
+    if row["elements"] is not None:
+        return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
+    return node.source.read(row["split"], row["splits"])
+
+
+def _sent(parts: StageParts, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    for address, records in parts.outbox.take():
+        sender.records(address._replace(is_early=is_early), records)
+    yield from sender.take()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collection of jobs on Spark: in batch mode, and in streaming mode with every cut."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from jobs.collection import JOBS
+from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
+
+from pyflinklike.common import Configuration
+from pyflinklike.datastream import StreamExecutionEnvironment
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+for each in sorted(Path(__file__).parent.glob("*_jobs.py")):
+    if not each.name.startswith("test_"):
+        importlib.import_module(f"jobs.{each.stem}")
+
+STREAMED = [(job, cut) for job in JOBS for cut in job.cuts]
+IN_BATCH = [job for job in JOBS if job.batch is not None]
+
+
+@pytest.fixture(autouse=True)
+def shipped_jobs(spark):
+    """The jobs go to workers by value: these cannot import the modules of tests."""
+    from pyspark import cloudpickle
+
+    modules = [module for name, module in sys.modules.items() if name.startswith("jobs.")]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def environment(**settings):
+    """One whose jobs run on Spark."""
+    values = {"execution.target": "spark", **settings}
+    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+
+
+def told(elements):
+    """Elements in an order that does not depend on that in which they came."""
+    return sorted(map(repr, elements))
+
+
+@pytest.mark.parametrize("job", IN_BATCH, ids=[job.name for job in IN_BATCH])
+def test_a_job_gives_in_batch_mode_what_it_gives_in_this_process(job):
+    """The same elements, in whatever order."""
+    env = environment(**{"execution.runtime-mode": "BATCH"})
+
+    given = runs_or_is_refused(job.name, REFUSED, job.program(env).execute_and_collect)
+
+    assert given is None or told(job.batch) == told(given)
+
+
+@pytest.mark.parametrize(
+    ("job", "cut"), STREAMED, ids=[f"{job.name}-{cut or 'all'}" for job, cut in STREAMED]
+)
+def test_a_job_gives_on_a_stream_what_it_gives_in_this_process(job, cut):
+    """The same elements, wherever the input is cut into micro-batches."""
+    env = environment(**({} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}))
+
+    refused = REFUSED | REFUSED_ON_STREAMS
+    given = runs_or_is_refused(job.name, refused, job.program(env).execute_and_collect)
+
+    assert given is None or told(job.expected) == told(given)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on Spark: sinks, several of them, errors, chains over the watermark, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from jobs.timed import ByField, timed
+
+from pyflinklike.common import Configuration, Encoder, Time, Types, WatermarkStrategy
+from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.datastream.connectors.file_system import FileSink
+from pyflinklike.datastream.connectors.number_seq import NumberSequenceSource
+from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.errors import HostError, UserFunctionError
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
+MODES = ["BATCH", "STREAMING"]
+
+
+@pytest.fixture(autouse=True)
+def shipped_jobs(spark, request):
+    """The functions of this module go to workers by value."""
+    import jobs.timed
+    from pyspark import cloudpickle
+
+    modules = [request.module, jobs.timed]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def environment(mode, target="spark", **settings):
+    """One whose jobs run on Spark."""
+    values = {"execution.target": target, "execution.runtime-mode": mode, **settings}
+    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+
+
+def first(value):
+    """The key."""
+    return value[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_sinks_of_a_diamond(mode, capsys, tmp_path):
+    """One run of the job feeds them all."""
+    env = environment(mode)
+    pairs = env.from_collection([("a", 1), ("b", 2), ("a", 3)], PAIR)
+    sums = pairs.key_by(first).sum(1)
+    sums.map(lambda pair: f"sum {pair[0]} {pair[1]}", Types.STRING()).print()
+    pairs.map(lambda pair: f"pair {pair[0]}", Types.STRING()).print("id")
+    lines = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+    sums.key_by(first).max(1).map(str, Types.STRING()).sink_to(lines)
+
+    env.execute()
+
+    printed = capsys.readouterr().out.splitlines()
+    written = [line for path in (tmp_path / "out").rglob("part*") for line in path.open()]
+    assert {"sum a 4", "sum b 2"} <= set(printed)
+    assert sorted(line for line in printed if "id" in line) == [
+        "id> pair a",
+        "id> pair a",
+        "id> pair b",
+    ]
+    assert {"('a', 4)\n", "('b', 2)\n"} <= set(written)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_function_that_fails_is_named(mode):
+    """With the element, as on the local runner."""
+    env = environment(mode)
+    stream = env.from_collection([("a", 1), ("b", 0)]).map(lambda pair: 1 // pair[1])
+
+    with pytest.raises(UserFunctionError, match=r"failed for element \('b', 0\).*ZeroDivision"):
+        list(stream.execute_and_collect())
+
+
+class Failing(KeyedProcessFunction):
+    """Fails for zero."""
+
+    def process_element(self, value, ctx):
+        """Divides."""
+        yield 1 // value[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_keyed_function_that_fails_is_named(mode):
+    """With the key."""
+    stream = environment(mode).from_collection([("a", 0)]).key_by(first).process(Failing())
+
+    with pytest.raises(UserFunctionError, match=r"Failing.process_element failed for key 'a'"):
+        list(stream.execute_and_collect())
+
+
+def windows_of_windows(env):
+    """Counts in windows of 5 ms, and these added up in windows of 10 ms."""
+    elements = [(f"k{n % 3}", n) for n in range(1, 40)]
+    counts = (
+        timed(env, *elements)
+        .map(lambda pair: (pair[0], 1))
+        .key_by(first)
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(5)))
+        .reduce(lambda one, other: (one[0], one[1] + other[1]))
+    )
+    return (
+        counts.key_by(lambda _: "all")
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+        .reduce(lambda one, other: ("all", one[1] + other[1]))
+    )
+
+
+@pytest.mark.parametrize(("mode", "cut"), [("BATCH", "0"), ("STREAMING", "0"), ("STREAMING", "7")])
+def test_windows_of_windows_lose_nothing(mode, cut):
+    """What the first operator gives while the watermark moves is not late for the second one."""
+    settings = {"pyflinklike.source.records-per-batch": cut}
+
+    counts = [
+        count
+        for _, count in windows_of_windows(environment(mode, **settings)).execute_and_collect()
+    ]
+
+    local = windows_of_windows(environment(mode, "local", **settings)).execute_and_collect()
+    assert sum(counts) == 39
+    assert sorted(counts) == sorted(count for _, count in local)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_sequence_is_read_by_several_tasks(mode):
+    """A hundred thousand numbers, each once."""
+    env = environment(mode, **{"parallelism.default": "3"})
+    numbers = env.from_source(
+        NumberSequenceSource(1, 100_000), WatermarkStrategy.no_watermarks(), "numbers"
+    )
+    counts = numbers.map(lambda n: (n % 7, 1)).key_by(first).sum(1)
+
+    last = {}
+    for key, count in counts.execute_and_collect():
+        last[key] = max(count, last.get(key, 0))
+
+    assert sum(last.values()) == 100_000
+
+
+def test_the_slower_of_two_sources_holds_the_watermark():
+    """No element is late while the other source has not come to its time."""
+    env = environment("STREAMING", **{"pyflinklike.source.records-per-batch": "1"})
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    fast = env.from_collection([("a", 100), ("a", 200)]).assign_timestamps_and_watermarks(strategy)
+    slow = env.from_collection([("a", 1), ("a", 2), ("a", 3)]).assign_timestamps_and_watermarks(
+        strategy
+    )
+    counts = (
+        fast.union(slow)
+        .map(lambda _: ("a", 1))
+        .key_by(first)
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(50)))
+        .reduce(lambda one, other: ("a", one[1] + other[1]))
+    )
+
+    assert sorted(counts.execute_and_collect()) == [("a", 1), ("a", 1), ("a", 3)]
+
+
+def test_a_stream_becomes_a_data_frame(spark):
+    """A batch of columns, which Spark SQL goes on with."""
+    pairs = environment("BATCH").from_collection([("a", 1), ("a", 2), ("b", 5)], PAIR)
+
+    frame = pairs.key_by(first).sum(1).to_data_frame()
+
+    assert sorted(map(tuple, frame.where("f1 < 5").collect())) == [("a", 3)]
+
+
+def test_what_is_not_there_is_refused_by_name():
+    """When the job starts, with the remedy."""
+    env = environment("STREAMING")
+    with pytest.raises(HostError, match=r"not there on Spark yet .*set execution.target to local"):
+        env.from_collection([1]).broadcast().map(str).execute_and_collect()

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collection of jobs through the functions that Spark runs in batch mode, without Spark."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from job_stream_support import results_of_stream
+from jobs.collection import JOBS
+from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.common import Configuration
+from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.graph.nodes import FromSource
+from pyflinklike.spark.hosts.batch import run_batch
+from pyflinklike.spark.jobs.passing import around_batch
+from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
+from pyflinklike.spark.jobs.results import Results
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+for each in sorted((REPOSITORY / "tests" / "jobs").glob("*_jobs.py")):
+    if not each.name.startswith("test_"):
+        importlib.import_module(f"jobs.{each.stem}")
+
+IN_BATCH = [job for job in JOBS if job.batch is not None]
+IN_BATCH_MODE = {"execution.runtime-mode": "BATCH"}
+STREAMED = [(job, job.cuts[-1]) for job in JOBS]  # all cuts run on Spark: tests/jobs
+STREAM_FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
+FACTS = SessionFacts(partitions=2, max_parallelism=4, time_zone="UTC")
+SORTED = [("__key_group", "ascending"), ("time", "ascending"), ("arrival", "ascending")]
+
+
+class Line:
+    """A host of jobs: what Spark would run in tasks, one after the other in this process."""
+
+    def __init__(self, job):
+        refuse_what_is_missing(job)
+        self.job = job
+
+    def collected(self, _):
+        """What came to the only sink."""
+        if self.job.settings.is_batch:
+            return iter(results_of(self.job))
+        return iter(results_of_stream(self.job, STREAM_FACTS))
+
+    def cancel(self):
+        """It has ended."""
+
+
+def stream_of(program, **settings):
+    """The stream of a program, whose jobs run in a line."""
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    stream = program(env)
+    stream._program._host = lambda: Line
+    return stream
+
+
+def as_rows(table):
+    """Batches of a few rows, as Spark sorts them."""
+    rows = sorted(
+        table.to_pylist(),
+        key=lambda r: (r["__key_group"], r["time"] is not None, r["time"] or 0, r["arrival"]),
+    )
+    ordered = pa.Table.from_pylist(rows, schema=table.schema)
+    timed = ordered.append_column("__batch_time", pa.array([1_000] * len(rows), pa.int64()))
+    return timed.combine_chunks().to_batches(max_chunksize=3)
+
+
+def sources_of(job):
+    """A row for each source, with its number."""
+    for node in job.graph.of_kind(FromSource):
+        row = {"source": node.id, "split": 0, "splits": 1, "elements": None, "is_last": True}
+        yield node.id, pa.RecordBatch.from_pylist([row])
+
+
+def results_of(job):
+    """What comes of a job."""
+    steps = JobSteps(job, FACTS, HashMapStateBackend())
+    first, *others = steps.stages
+    batches = []
+    for number, rows in sources_of(job):
+        batches += steps.task(first.reached_from(number)).run([rows])
+    for before, stage in zip(steps.stages, others):
+        host = around_batch(run_batch(steps.operator(before, stage)))
+        given = list(host(as_rows(pa.Table.from_batches(batches)))) if batches else []
+        batches = list(steps.task(stage).run(given))
+    results = Results(job)
+    for batch in batches:
+        results.add(zip(*(column.to_pylist() for column in batch.columns)))
+    (collected,) = results.collected.values()
+    return list(collected)
+
+
+def told(elements):
+    """Elements in an order that does not depend on that in which they came."""
+    return sorted(map(repr, elements))
+
+
+@pytest.mark.parametrize("each", IN_BATCH, ids=[job.name for job in IN_BATCH])
+def test_a_job_gives_what_it_must(each):
+    """Through stages and keyed operators, or it is refused by name."""
+    given = runs_or_is_refused(
+        each.name, REFUSED, lambda: stream_of(each.program, **IN_BATCH_MODE).execute_and_collect()
+    )
+
+    assert given is None or told(each.batch) == told(given)
+
+
+@pytest.mark.parametrize(
+    ("each", "cut"), STREAMED, ids=[f"{job.name}-{cut or 'all'}" for job, cut in STREAMED]
+)
+def test_a_job_gives_on_a_stream_what_it_must(each, cut):
+    """The same, wherever the input is cut into micro-batches."""
+    settings = {} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}
+    given = runs_or_is_refused(
+        each.name,
+        REFUSED | REFUSED_ON_STREAMS,
+        lambda: stream_of(each.program, **settings).execute_and_collect(),
+    )
+
+    assert given is None or told(each.expected) == told(given)

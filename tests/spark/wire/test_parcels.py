@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of jobs in bytes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyflinklike.errors import OutputError
+from pyflinklike.spark.wire.parcels import (
+    PASSED_ON,
+    Address,
+    Parcel,
+    dumped,
+    passed_on,
+    passing,
+    passing_and_others,
+    unwrapped,
+    wrapped,
+)
+
+RECORDS = [("a", {"n": [1, 2]}, 5), ("b", None, None)]
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(0, 255), st.booleans())
+def test_an_address_is_read_without_opening_the_parcel(node, position, is_early):
+    """Whatever is in it."""
+    parcel = Parcel(Address(node, position, is_early), b"never opened")
+
+    assert Parcel.from_bytes(parcel.to_bytes()) == parcel
+
+
+def test_records_come_back():
+    """Values, None and times."""
+    assert Parcel(Address(1, 0), dumped(RECORDS)).records() == RECORDS
+
+
+def test_one_object_in_two_records_is_two_behind_it():
+    """As if each had been sent by itself."""
+    shared = [1]
+
+    one, other = Parcel(Address(1, 0), dumped([shared, shared])).records()
+
+    assert (one, other) == ([1], [1])
+    assert one is not other
+
+
+def test_an_element_that_holds_itself_comes_back():
+    """The pickle then has a memo."""
+    circle = []
+    circle.append(circle)
+
+    (back,) = Parcel(Address(1, 0), dumped([circle])).records()
+
+    assert back[0] is back
+
+
+def test_an_element_that_does_not_pickle_is_shown():
+    """Not all the others with it."""
+    with pytest.raises(OutputError, match=r"one that pickle can write, got .*lock"):
+        dumped(["fine", threading.Lock()])
+
+
+def test_what_passes_is_told_from_what_is_for_the_operator():
+    """And goes on as it is."""
+    own, other = wrapped(b"parcel"), passing(b"parcel")
+
+    through, kept = passing_and_others([own, other])
+
+    assert (through, kept) == ([other], [own])
+    assert unwrapped(own) == unwrapped(other) == b"parcel"
+    assert passed_on(through) == [(PASSED_ON, other, None, None)]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in streaming mode through the functions that Spark runs, micro-batch by micro-batch, without Spark.
+
+It plays Spark: groups payloads by grouping key, keeps the state of each, moves the watermark after a
+micro-batch, and calls for timers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.graph.job import Job
+from pyflinklike.graph.nodes import FromSource
+from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.key_group_task import KeyGroupTask
+from pyflinklike.spark.jobs.results import Results
+from pyflinklike.spark.jobs.sending import WATERMARK
+from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA, micro_batches
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.wire.homes import calling_homes, is_home
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
+from pyflinklike.testing.log_storage import InMemoryLogStorage
+
+__all__ = ["results_of_stream"]
+
+
+class Operator(KeyGroupTask):
+    """A keyed operator with the state that Spark would keep for it.
+
+    Args:
+        plan: Of the operator.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.stores: defaultdict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
+        self.wakes: dict[int, int | None] = {}
+
+    def run(self, rows: list[Any], watermark: int, time: int) -> list[Any]:
+        """Results for the rows of a micro-batch, and of what is due without rows."""
+        groups: defaultdict[int, list[Any]] = defaultdict(list)
+        for key, origin, payload in rows:
+            groups[key].append((origin, payload))
+        results: list[Any] = []
+        for key in sorted(groups):
+            self.key, self._store = key, self.stores[key]
+            self._set_time(watermark, time)
+            payloads = [payload for _, payload in sorted(groups[key])]
+            if key == ROLL_CALL:
+                self._call_roll(payloads, time)
+            elif is_home(key):
+                self._call_home(payloads)
+            else:
+                results += self._serve(self._index_of((key,)), payloads, time)
+        for key, wake_at in sorted(self.wakes.items()):
+            if key not in groups and wake_at is not None and wake_at <= watermark:
+                self.key, self._store = key, self.stores[key]
+                self._set_time(watermark, time)
+                results += self._serve(self._index_of((key,)), fired=wake_at)
+        return [row[:2] for row in results if row[1] is not None]
+
+    def _set_time(self, watermark: int, time: int) -> None:
+        clock = self._opened().clock
+        clock.processing_time, clock.watermark = time, watermark_of(watermark)
+
+    def _wake(self, served: Served, fired: int | None) -> None:
+        self.wakes[self.key] = None if served.head is None else served.head.wake_at
+
+
+def results_of_stream(job: Job, facts: SessionFacts) -> list[Any]:
+    """What comes of a job."""
+    return _Line(job, facts).run()
+
+
+class _Line:
+    def __init__(self, job: Job, facts: SessionFacts) -> None:
+        self.job = job
+        self.steps = JobSteps(job, facts, HashMapStateBackend())
+        pairs = zip(self.steps.stages, self.steps.stages[1:])
+        self.operators = [Operator(self.steps.operator(*pair)) for pair in pairs]
+        self.results = Results(job)
+        self.watermark, self.time = 0, 1_000
+        self.marks: dict[int, int] = {}
+
+    def run(self) -> list[Any]:
+        sources = list(self.job.graph.of_kind(FromSource))
+        self.marks = {node.id: 0 for node in sources}
+        files = [micro_batches(node, self.job.settings) for node in sources]
+        for rows in zip_longest(*files):
+            self.micro_batch({node.id: each for node, each in zip(sources, rows) if each})
+            self.watermark = max(self.watermark, min(self.marks.values()))
+        self.micro_batch({})
+        (collected,) = self.results.collected.values()
+        return list(collected)
+
+    def micro_batch(self, sources: dict[int, Any]) -> None:
+        self.time += 1
+        first = self.steps.stages[0]
+        batches: list[pa.RecordBatch] = []
+        for number, rows in sources.items():
+            batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
+            given = list(self.steps.task(first.reached_from(number)).run([batch]))
+            if first.following is not None:
+                self.marks[number] = max([self.marks[number], *map(_mark, given)])
+            batches += given
+        for at, operator in enumerate(self.operators):
+            rows = [
+                row
+                for batch in batches
+                for row in zip(*(batch.column(i).to_pylist() for i in range(3)))
+            ]
+            results = operator.run(rows, self.watermark, self.time)
+            batches = self._behind(at + 1, results)
+        for batch in batches:
+            self.results.add(zip(*(column.to_pylist() for column in batch.columns)))
+
+    def _behind(self, number: int, results: list[Any]) -> list[pa.RecordBatch]:
+        """What the stage behind an operator gives."""
+        stage = self.steps.stages[number]
+        batch = pa.RecordBatch.from_arrays(
+            [
+                pa.array([each[0] for each in results], pa.int32()),
+                pa.array([each[1] for each in results], pa.binary()),
+            ],
+            names=["output", "payload"],
+        )
+        if stage.following is None:
+            return list(self.steps.task(stage).run([batch]))
+        reader = self.operators[number]._plan.reader
+        groups = self.operators[number]._plan.task.max_parallelism
+        return list(calling_homes(reader.packing(group_ids(groups)), 1)([batch]))
+
+
+def _mark(batch: pa.RecordBatch) -> int:
+    """The greatest watermark in a batch, in ms."""
+    times = batch.column(batch.schema.names.index(WATERMARK)).cast(pa.int64()).to_pylist()
+    return max((time // 1000 for time in times if time is not None), default=0)
