@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import attrs
@@ -129,8 +130,9 @@ class CheckpointSource:
         if asked.where is None:
             return frame
         try:
-            filtered = frame.where(asked.where)
-            filtered.schema  # noqa: B018 - Spark Connect looks at a condition only when asked
+            with _unlogged():
+                filtered = frame.where(asked.where)
+                filtered.schema  # noqa: B018 - Spark Connect looks at a condition only when asked
         except PySparkException as error:
             said = str(error).splitlines()[0]
             msg = f"--where takes a condition of Spark's SQL, got {asked.where!r}: {said}"
@@ -193,6 +195,23 @@ class CheckpointSource:
                 self.spark, self.path, batch_id=self.batch_id, operator=each.operator_id
             )
             _write(timers, f"{out}/{folder_of(uid, None)}", kind)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Within it, PySpark does not print what it raises."""
+    from pyspark.logger import PySparkLogger  # PySpark 3.5 has none
+
+    loggers = [
+        PySparkLogger.getLogger(f"{each}QueryContextLogger") for each in ("SQL", "DataFrame")
+    ]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def _write(frame: DataFrame, folder: str, kind: str) -> None:

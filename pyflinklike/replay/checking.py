@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.chain import place_of
 from pyflinklike.log.checkpoint_logs import checked_log
@@ -18,8 +20,11 @@ from pyflinklike.log.stored_entries import rows_in
 from pyflinklike.replay.described import declaration_of
 from pyflinklike.replay.group import sections_by_table
 from pyflinklike.replay.table import StoredTable, replayed
+from pyflinklike.state.agenda import timers_table
 
 __all__ = ["Checked", "Finding", "GroupChecker"]
+
+_DOMAINS = {timers_table(domain): domain for domain in TimeDomain}
 
 
 @attrs.frozen
@@ -28,7 +33,7 @@ class Finding:
 
     Args:
         part: Of what: "record", "roll", "head", "segment", "chain", "counts", "states", "values",
-            "keys", "batch", "manifest" or "file".
+            "keys", "timers", "batch", "manifest" or "file".
         message: Where, the rule, and what was found.
     """
 
@@ -65,10 +70,13 @@ class GroupChecker:
     Args:
         record: Of the operator.
         served_at: When each key group last had records, as the roll has it.
+        wanted_call: When the host has to call a group at the latest, in ms or None for never,
+            by the first timer of each domain that has any; None where that is not known.
     """
 
     record: OperatorRecord
     served_at: Mapping[int, int]
+    wanted_call: Callable[[Mapping[TimeDomain, int]], int | None] | None = None
 
     def check(
         self, index: int, head: bytes | None, segments: Mapping[int, bytes], where: str
@@ -124,25 +132,46 @@ class GroupChecker:
         except CorruptStateError as error:
             return [Finding("values", str(error))], 0
         found = list(_counts(head, rows, segments, where))
+        earliest: dict[TimeDomain, int] = {}
         for name, sections in tables.items():
-            found += self._table(name, sections, where)
-        return found, rows
+            more, entries = self._table(name, sections, where)
+            found += more
+            if name in _DOMAINS and entries is not None and entries.num_rows:
+                earliest[_DOMAINS[name]] = pc.min(entries.column("user_key")).as_py()
+        return [*found, *self._lost_timers(head, earliest, where)], rows
 
-    def _table(self, name: str, sections: list[Section], where: str) -> Iterator[Finding]:
+    def _table(
+        self, name: str, sections: list[Section], where: str
+    ) -> tuple[list[Finding], pa.Table | None]:
+        """What is wrong with a table, and its entries if they can be read."""
         stored = sections[-1].declaration
+        found = []
         try:
             if name in self.record.states:
                 stored.check(declaration_of(self.record, name))
         except IncompatibleStateError as error:
-            yield Finding("states", f"{where}, as the record has it: {error}")
+            found.append(Finding("states", f"{where}, as the record has it: {error}"))
         try:
             entries = replayed(StoredTable(stored), sections, where)
             entries.validate(full=True)
         except (CorruptStateError, IncompatibleStateError) as error:
-            yield Finding("values", str(error))
+            return [*found, Finding("values", str(error))], None
         except pa.ArrowException as error:
             msg = f"{where}, state {name!r}: columns must hold values of their types, got {error}"
-            yield Finding("values", msg)
+            return [*found, Finding("values", msg)], None
+        return found, entries
+
+    def _lost_timers(
+        self, head: Head, earliest: Mapping[TimeDomain, int], where: str
+    ) -> Iterator[Finding]:
+        wanted = None if self.wanted_call is None else self.wanted_call(earliest)
+        if wanted is not None and (head.wake_at is None or head.wake_at > wanted):
+            first = ", ".join(f"{at} ({domain.name.lower()})" for domain, at in earliest.items())
+            msg = (
+                f"{where}: its first timers are due at {first}, so its head must have it called at "
+                f"{wanted} ms or before, got {head.wake_at}"
+            )
+            yield Finding("timers", msg)
 
 
 def _unnamed(head: Head, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:

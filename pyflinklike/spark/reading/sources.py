@@ -24,6 +24,7 @@ __all__ = [
     "operators_of",
     "read_blobs",
     "refusing",
+    "registered_timers",
     "stored",
 ]
 
@@ -117,6 +118,21 @@ def stored(
         return reader.load(location).select(
             f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob"
         )
+
+
+def registered_timers(
+    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
+) -> DataFrame:
+    """When Spark calls grouping keys that have no records, lazily: `__key_group`, `time` in ms.
+
+    Raises:
+        HostError: Spark cannot read it, or the operator has no time mode.
+    """
+    reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
+    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    with refusing(where):
+        frame = reader.load(location)
+        return frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
 
 
 def change_feed(
