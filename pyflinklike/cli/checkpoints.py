@@ -14,24 +14,24 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, rows_of
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
+from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import StateInfo, StateInfos, described
-from pyflinklike.replay.differences import differences, differing_schema, entry_columns
+from pyflinklike.replay.differences import entry_columns
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.savepoints.manifest import folder_of
-from pyflinklike.spark import error_of, list_states, read_state, read_timers, take_savepoint
+from pyflinklike.spark import diff_state, error_of, take_savepoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states
-from pyflinklike.spark.reading.jobs import Batches, running, spark_schema
+from pyflinklike.spark.reading.jobs import Batches, running
 from pyflinklike.spark.reading.sources import operators_of
+from pyflinklike.spark.reading.states import entries_of, has_clock, registered_of, sized
 
 __all__ = ["CheckpointSource", "answered", "compared"]
 
 T = TypeVar("T")
-_PART, _PARTS = "__part", 64
 
 
 @attrs.frozen
@@ -49,6 +49,13 @@ class CheckpointSource:
     path: str
     operators: list[CheckpointState]
     batches: tuple[int, int]
+    _clocks: list[BatchClock] = attrs.field(factory=list, init=False, repr=False)
+
+    def clock(self) -> BatchClock:
+        """The times of the batch, which Spark is asked for once."""
+        if not self._clocks:
+            self._clocks.append(answered(self.operators[0].clock))
+        return self._clocks[0]
 
     @classmethod
     def opened(
@@ -96,15 +103,12 @@ class CheckpointSource:
                 info for each in self.operators for info in described(each.record, each.operator_id)
             )
         return StateInfos(
-            info
-            for each in self.operators
-            for info in answered(functools.partial(self._sized, each.operator_id))
+            info for each in self.operators for info in answered(functools.partial(sized, each))
         )
 
-    def _sized(self, operator_id: int) -> StateInfos:
-        return list_states(
-            self.spark, self.path, batch_id=self.batch_id, operator=operator_id, sizes=True
-        )
+    def operator_of(self, info: StateInfo) -> CheckpointState:
+        """The operator that has a state."""
+        return next(each for each in self.operators if each.operator_id == info.operator_id)
 
     def frame(self, info: StateInfo, asked: Asked) -> DataFrame:
         """Entries of a state as a DataFrame.
@@ -113,12 +117,10 @@ class CheckpointSource:
             StateValueError: The key is none of the state's.
             DeclarationValueError: Spark does not understand the condition.
         """
-        frame = read_state(
-            self.spark,
-            self.path,
-            info.name,
-            batch_id=self.batch_id,
-            operator=info.operator_id,
+        frame = entries_of(
+            self.operator_of(info),
+            info,
+            self.clock() if has_clock(info) else None,
             keys=[asked.key] if asked.has_key else None,
             expired=asked.alive is not True,
         )
@@ -157,9 +159,7 @@ class CheckpointSource:
     def _timers(
         self, operator: CheckpointState, domain: str | None, before: int | None, limit: int | None
     ) -> Timers:
-        frame = read_timers(
-            self.spark, self.path, batch_id=self.batch_id, operator=operator.operator_id
-        )
+        frame = registered_of(operator, self.clock())
         if domain is not None:
             frame = frame.where(F.col("domain") == domain)
         if before is not None:
@@ -191,10 +191,7 @@ class CheckpointSource:
             uid = each.record.identity.name
             for info in described(each.record, each.operator_id):
                 _write(self.frame(info, Asked()), f"{out}/{folder_of(uid, info.name)}", kind)
-            timers = read_timers(
-                self.spark, self.path, batch_id=self.batch_id, operator=each.operator_id
-            )
-            _write(timers, f"{out}/{folder_of(uid, None)}", kind)
+            _write(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
 
 
 @contextmanager
@@ -268,23 +265,15 @@ def compared(
     """
     one = before if before is not None else after
     assert one is not None
-    one, other = (
-        one if before is not None else one.limit(0),
-        one.limit(0) if after is None else after,
-    )
+    nothing = one.limit(0)
     on = entry_columns(one.columns, keys)
-    columns = [*on, *(["value"] if "value" in one.columns else [])]
-    schema = differing_schema(to_arrow_schema(one.select(*columns).schema), on)
-
-    def difference(mine: pa.Table, theirs: pa.Table) -> pa.Table:
-        return differences(mine.select(columns), theirs.select(columns), on)
-
-    part = F.pmod(F.xxhash64(*on), F.lit(_PARTS)).alias(_PART)
-    sides = [each.select(*columns, part).groupBy(_PART) for each in (one, other)]
-    found = sides[0].cogroup(sides[1]).applyInArrow(difference, spark_schema(schema)).cache()
+    found = diff_state(
+        nothing if before is None else before, nothing if after is None else after, on=on
+    ).cache()
     try:
         counted = answered(found.groupBy("change").count().orderBy("change").toArrow).to_pylist()
-        ordered = found.orderBy(*order_of(list(zip(schema.names, schema.types)), keys), "change")
+        types = [(field.name, _arrow_kind(field)) for field in found.schema.fields]
+        ordered = found.orderBy(*order_of(types, keys), "change")
         rows = answered((ordered if limit is None else ordered.limit(limit)).toArrow)
     finally:
         found.unpersist()
