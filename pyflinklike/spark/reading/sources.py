@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +37,7 @@ except ImportError:
 else:
     _REFUSALS += (Py4JError,)  # of a Java exception that PySpark has no class for
 _LONGEST = 1_000
+_SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
 def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
@@ -203,9 +205,9 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> HostError:
-    # Only the messages of Java's stack trace.
-    lines = str(error).splitlines()
-    said = [line for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+    # Only the messages of Java's stack trace, and of Python's.
+    lines = str(error).strip().splitlines()
+    said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
     return HostError(
         f"{where}: Spark must be able to read its state, got {_shortened(reason)}; give the "
