@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pyflinklike.errors import HostError, UnknownBatchError, UnknownStateError
 from pyflinklike.replay.checking import Checked, Finding
-from pyflinklike.spark.reading.checks import OperatorCheck
+from pyflinklike.spark.operator_checks import OperatorCheck
 from pyflinklike.spark.reading.sources import is_ours, operators_of
 
 __all__ = ["check_checkpoint"]
