@@ -117,7 +117,7 @@ def test_eight_threads_read_while_it_refreshes(spark, feed, tmp_path):
 
         def read():
             try:
-                while not done.is_set():
+                while not done.wait(0.25):  # the query needs the machine, too
                     with state.snapshot() as at:
                         check(at)
             except BaseException as error:
