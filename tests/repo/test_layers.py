@@ -33,6 +33,7 @@ LAYERS = [
     ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
+    ("interactive queries", ["replica"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
