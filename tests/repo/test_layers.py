@@ -33,6 +33,7 @@ LAYERS = [
     ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
+    ("interactive queries", ["replica"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
@@ -53,7 +54,7 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka"],
+    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.picturing", "cli.sessions"],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
