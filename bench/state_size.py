@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a batch costs as the state grows, and how far the log outgrows what is alive in it.
 
-A running count over RocksDB.  First as many keys as asked for are put into the
+A running count, over RocksDB where nothing else is asked for.  First as many keys as asked for are put into the
 state, then micro-batches touch 10,000 random keys each.  Per size:
 
 * the time of these micro-batches, which should not depend on the size;
@@ -11,6 +11,7 @@ state, then micro-batches touch 10,000 random keys each.  Per size:
 
     python bench/state_size.py                                 # about 12 minutes on 2 cores
     python bench/state_size.py --sizes 100000 --batches 20
+    python bench/state_size.py --backend heap --sizes 1000000 5000000 --batches 40
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.backends.base import StateBackend
 from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.assembly import keyed_process_operator
@@ -164,13 +166,20 @@ class WorkerMemory:
                     continue
 
 
-def measure(spark: SparkSession, keys: int, batches: int, touched: int, deleted: float) -> Figures:
+def backend_of(name: str, folder: Path) -> StateBackend:
+    """The backend that was asked for; its files, where it has some, are in the folder."""
+    if name == "heap":
+        return HashMapStateBackend()
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(folder / "local"))
+    return backend
+
+
+def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figures:
     """Load so many keys, then touch some in each micro-batch."""
     with tempfile.TemporaryDirectory() as scratch, WorkerMemory() as memory:
         folder = Path(scratch)
-        loads = write_input(folder / "in", keys, batches, touched, deleted)
-        backend = EmbeddedRocksDBStateBackend()
-        backend.set_db_storage_paths(str(folder / "local"))
+        loads = write_input(folder / "in", keys, options.batches, options.touched, options.deleted)
         stream = (
             spark.readStream.schema("user string, amount long")
             .option("maxFilesPerTrigger", 1)
@@ -179,7 +188,7 @@ def measure(spark: SparkSession, keys: int, batches: int, touched: int, deleted:
         counts = key_by(stream, "user").process(
             RunningCount(),
             "user string, total long",
-            state_backend=backend,
+            state_backend=backend_of(options.backend, folder),
             max_parallelism=_KEY_GROUPS,
         )
         query = (
@@ -193,6 +202,7 @@ def measure(spark: SparkSession, keys: int, batches: int, touched: int, deleted:
         durations = [each["durationMs"]["triggerExecution"] for each in progress]
         print(f"  {keys:,} keys, loading: {durations[:loads]} ms", file=sys.stderr)
         print(f"  {keys:,} keys, touching: {durations[loads:]} ms", file=sys.stderr)
+        print(f"  {keys:,} keys, the last: {progress[-1].observedMetrics}", file=sys.stderr)
         durable, live, entries = weigh(spark, folder / "checkpoint")
     # The first micro-batch after the load waits for what the load left to do.
     return Figures(keys, durations[loads + 1 :], memory.most, durable, live, entries)
@@ -236,12 +246,10 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=200, help="after loading")
     parser.add_argument("--touched", type=int, default=10_000, help="records per micro-batch")
     parser.add_argument("--deleted", type=float, default=0.1, help="share of them that delete")
+    parser.add_argument("--backend", choices=["rocksdb", "heap"], default="rocksdb")
     options = parser.parse_args()
     spark = session()
-    figures = [
-        measure(spark, keys, options.batches, options.touched, options.deleted)
-        for keys in options.sizes
-    ]
+    figures = [measure(spark, keys, options) for keys in options.sizes]
     print(
         "\n| keys | batches | median ms | min | max | to the smallest | most memory of a worker "
         "| live entries | live bytes | durable to live |\n"
