@@ -47,12 +47,12 @@ def microseconds(call: Callable[[], Any]) -> float:
 def lookups(state: QueryableState, keys: int) -> dict[str, float]:
     """First touches of key groups, then lookups in groups that are decoded."""
     get = state["count"].get
-    first: list[float] = []
-    while state.metrics.cold_loads < _GROUPS and len(first) < 50 * _GROUPS:
+    touched: list[float] = []
+    for at in range(50 * _GROUPS):
         loads = state.metrics.cold_loads
-        took = microseconds(lambda: get(f"user-{len(first) * 7919 % keys}"))
-        first += [took] if state.metrics.cold_loads > loads else [0.0]
-    touched = [each for each in first if each]
+        took = microseconds(lambda at=at: get(f"user-{at * 7919 % keys}"))
+        if state.metrics.cold_loads > loads:
+            touched.append(took)
     one = [microseconds(lambda: get("user-1")) for _ in range(_LOOKUPS)]
     any_ = [microseconds(lambda at=at: get(f"user-{at * 7919 % keys}")) for at in range(_LOOKUPS)]
     many = [f"user-{at * 7919 % keys}" for at in range(1000)]
