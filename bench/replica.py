@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,11 @@ def lookups(state: QueryableState, keys: int) -> dict[str, float]:
     touched: list[float] = []
     for at in range(50 * _GROUPS):
         loads = state.metrics.cold_loads
-        took = microseconds(lambda at=at: get(f"user-{at * 7919 % keys}"))
+        took = microseconds(partial(get, f"user-{at * 7919 % keys}"))
         if state.metrics.cold_loads > loads:
             touched.append(took)
     one = [microseconds(lambda: get("user-1")) for _ in range(_LOOKUPS)]
-    any_ = [microseconds(lambda at=at: get(f"user-{at * 7919 % keys}")) for at in range(_LOOKUPS)]
+    any_ = [microseconds(partial(get, f"user-{at * 7919 % keys}")) for at in range(_LOOKUPS)]
     many = [f"user-{at * 7919 % keys}" for at in range(1000)]
     return {
         "first touch of a key group, median ms": round(statistics.median(touched) / 1000, 2),
