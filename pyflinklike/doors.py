@@ -36,6 +36,7 @@ DOORS: Final = frozenset(
         "pyflinklike.replica",
         "pyflinklike.run",
         "pyflinklike.savepoints",
+        "pyflinklike.serve",
         "pyflinklike.spark",
         "pyflinklike.stores",
         "pyflinklike.testing",

@@ -38,7 +38,7 @@ LAYERS = [
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("command line", ["cli", "__main__"]),
+    ("command line and HTTP", ["cli", "serve", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
