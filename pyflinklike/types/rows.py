@@ -18,7 +18,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Stat
 from pyflinklike.shown import shown
 from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
-from pyflinklike.types.field_defaults import Defaults, checked_defaults, literal_of
+from pyflinklike.types.field_defaults import checked_defaults, literal_of
 from pyflinklike.types.nested import name_part, require_type
 from pyflinklike.types.nested_columns import null_mask, put_nulls
 from pyflinklike.types.row import Row, row_class
@@ -206,10 +206,12 @@ class RowTypeInfo(TupleTypeInfo[Row]):
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With
     names a named row or a dict must have the same names, in any order.
+
+    `defaults`, a dict by name, is kept as `Defaults`.
     """
 
     field_names: tuple[str, ...] = attrs.field(converter=_tuple_of, default=None)
-    defaults: Defaults = attrs.field(factory=dict)
+    defaults: Any = attrs.field(factory=dict)
     _class: type[Row] = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
