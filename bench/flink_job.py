@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import lambda_job
 from pyflink.common import Configuration, Time, Types
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.data_stream import DataStream
@@ -280,7 +281,9 @@ def main() -> None:
     total = Types.DOUBLE() if name == "W6" else Types.LONG()
     by_user = keyed(env, records, name)
     output_type = Types.TUPLE([Types.STRING(), total])
-    if name in FUNCTIONS:
+    if name == "PJ1":
+        outputs = lambda_job.outputs(records)
+    elif name in FUNCTIONS:
         outputs = by_user.process(FUNCTIONS[name](), output_type=output_type)
     else:
         outputs = by_user.window(windows(name, task["keys"])).aggregate(
