@@ -7,18 +7,20 @@ import os
 
 from pyspark.sql import DataFrame
 
+from pyflinklike.errors import HostError
 from pyflinklike.savepoints.directory import open_savepoint
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.savepoints import initial_rows
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.writing.beginning import initial_frame, refuse_timers
+from pyflinklike.spark.writing.held import HeldState
 from pyflinklike.spark.writing.saved import saved_frames
 
 __all__ = ["SavepointLike", "initial_state"]
 
-SavepointLike = bytes | str | os.PathLike[str]
-"""The bytes of a savepoint, or its directory."""
+SavepointLike = bytes | str | os.PathLike[str] | HeldState
+"""The bytes of a savepoint, its directory, or a `Savepoint` that was edited."""
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initial:
@@ -32,11 +34,15 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
+        StateValueError: A verb of a `Savepoint` has no answer for a value or key.
         UnknownStateError: It has several operators, and none of this name.
-        HostError: It holds timers that the query could not fire.
+        HostError: It holds timers that the query could not fire; or it was not written, on
+            PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
         return initial_rows(df, plan, savepoint)
+    if isinstance(savepoint, HeldState):
+        return _of_held(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.place.where)
@@ -45,3 +51,15 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
         # PySpark 3.5 has the state travel among the records, out of the driver.
         return initial_rows(df, plan, directory.segment(uid).to_bytes())
     return initial_frame(df, plan, saved_frames(df.sparkSession, directory, uid))
+
+
+def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> DataFrame:
+    if not HAS_TRANSFORM_WITH_STATE:
+        msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
+        raise HostError(f"{msg}; write() it, and pass its path")
+    savepoint.check()
+    uid = plan.task.name
+    frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
+    counted = frames.timers.groupBy("domain").count().collect()
+    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    return initial_frame(df, plan, frames)

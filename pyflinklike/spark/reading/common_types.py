@@ -62,4 +62,4 @@ def as_type(column: Column, kind: st.DataType, wanted: st.DataType) -> Column:
     if isinstance(kind, st.MapType) and isinstance(wanted, st.MapType):
         held, needed = kind.valueType, wanted.valueType
         return F.transform_values(column, lambda _, each: as_type(each, held, needed))
-    return column.cast(wanted)
+    return column.try_cast(wanted)
