@@ -39,6 +39,11 @@ class Source(ABC):
         """The only number of instances that can read it; None for any."""
         return None
 
+    @property
+    def is_read_anywhere(self) -> bool:
+        """Whether each worker of a cluster can read its part, and not the program only."""
+        return True
+
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """The elements with their event times in ms (None without one), in this process.
 

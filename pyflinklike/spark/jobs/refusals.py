@@ -9,7 +9,6 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     AssignTimestamps,
-    AsyncWait,
     FromSource,
     Node,
     Partition,
@@ -17,10 +16,11 @@ from pyflinklike.graph.nodes import (
     WithBroadcast,
 )
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.stages import stages_of
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 
-__all__ = ["refuse_what_is_missing"]
+__all__ = ["refuse_unbounded", "refuse_what_is_missing"]
 
 _REMEDY = "set execution.target to local"
 
@@ -42,23 +42,33 @@ def refuse_what_is_missing(job: Job) -> None:
         raise HostError(msg)
 
 
+def refuse_unbounded(job: Job) -> None:
+    """See that a job ends.
+
+    Raises:
+        HostError: It has a source that does not.
+    """
+    for node in job.graph.of_kind(FromSource):
+        if not node.source.is_bounded:
+            msg = f"an unbounded source of the DataStream API {_runs_not(job)}, got {node.name!r}"
+            if isinstance(node.source, DataFrameSource):
+                raise HostError(f"{msg}; call to_data_frame and start a query of its result")
+            raise HostError(f"{msg}; {_REMEDY}")
+
+
 def _runs_not(job: Job) -> str:
     return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
 
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, AsyncWait):
-            yield node, "an async function"
-        elif isinstance(node, WithBroadcast):
+        if isinstance(node, WithBroadcast):
             yield node, "a broadcast input"
         elif isinstance(node, Partition) and node.how in (
             Partitioning.BROADCAST,
             Partitioning.CUSTOM,
         ):
             yield node, "a partitioning that functions see"
-        elif isinstance(node, FromSource) and not node.source.is_bounded:
-            yield node, "an unbounded source"
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
 

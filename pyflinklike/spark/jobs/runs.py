@@ -21,7 +21,7 @@ from pyflinklike.graph.nodes import FromSource
 from pyflinklike.graph.running import DrivenRun
 from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.jobs.plans import job_frame
-from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
+from pyflinklike.spark.jobs.refusals import refuse_unbounded, refuse_what_is_missing
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.sources import batch_frame, stream_frame
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
@@ -34,7 +34,14 @@ from pyflinklike.spark.setup.settings import (
 )
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 
-__all__ = ["SparkRun", "checked_session", "frame_of_batch", "start"]
+__all__ = [
+    "SparkRun",
+    "checked_session",
+    "frame_of_batch",
+    "frame_of_stream",
+    "own_folder",
+    "start",
+]
 
 Rows = list[tuple[int, bytes]]
 _PATIENCE_SECONDS = 0.05
@@ -49,6 +56,7 @@ def start(job: Job) -> SparkRun:
     Raises:
         HostError: It has a step that this host does not run, or the session is one of Spark Connect.
     """
+    refuse_unbounded(job)
     return SparkRun(job, checked_session(job))
 
 
@@ -84,7 +92,14 @@ def frame_of_batch(job: Job, spark: SparkSession) -> DataFrame:
     return job_frame(_steps_of(job, spark), sources)
 
 
-def _frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
+def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
+    """The same of a job in streaming mode.
+
+    Args:
+        job: Which one.
+        spark: The session.
+        folder: For the files of its sources.
+    """
     nodes = job.graph.of_kind(FromSource)
     sources = {
         node.id: stream_frame(spark, node, job.settings, folder / f"source-{node.id}")
@@ -136,7 +151,7 @@ class SparkRun(DrivenRun):
 
     def _stream(self) -> Iterator[Rows]:
         """The rows of each micro-batch; the folder of the job goes when it has ended."""
-        folder = _own_folder(self._job.settings.checkpoint_dir)
+        folder = own_folder(self._job.settings.checkpoint_dir)
         query = None
         try:
             arrived: queue.Queue[Rows] = queue.Queue()
@@ -158,14 +173,18 @@ class SparkRun(DrivenRun):
         def give(batch: DataFrame, _: int) -> None:
             arrived.put([(row[0], row[1]) for row in batch.collect()])
 
-        frame = _frame_of_stream(self._job, self._spark, folder / "sources")
+        frame = frame_of_stream(self._job, self._spark, folder / "sources")
         writing = frame.writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(folder / "checkpoint"))
         return writing.trigger(availableNow=True).start()
 
 
-def _own_folder(parent: str | None) -> Path:
-    """A new folder of one job."""
+def own_folder(parent: str | None) -> Path:
+    """A new folder of one job.
+
+    Args:
+        parent: Where it shall be; None is this machine's folder for what does not stay.
+    """
     if parent is None:
         return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
     directory = local_path(parent)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
@@ -36,18 +37,22 @@ SOURCE_SCHEMA = pa.schema(
     ]
 )
 """`SOURCE_TYPE` as Arrow's."""
+_ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """When the first file was written, in seconds: files are read in the order of their times."""
 
 
 def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) -> DataFrame:
-    """All parts of a source, a task each.
+    """All parts of a source, a task each; a DataFrame as it is.
 
     Args:
         spark: The session.
         node: Of the source.
         settings: Of the job.
     """
+    if isinstance(node.source, DataFrameSource):
+        assert node.source.df is not None
+        return node.source.df
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
     return parts.select(
@@ -62,7 +67,7 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
 def stream_frame(
     spark: SparkSession, node: FromSource, settings: JobSettings, folder: Path
 ) -> DataFrame:
-    """A source as a stream.
+    """A source as a stream; a streaming DataFrame as it is.
 
     Args:
         spark: The session.
@@ -71,6 +76,9 @@ def stream_frame(
             all are in one.
         folder: For the files, empty.
     """
+    if isinstance(node.source, DataFrameSource) and not node.source.is_bounded:
+        assert node.source.df is not None
+        return node.source.df
     folder.mkdir(parents=True)
     for number, rows in enumerate(micro_batches(node, settings)):
         _write(rows, folder, number)
@@ -88,7 +96,9 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
         settings: Of the job.
     """
     limit, count = settings.records_per_batch, _splits(node, settings)
-    return _whole(node, count) if limit is None else _cut(node, count, limit)
+    if limit is not None:
+        return _cut(node, count, limit)
+    return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:
@@ -98,6 +108,14 @@ def _splits(node: FromSource, settings: JobSettings) -> int:
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     """One micro-batch with all parts."""
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
+
+
+def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+    """One micro-batch of all elements, and one for the end."""
+    elements = node.source.read(0, 1)
+    some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
+    yield [_row(node, 0, 1, dumped(each), is_last=False) for each in some]
+    yield [_row(node, 0, 1, dumped([]), is_last=True)]
 
 
 def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
