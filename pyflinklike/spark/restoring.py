@@ -4,23 +4,23 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.savepoints.directory import open_savepoint
+from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.writing.beginning import initial_frame, refuse_timers
 from pyflinklike.spark.writing.held import HeldState
 from pyflinklike.spark.writing.saved import saved_frames
 
-__all__ = ["SavepointLike", "initial_state"]
-
-SavepointLike = bytes | str | os.PathLike[str] | HeldState
-"""The bytes of a savepoint, its directory, or a `Savepoint` that was edited."""
+__all__ = ["check_savepoint", "initial_state"]
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initial:
@@ -63,3 +63,23 @@ def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> DataFrame:
     counted = frames.timers.groupBy("domain").count().collect()
     refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
     return initial_frame(df, plan, frames)
+
+
+def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
+    """See that a query can begin with a savepoint.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
+    """
+    if not isinstance(savepoint, (bytes, str, os.PathLike, HeldState)):
+        msg = (
+            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+        )
+        raise DeclarationTypeError(msg)
+    if not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)

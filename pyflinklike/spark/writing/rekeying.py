@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
