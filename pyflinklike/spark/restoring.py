@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -41,7 +42,8 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
     """
     if isinstance(savepoint, bytes):
         return initial_rows(df, plan, savepoint)
-    if isinstance(savepoint, HeldState):
+    if isinstance(savepoint, Mapping):
+        assert isinstance(savepoint, HeldState)
         return _of_held(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None

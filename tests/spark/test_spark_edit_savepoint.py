@@ -214,7 +214,12 @@ def test_several_keys_become_one(spark, users, tmp_path):
     feed = Feed(spark, tmp_path / "feed", "account int, user string, ts timestamp, page string")
     feed.add([(2, "c", at(1), "p"), (1, "a", at(9000), "r")])
     query = key_by(feed.stream(), "account").process(
-        Keeping(), "text string", event_time="ts", uid="keeping", from_savepoint=moved
+        Keeping(),
+        "text string",
+        event_time="ts",
+        uid="keeping",
+        max_parallelism=4,
+        from_savepoint=moved,
     )
     rows = [row[0] for rows in drain(query, tmp_path / "c").values() for row in rows]
     assert [
