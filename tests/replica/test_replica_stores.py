@@ -30,7 +30,7 @@ TEXT, LONG = Types.STRING(), Types.LONG()
 OWNERS = ["x", "y", "z"]
 KEYS = ["a", "a\x00", "b"]
 MINUTE = 60_000
-FEW = settings(max_examples=max(settings().max_examples // 8, 3))
+FEW = settings(max_examples=max(settings().max_examples // 16, 3))
 
 TIMES = st.integers(0, 12).map(lambda n: n * MINUTE // 2)
 BOUND = st.none() | TIMES
