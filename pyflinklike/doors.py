@@ -33,6 +33,7 @@ DOORS: Final = frozenset(
         "pyflinklike.folds",
         "pyflinklike.joins",
         "pyflinklike.kafka",
+        "pyflinklike.report",
         "pyflinklike.run",
         "pyflinklike.savepoints",
         "pyflinklike.spark",
