@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
+pytest.importorskip("click")
+pytest.importorskip("rich")
 
 from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, pickle_by_value, reads_state
@@ -18,6 +20,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.cli.entry import main
 from pyflinklike.report import ProgressLog, checkpoint_report, query_report
 from pyflinklike.spark import inputs, key_by, operator_checks
 from pyflinklike.spark.checking import check_checkpoint
@@ -48,6 +51,15 @@ class Visits(KeyedProcessFunction):
         self.all.add(value.n)
         ctx.timer_service().register_event_time_timer(HOUR + value.n)
         yield value.user, value.ts, value.n
+
+
+class Longer(Visits):
+    """With a TTL that brings nothing back, for nothing has expired, and without the list."""
+
+    def open(self, runtime_context):
+        last = ValueStateDescriptor("last", Types.LONG())
+        last.enable_time_to_live(StateTtlConfig.new_builder(HOUR).build())
+        self.last = runtime_context.get_state(last)
 
 
 class ByTime(KeyedProcessFunction):
@@ -129,6 +141,29 @@ def test_a_timer_that_spark_has_lost_is_found(spark, chain, monkeypatch):
     monkeypatch.setattr(operator_checks, "registered_timers", lambda *at: every(*at).limit(0))
     found = parts(spark, chain, operator="visits")
     assert ({"timers"}, True) == (set(found), len(found) in (1, 2))
+
+
+def test_a_restart_is_explained(chain, capsys):
+    """A program with a longer TTL that has no use for the list."""
+    program = ("--function", f"{__name__}:Longer", "--operator", "visits")
+    code = main(["state", "explain", chain, *program, "--json"])
+    rows = map(json.loads, capsys.readouterr().out.splitlines())
+    told = {row["state"]: (row["outcome"], row["note"].partition(",")[0]) for row in rows}
+    assert {
+        "all": ("left over", "stays in the log as it is"),
+        "last": ("same", f"TTL of {HOUR} ms"),
+        "timers": ("same", "5 registered"),
+    } == told
+    assert 0 == code
+
+
+def test_it_is_told_how_the_logs_stand(spark, chain, capsys):
+    """Of both operators, with as many entries as there are."""
+    code = main(["state", "explain", chain, "--json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    _, checked = check_checkpoint(spark, chain)
+    found = ({row["operator"] for row in rows}, sum(row["entries"] for row in rows))
+    assert (0, ({"visits", "by-time"}, checked.entries)) == (code, found)
 
 
 def test_a_report_has_the_numbers_of_the_checkpoint(spark, chain, tmp_path):

@@ -125,32 +125,6 @@ def test_all_other_commands_read_checkpoints(lines, checkpoint, tmp_path):
     assert 1 == lines("get", checkpoint, "last", "nobody")[0]
 
 
-class Longer(Visits):
-    """With a TTL that brings nothing back, for nothing has expired."""
-
-    def open(self, runtime_context):
-        last = ValueStateDescriptor("last", Types.LONG())
-        last.enable_time_to_live(StateTtlConfig.new_builder(7_200_000).build())
-        self.last = runtime_context.get_state(last)
-
-
-@pytest.mark.thorough
-def test_a_restart_is_explained(lines, checkpoint):
-    """A program whose TTL is longer and that has no use for the map; and how the logs stand."""
-    code, rows, _ = lines("explain", checkpoint, "--function", f"{__name__}:Longer")
-    told = {row["state"]: (row["outcome"], row["note"]) for row in rows}
-    ttl = "TTL of 7200000 ms, was 3600000 ms: 0 entries that had expired come back"
-    assert (0, "left over", "same", True) == (
-        code,
-        told["counts"][0],
-        told["last"][0],
-        told["last"][1].startswith(ttl),
-    )
-    assert ("same", "5 registered") == told["timers"]
-    code, rows, _ = lines("explain", checkpoint)
-    assert (0, 8 + 5) == (code, sum(row["entries"] for row in rows))
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "words"),
