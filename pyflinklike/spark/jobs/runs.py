@@ -102,7 +102,7 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
     """
     nodes = job.graph.of_kind(FromSource)
     sources = {
-        node.id: stream_frame(spark, node, job.settings, folder / f"source-{node.id}")
+        node.id: stream_frame(spark, node, job.settings_of(node), folder / f"source-{node.id}")
         for node in nodes
     }
     return job_frame(_steps_of(job, spark), sources)
