@@ -16,6 +16,7 @@ from pyflinklike.graph.nodes import (
     Partitioning,
     WithBroadcast,
 )
+from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.stages import stages_of
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
@@ -57,10 +58,14 @@ def _missing(job: Job) -> Iterator[tuple[Node, str]]:
             Partitioning.CUSTOM,
         ):
             yield node, "a partitioning that functions see"
-        elif isinstance(node, FromSource) and not node.source.is_bounded:
-            yield node, "an unbounded source"
+        elif isinstance(node, FromSource) and not _is_read(node.source):
+            yield node, f"an unbounded {type(node.source).__name__}"
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
+
+
+def _is_read(source: Source) -> bool:
+    return source.is_bounded or source.discovery_milliseconds is not None
 
 
 def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:

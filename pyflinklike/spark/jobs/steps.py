@@ -56,7 +56,7 @@ class JobSteps:
         """What a stage is in a task."""
         groups = 1
         if stage.following is not None:
-            groups = self._key_groups(stage.graph.nodes[stage.following])
+            groups = self.key_groups(stage.graph.nodes[stage.following])
         settings, tasks = self.job.settings, self._facts.partitions
         return StageTask(stage, settings, tasks, groups, self.is_streaming)
 
@@ -104,10 +104,15 @@ class JobSteps:
         return TaskInfo(
             name,
             parallelism=self._facts.partitions,
-            max_parallelism=self._key_groups(node),
+            max_parallelism=self.key_groups(node),
             job_parameters=dict(self.job.settings.job_parameters),
         )
 
-    def _key_groups(self, node: Node) -> int:
+    def key_groups(self, node: Node) -> int:
+        """How many key groups a keyed operator has.
+
+        Args:
+            node: Of the operator.
+        """
         asked = node.max_parallelism or self.job.settings.max_parallelism
         return asked or self._facts.max_parallelism
