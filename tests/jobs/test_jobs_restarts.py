@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -84,7 +85,7 @@ def amounts_of_running_sums(lines: list[str]) -> dict[str, list[int]]:
         each.sort()
         assert [count for count, _ in each] == list(range(1, len(each) + 1)), key
         totals = [0, *(total for _, total in each)]
-        amounts[key] = sorted(after - before for before, after in zip(totals, totals[1:]))
+        amounts[key] = sorted(after - before for before, after in pairwise(totals))
     return amounts
 
 
