@@ -57,15 +57,17 @@ class JobFolder:
     """
 
     def __init__(self, settings: JobSettings) -> None:
-        self._settings, self._lock = settings, None
+        self._settings = settings
+        self._lock: IO[bytes] | None = None
         self.is_kept = settings.checkpoint_dir is not None
         self.path = self._found() if self.is_kept else _temporary()
-        self._begun = self._read()
-        if settings.recovery_path is not None:
-            self._refuse_other(settings.recovery_path)
-        self.ledger: Ledger | None = None
-
-    _lock: IO[bytes] | None
+        try:
+            self._begun = self._read()
+            if settings.recovery_path is not None:
+                self._refuse_other(settings.recovery_path)
+        except BaseException:
+            self.leave(is_over=False)
+            raise
 
     @property
     def is_begun(self) -> bool:
@@ -167,7 +169,6 @@ class JobFolder:
             what = (
                 "where no job was" if asked == self.path else "another place than the job's folder"
             )
-            self.leave(is_over=False)
             msg = (
                 f"execution.state-recovery.path is the folder that a former run of the job has left, got "
                 f"{recovery_path!r}, {what}; leave the key out: a job goes on in {str(self.path)!r} by itself"
