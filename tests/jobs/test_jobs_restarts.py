@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import suppress
 from random import Random
 from subprocess import TimeoutExpired
 
@@ -30,7 +29,9 @@ def test_a_job_that_never_ends_and_is_killed(tmp_path):
             if life % 4 != 3:  # else at a moment of its start
                 wait_for(tmp_path / "out", lambda lines, n=before: len(lines) > n, log)
                 source.add()
-            with suppress(TimeoutExpired):  # wherever it is then; the end of the block kills it
+            with pytest.raises(
+                TimeoutExpired
+            ):  # wherever it is then; the end of the block kills it
                 process.wait(random.random() * 2)
 
     with program("job_driver.py", described, log):

@@ -91,11 +91,11 @@ def amounts_of_running_sums(lines: list[str]) -> dict[str, list[int]]:
     return amounts
 
 
-def wait_for(folder: Path, is_there: Callable[[list[str]], bool], log: Path) -> None:
+def wait_for(folder: Path, is_there: Callable[[list[str]], bool], log: Path | None = None) -> None:
     """Until what is written is so."""
     limit = time.monotonic() + PATIENCE_SECONDS
     while not is_there(written(folder)):
-        assert time.monotonic() < limit, log.read_text()[-3000:]
+        assert time.monotonic() < limit, log.read_text()[-3000:] if log else written(folder)
         time.sleep(0.02)  # another process works
 
 
