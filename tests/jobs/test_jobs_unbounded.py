@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 from job_lives import wait_for, written
 
-from pyflinklike.common import Configuration, Duration, Encoder, JobStatus, Types
-from pyflinklike.common import WatermarkStrategy
+from pyflinklike.common import Configuration, Duration, Encoder, JobStatus, Types, WatermarkStrategy
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import (
     BucketAssigner,
