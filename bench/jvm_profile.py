@@ -7,6 +7,7 @@ compiles and collects meanwhile is not sampled.
 
     python bench/jvm_profile.py                      # ours_heap and the floor, 200 k a batch
     python bench/jvm_profile.py --sides ours_columns,floor --records 1000000 --frames 20
+    python bench/jvm_profile.py --set spark.sql.execution.arrow.maxRecordsPerBatch=50000
 """
 
 from __future__ import annotations
@@ -91,12 +92,12 @@ def _part(stack: list[str]) -> str:
     return "other"
 
 
-def recorded(side: str, shape: Shape, folder: Path) -> Samples:
+def recorded(side: str, shape: Shape, folder: Path, more: dict[str, str]) -> Samples:
     """Run a side in a JVM of its own, warmed by a first run."""
     settings = folder / "profile.jfc"
     settings.write_text(_CONFIGURATION)
     builder: Any = SparkSession.builder.master(MASTER).appName("pyflinklike-bench")
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -134,10 +135,14 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000, help="of a micro-batch")
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--frames", type=int, default=12, help="methods to list")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of Spark, name=value")
     options = parser.parse_args()
+    more = dict(each.split("=", 1) for each in options.set)
     shape = Shape(options.records, options.batches, 100_000)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        runs = {each: recorded(each, shape, Path(folder)) for each in options.sides.split(",")}
+        runs = {
+            each: recorded(each, shape, Path(folder), more) for each in options.sides.split(",")
+        }
     print(f"| ms of CPU a micro-batch | {' | '.join(runs)} |")
     print("|---|" + "---:|" * len(runs))
     for part in [*PARTS, "other"]:

@@ -42,6 +42,7 @@ __all__ = [
     "QueueOverflowError",
     "RequirementError",
     "ScanDisabledError",
+    "StaleStateError",
     "StateAccessError",
     "StateStoreError",
     "StateValueError",
@@ -158,7 +159,11 @@ class UnknownStoreError(StateStoreError, KeyError):
 
 
 class ScanDisabledError(StateStoreError):
-    """A query of a view would read all of it, which it was not allowed to."""
+    """A query of a view or a replica would read all of it, which it was not allowed to."""
+
+
+class StaleStateError(StateStoreError, TimeoutError):
+    """A replica of a query's state has not come as far as was asked for."""
 
 
 class QueueOverflowError(StateStoreError):
@@ -172,7 +177,7 @@ class UnknownBatchError(StateStoreError, KeyError):
 
 
 class UnknownStateError(PyflinklikeError, KeyError):
-    """No state or store of that name is in the checkpoint or savepoint."""
+    """No state, store or operator of that name is in the checkpoint or savepoint."""
 
     __str__ = Exception.__str__
 

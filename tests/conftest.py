@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -110,10 +111,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))  # they share a session
+            item.add_marker(pytest.mark.xdist_group(_session_of(item.path)))
         for begins, (option, what) in ON_REQUEST.items():
             if item.path.name.startswith(begins) and not config.getoption(option):
                 item.add_marker(pytest.mark.skip(reason=f"would {what}: give {option}"))
+
+
+def _session_of(module: Path) -> str:
+    """Which of two sessions a module's tests run on, where two processes divide the tests.
+
+    A test on Spark waits most of its time, so that two sessions fill two cores better than one.
+    """
+    return f"spark-{crc32(module.name.encode()) % 2}"
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `pyflinklike state ...` looks into savepoints.
+"""The command line: `pyflinklike state ...` looks into checkpoints and savepoints.
 
-entry                begins, and makes sentences and exit codes of errors
-looking              what all commands have in common
-commands, further    those that show, and those that compare and copy
-sources, asking      opens what is looked into, and what is asked of it
-saved, differing     a savepoint, and what differs between two
-shapes, printing     values as JSON and as text; tables and lines
+entry                 begins, and makes sentences and exit codes of errors
+looking               what all commands have in common
+commands, further     those that show, and those that compare and copy
+sources               what is looked into, and what both kinds of it have in common
+checkpoints, saved    the two kinds
+sessions              Spark for a command
+shapes, printing      values as JSON and as text; tables and lines
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands ask of what they look into."""
+"""What commands ask of a checkpoint or a savepoint: one set of questions for both."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Asked:
 
     Args:
         limit: At most so many, the first in the order of their keys; None for all.
+        where: A condition of Spark's SQL; None for none.
         alive: Only those that are not expired, or only those that are; None for both.
         key: Only of this key.
         has_key: Whether there is one.
     """
 
     limit: int | None = None
+    where: str | None = None
     alive: bool | None = None
     key: Any = None
     has_key: bool = False
@@ -52,7 +54,7 @@ class Timers:
 
 
 class Source(Protocol):
-    """What commands look into."""
+    """A checkpoint after a micro-batch, or a savepoint."""
 
     @property
     def where(self) -> str:
@@ -81,7 +83,7 @@ class Source(Protocol):
         """
 
     def export(self, out: str, kind: str) -> None:
-        """Write all states and timers to a directory, as "parquet" or "jsonl"."""
+        """Write all states and timers to a directory, as "savepoint", "parquet" or "jsonl"."""
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:

@@ -19,14 +19,14 @@ from pyflinklike.replay.described import StateInfo
 @command("list")
 def _list(look: Look) -> int:
     """The states and stores, with their sizes in the log or the savepoint."""
-    source = look.source()
-    infos = source.states(sizes=True)
-    look.printer.note(source.facts())
-    rows = [attrs.asdict(info, recurse=False) for info in infos]
-    columns = [each.name for each in attrs.fields(StateInfo)]
-    if not look.is_json:
-        rows, columns = [_short(info) for info in infos], list(_SHORT)
-    look.printer.rows(rows, columns, batch_id=source.batch_id)
+    with look.source() as source:
+        infos = source.states(sizes=True)
+        look.printer.note(source.facts())
+        rows = [attrs.asdict(info, recurse=False) for info in infos]
+        columns = [each.name for each in attrs.fields(StateInfo)]
+        if not look.is_json:
+            rows, columns = [_short(info) for info in infos], list(_SHORT)
+        look.printer.rows(rows, columns, batch_id=source.batch_id)
     return 0
 
 
@@ -56,16 +56,17 @@ _limit = click.option(
 @command("show")
 @click.argument("name", metavar="STATE")
 @_limit
+@click.option("--where", metavar="SQL", help="A condition of Spark's SQL; checkpoints only.")
 @click.option(
     "--expired/--alive", "expired", default=None, help="Only what is past its TTL, or is not."
 )
-def _show(look: Look, name: str, limit: int, expired: bool | None) -> int:
+def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | None) -> int:
     """Entries of a STATE, in the order of their keys."""
-    source = look.source()
-    info = chosen(source, name)
-    alive = None if expired is None else not expired
-    asked = Asked(limit=limit + 1 if limit else None, alive=alive)
-    print_rows(look, source, source.rows(info, asked), limit)
+    with look.source() as source:
+        info = chosen(source, name)
+        alive = None if expired is None else not expired
+        asked = Asked(limit=limit + 1 if limit else None, where=where, alive=alive)
+        print_rows(look, source, source.rows(info, asked), limit)
     return 0
 
 
@@ -78,16 +79,18 @@ def _get(look: Look, words: tuple[str, ...], every: bool) -> int:
         msg = "get takes STATE KEY, or KEY --all"
         raise click.UsageError(f"{msg}, got {' '.join(words)!r}")
     found = 0
-    source = look.source()
-    infos = [i for i in source.states() if i.key_columns] if every else [chosen(source, words[0])]
-    for info in infos:
-        table = source.rows(info, Asked(key=_key(info, words[-1]), has_key=True))
-        found += table.num_rows
-        if every and (not table.num_rows):
-            continue
-        if every:
-            look.printer.note(f"{info.name}:")
-        print_rows(look, source, table, 0, **({"state": info.name} if every else {}))
+    with look.source() as source:
+        infos = (
+            [i for i in source.states() if i.key_columns] if every else [chosen(source, words[0])]
+        )
+        for info in infos:
+            table = source.rows(info, Asked(key=_key(info, words[-1]), has_key=True))
+            found += table.num_rows
+            if every and (not table.num_rows):
+                continue
+            if every:
+                look.printer.note(f"{info.name}:")
+            print_rows(look, source, table, 0, **({"state": info.name} if every else {}))
     return 0 if found else 1
 
 
@@ -105,20 +108,20 @@ def _key(info: StateInfo, text: str) -> Any:
 def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) -> int:
     """How many timers are registered, and the next of them."""
     before = None if due_before is None else time_of(due_before)
-    source = look.source()
-    found = source.timers(domain, before, limit + 1 if limit else None)
-    if not look.is_json:
-        rows = [
-            {"operator": each.uid, **counts, **{at: iso(counts[at]) for at in _ENDS}}
-            for each in found
-            for counts in each.counts
-        ]
-        columns = ["operator", "domain", "timers", "due", *_ENDS]
-        look.printer.rows(rows, columns)
-    for each in found:
-        if each.counts:
-            look.printer.note(f"\nthe next of {each.uid}:")
-            print_rows(look, source, each.rows, limit, operator=each.uid)
+    with look.source() as source:
+        found = source.timers(domain, before, limit + 1 if limit else None)
+        if not look.is_json:
+            rows = [
+                {"operator": each.uid, **counts, **{at: iso(counts[at]) for at in _ENDS}}
+                for each in found
+                for counts in each.counts
+            ]
+            columns = ["operator", "domain", "timers", "due", *_ENDS]
+            look.printer.rows(rows, columns)
+        for each in found:
+            if each.counts:
+                look.printer.note(f"\nthe next of {each.uid}:")
+                print_rows(look, source, each.rows, limit, operator=each.uid)
     return 0
 
 

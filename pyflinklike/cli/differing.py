@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two savepoints."""
+"""What differs between two batches, checkpoints or savepoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.cli.asking import Asked, Source, order_of
-from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.cli.saved import SavepointSource
+from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
 from pyflinklike.replay.described import StateInfo
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns
 
@@ -38,13 +39,19 @@ def differing(before: Source, after: Source, limit: int | None) -> Iterator[Diff
     """The states that differ.
 
     Args:
-        before: A savepoint.
-        after: Another.
+        before: A checkpoint or a savepoint.
+        after: Another of the same kind.
         limit: At most so many rows of each state; None for all.
 
     Raises:
+        DeclarationValueError: One is a checkpoint and one a savepoint.
         IncompatibleStateError: A state is not of the same types in both.
     """
+    if type(before) is not type(after):
+        msg = (
+            f"diff compares two checkpoints or two savepoints, got {before.where} and {after.where}"
+        )
+        raise DeclarationValueError(f"{msg}; make a savepoint of the checkpoint with `export`")
     first, second = _by_name(before), _by_name(after)
     for operator, name in sorted(first.keys() | second.keys()):
         was, now = first.get((operator, name)), second.get((operator, name))
@@ -77,6 +84,14 @@ def _compared(
     info = was or now
     assert info is not None
     keys = [name for name, _ in info.key_columns]
+    if not isinstance(before, SavepointSource):
+        from pyflinklike.cli.checkpoints import compared
+
+        one, other = (
+            source.frame(each, Asked()) if each is not None else None
+            for source, each in ((before, was), (after, now))
+        )
+        return compared(one, other, keys, limit)
     one, other = (
         source.rows(each, Asked()) if each is not None else None
         for source, each in ((before, was), (after, now))

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that compare and copy: `check`, `diff` and `export`."""
+"""The commands that compare and copy: `check`, `diff`, `export` and `report`."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import click
@@ -9,30 +13,46 @@ import click
 from pyflinklike.cli.asking import Source
 from pyflinklike.cli.differing import differing
 from pyflinklike.cli.looking import Look, command, print_rows
-from pyflinklike.cli.sources import check_savepoint_at
+from pyflinklike.cli.sources import is_savepoint, operator_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.checking import check_savepoint
+from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.savepoints.files import place_of
-from pyflinklike.savepoints.findings import Checked, Finding
+
+if TYPE_CHECKING:
+    from pyflinklike.cli.checkpoints import CheckpointSource
+
+_CHECKED = {
+    "batches": "batches",
+    "key_groups": "key groups",
+    "segments": "segments",
+    "files": "files",
+    "entries": "entries",
+}
 
 
 @command("check")
-def _check(look: Look) -> int:
-    """Verify every file against the manifest, and tell all that is wrong."""
-    found, checked = _checked(look)
+@click.option("--all-batches", is_flag=True, help="Every batch that is retained, not the last.")
+def _check(look: Look, all_batches: bool) -> int:
+    """Verify everything that is stored, and tell all that is wrong."""
+    found, checked = _checked(look, all_batches=all_batches)
     if found or look.is_json:
         look.printer.rows(map(attrs.asdict, found), ["part", "message"])
+    counts = [f"{getattr(checked, name)} {what}" for name, what in _CHECKED.items()]
+    looked_at = ", ".join(each for each in counts if not each.startswith("0 "))
     what = f"{len(found)} findings" if found else "nothing found"
-    look.printer.note(f"{what} in {checked.files} files, {checked.entries} entries")
+    look.printer.note(f"{what} in {looked_at or 'what could be read'}")
     return 1 if found else 0
 
 
-def _checked(look: Look) -> tuple[list[Finding], Checked]:
-    if look.operator is not None:
-        msg = f"a savepoint is checked as a whole, got --operator {look.operator}"
-        raise DeclarationValueError(f"{msg}; leave it away")
-    check_savepoint_at(look.path)
+def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
+    if not is_savepoint(look.path):
+        return _checked_checkpoint(look, all_batches=all_batches)
+    from pyflinklike.savepoints import open_savepoint
+    from pyflinklike.savepoints.checking import check_savepoint
+
+    if all_batches or look.batch is not None or look.operator is not None:
+        msg = "a savepoint is checked as a whole, got an option that chooses a part"
+        raise DeclarationValueError(f"{msg}; leave --operator, --batch and --all-batches away")
     try:
         saved = open_savepoint(look.path)
     except CorruptStateError as error:
@@ -40,14 +60,41 @@ def _checked(look: Look) -> tuple[list[Finding], Checked]:
     return check_savepoint(saved)
 
 
+def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
+    from pyflinklike.cli.sessions import session
+
+    with session(look.master, quiet=not look.traceback) as spark:
+        from pyflinklike.spark.checking import check_checkpoint
+
+        return check_checkpoint(
+            spark,
+            look.path,
+            batch_id=look.batch,
+            operator=operator_of(look.operator),
+            all_batches=all_batches,
+        )
+
+
 @command("diff")
-@click.argument("other", metavar="PATH_B")
+@click.argument("other", metavar="[PATH_B]", required=False)
+@click.option("--batches", metavar="A..B", help="Two batches of one checkpoint.")
 @click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
 )
-def _diff(look: Look, other: str, limit: int) -> int:
-    """What differs between two savepoints; stamps of a TTL do not count."""
-    return _told(look, look.source(), attrs.evolve(look, path=other).source(), limit)
+def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
+    """What differs between two checkpoints, two savepoints, or two batches of a checkpoint.
+
+    Stamps of a TTL do not count.
+    """
+    if (other is None) == (batches is None):
+        msg = "diff takes PATH PATH_B, or PATH --batches A..B"
+        raise click.UsageError(msg)
+    first, second = (look.batch, look.batch) if batches is None else _two(batches)
+    with (
+        attrs.evolve(look, batch=first).source() as before,
+        attrs.evolve(look, path=other or look.path, batch=second).source() as after,
+    ):
+        return _told(look, before, after, limit)
 
 
 def _told(look: Look, before: Source, after: Source, limit: int) -> int:
@@ -72,21 +119,55 @@ def _told(look: Look, before: Source, after: Source, limit: int) -> int:
     return 1 if found else 0
 
 
+def _two(batches: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\.\.(\d+)", batches)
+    if found is None:
+        msg = f"--batches takes the numbers of two batches, got {batches!r}; write 3..7"
+        raise click.UsageError(msg)
+    return int(found[1]), int(found[2])
+
+
 @command("export")
 @click.argument("out")
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["parquet", "jsonl"]),
-    default="parquet",
+    type=click.Choice(["savepoint", "parquet", "jsonl"]),
+    default="savepoint",
     show_default=True,
-    help="Of the files.",
+    help="A savepoint to begin a query with, or the same folders of files alone.",
 )
 def _export(look: Look, out: str, kind: str) -> int:
     """Write all states and timers to the directory OUT, where nothing may be yet."""
     if place_of(out).exists():
         msg = f"OUT must be a path where nothing is, got {out!r}; give another"
         raise DeclarationValueError(msg)
-    look.source().export(out, kind)
+    with look.source() as source:
+        source.export(out, kind)
+    look.printer.note(f"written to {out}")
+    return 0
+
+
+@command("report")
+@click.argument("out", metavar="OUT.html")
+def _report(look: Look, out: str) -> int:
+    """A page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
+
+    It is one file, without scripts, and fetches nothing.
+    """
+    if is_savepoint(look.path):
+        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
+        raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
+    if look.is_json:
+        msg = "report writes a page, got --json; leave it away"
+        raise DeclarationValueError(msg)
+    with look.source() as source:
+        from pyflinklike.cli.pages import page
+        from pyflinklike.cli.picturing import pictures_of
+
+        text = page(
+            f"State of {look.path}", source.facts(), pictures_of(cast("CheckpointSource", source))
+        )
+    Path(out).write_text(text, encoding="utf-8")
     look.printer.note(f"written to {out}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import attrs
@@ -30,8 +31,8 @@ def program() -> None:
 def state() -> None:
     """Look into the state of a query.
 
-    PATH is the directory of a savepoint, which is read without Spark and Java; take_savepoint()
-    makes one of the checkpoint of a query, also while the query runs.
+    PATH is the checkpoint of a query, running or stopped (Spark reads it, so Java is needed), or
+    the directory of a savepoint (which needs neither).
 
     Exit codes: 0 done and nothing found; 1 `check` found damage, `diff` a difference, `get` no
     such key; 2 it could not be done.
@@ -42,8 +43,10 @@ def _looking(command: C) -> C:
     """The options that all commands have."""
     options = [
         click.argument("path"),
-        click.option("--operator", help="Its uid; else all there are."),
+        click.option("--operator", help="Its uid, or Spark's number of it; else all there are."),
+        click.option("--batch", type=int, help="After which micro-batch; else the last one."),
         click.option("--json", "is_json", is_flag=True, help="JSON lines, times also in ms."),
+        click.option("--master", default="local[2]", show_default=True, help="Of Spark."),
         click.option("--traceback", is_flag=True, help="With an error, show where it came from."),
     ]
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
@@ -55,7 +58,9 @@ class Look:
 
     path: str
     operator: str | None
+    batch: int | None
     is_json: bool
+    master: str
     traceback: bool
 
     @property
@@ -63,9 +68,9 @@ class Look:
         """Prints as was asked."""
         return Printer(self.is_json)
 
-    def source(self) -> Source:
-        """What is looked into."""
-        return opened(self.path, self.operator)
+    def source(self) -> AbstractContextManager[Source]:
+        """What is looked into, until the end of the block."""
+        return opened(self.path, self.operator, self.batch, self.master, quiet=not self.traceback)
 
 
 def command(name: str) -> Callable[[Callable[..., int]], click.Command]:

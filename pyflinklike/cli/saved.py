@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, iso, rows_of
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.described import StateInfo, StateInfos
 from pyflinklike.replay.values import timestamps
@@ -73,6 +73,9 @@ class SavepointSource:
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state, sorted; no more in memory than are asked for, and one batch."""
+        if asked.where is not None:
+            msg = f"--where is a condition of Spark's SQL, got {self.where}, which needs no Spark"
+            raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
         keys = [name for name, _ in info.key_columns]
         dataset = self.saved.dataset(info.name, info.uid)
         condition = _is_key(keys, asked.key) if asked.has_key else None
@@ -140,7 +143,14 @@ class SavepointSource:
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
     def export(self, out: str, kind: str) -> None:
-        """Write all as files."""
+        """Write all as files.
+
+        Raises:
+            DeclarationValueError: A savepoint is asked for, which this is.
+        """
+        if kind == "savepoint":
+            msg = f"export makes a savepoint of a checkpoint, got {self.where}, which is one"
+            raise DeclarationValueError(f"{msg}; copy the directory, or give another --format")
         for info in self.states():
             folder = f"{out}/{folder_of(info.uid, info.name)}"
             _write(self.saved.dataset(info.name, info.uid), folder, kind)

@@ -1,43 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens what commands look into: a savepoint."""
+"""Opens what commands look into: a checkpoint or a savepoint."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyflinklike.cli.asking import Source
-from pyflinklike.cli.saved import SavepointSource
 from pyflinklike.errors import DeclarationValueError, UnknownStateError
 from pyflinklike.replay.described import StateInfo, state_of
 from pyflinklike.savepoints.files import place_of
 from pyflinklike.savepoints.manifest import MANIFEST
 
-__all__ = ["check_savepoint_at", "chosen", "opened"]
+__all__ = ["chosen", "is_savepoint", "opened", "operator_of"]
 
 
-def opened(path: str, operator: str | None) -> Source:
-    """What is at a path.
+@contextmanager
+def opened(
+    path: str, operator: str | None, batch: int | None, master: str, *, quiet: bool = True
+) -> Iterator[Source]:
+    """What is at a path, until the end of the block.
 
     Args:
-        path: Of a savepoint.
-        operator: The uid of an operator; None for all there are.
+        path: Of a checkpoint or a savepoint.
+        operator: Spark's number of an operator or its uid; None for all there are.
+        batch: After which micro-batch; None for the last.
+        master: Where Spark runs for a checkpoint; a savepoint needs none.
+        quiet: Whether what Java prints is kept away.
 
     Raises:
-        DeclarationValueError: No savepoint is there.
+        DeclarationValueError: Nothing is there, or a batch is asked of a savepoint.
     """
-    check_savepoint_at(path)
-    return SavepointSource.opened(path, operator)
+    if is_savepoint(path):
+        if batch is not None:
+            msg = (
+                f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which is of one"
+            )
+            raise DeclarationValueError(f"{msg}; leave it away")
+        from pyflinklike.cli.saved import SavepointSource
+
+        yield SavepointSource.opened(path, operator)
+        return
+    from pyflinklike.cli.checkpoints import CheckpointSource
+    from pyflinklike.cli.sessions import session
+
+    with session(master, quiet=quiet) as spark:
+        yield CheckpointSource.opened(spark, path, operator_of(operator), batch)
 
 
-def check_savepoint_at(path: str) -> None:
-    """Refuse what is no savepoint.
+def operator_of(text: str | None) -> int | str | None:
+    """Spark's number of an operator, or its uid, as it was typed."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def is_savepoint(path: str) -> bool:
+    """Whether a path leads to a savepoint, and not to a checkpoint.
 
     Raises:
-        DeclarationValueError: Nothing is there, or something else.
+        DeclarationValueError: Nothing is there, which is seen before Spark is started.
     """
-    place = place_of(path)
-    if not place.exists(MANIFEST):
-        what = "another directory" if place.exists() else "nothing"
-        msg = f"PATH must be the directory of a savepoint, got {path!r}, where there is {what}"
-        raise DeclarationValueError(f"{msg}; take_savepoint() makes one of a checkpoint")
+    try:
+        place = place_of(path)
+        if place.exists(MANIFEST):
+            return True
+        if place.exists():
+            return False
+    except (DeclarationValueError, OSError):
+        if ":" in path:  # of a file system that Spark may know, and Arrow does not
+            return False
+        raise
+    msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, where there is nothing"
+    raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
 
 
 def chosen(source: Source, name: str) -> StateInfo:

@@ -164,18 +164,26 @@ class Outlets(Declared):
         with results:
             return [element for _, element in zip(range(limit), results)]
 
-    def to_data_frame(self) -> Any:
-        """The elements as a DataFrame, which runs the job whenever it is read.
+    def to_data_frame(self, schema: Any = None) -> Any:
+        """The elements as a DataFrame of Spark, which runs the job whenever it is read.
 
-        A row or tuple gives its fields as columns, any other element a column `value`.  It is not
-        PyFlink's, and needs batch mode and Spark.
+        A row or tuple gives its fields as columns, any other element a column `value`.  In batch
+        mode it is a batch, in streaming mode a stream: the job is a part of the query that
+        `writeStream` starts, and has its checkpoint.  A query that begins again goes on with
+        streaming DataFrames (`from_data_frame`), and reads other sources anew.
+        PyFlink has this as `StreamTableEnvironment.from_data_stream`.
+
+        Args:
+            schema: Of the DataFrame: DDL, a `StructType` or a `TypeInformation`; None is the type of
+                the elements, which must have been declared then.
 
         Raises:
-            DeclarationTypeError: Spark does not have the type of the elements.
-            HostError: The job is in streaming mode, has a step that Spark does not run, or there is
-                no PySpark.
+            DeclarationTypeError, DeclarationValueError: Spark does not have the type of the
+                elements, or it is no schema.
+            HostError: The job has a step that Spark does not run, or there is no PySpark.
         """
-        return self._program.data_frame(self._sink(CollectSink(), "DataFrame", to_run=False))
+        sink = self._sink(CollectSink(), "DataFrame", to_run=False)
+        return self._program.data_frame(sink, schema)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each element to the standard output.

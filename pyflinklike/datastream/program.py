@@ -15,6 +15,7 @@ from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
+from pyflinklike.datastream.frames import named_row, plain
 from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
 from pyflinklike.graph.builder import GraphBuilder
 from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
@@ -89,17 +90,29 @@ class Program:
         """Start a job with one sink only; those declared before wait for `start`."""
         return self._run(self.builder.graph([sink]), name)
 
-    def data_frame(self, sink: int) -> Any:
+    def data_frame(self, sink: int, schema: Any) -> Any:
         """What comes to a sink as a DataFrame of Spark.
 
+        Args:
+            sink: Its number.
+            schema: Of the DataFrame; None is the type of the elements.
+
         Raises:
+            DeclarationTypeError, DeclarationValueError: The schema is none.
             HostError: PySpark is not installed, or does not run the job.
         """
         _need_spark("to_data_frame")
         from pyflinklike.spark.jobs.bridges import data_frame
 
         graph = self.builder.graph([sink])
-        return data_frame(Job(graph, self._settings(graph, None)))
+        return data_frame(Job(graph, self._settings(graph, None)), schema, plain)
+
+    def frame_source(self, df: Any, event_time: str | None) -> Any:
+        """The source of a DataFrame's rows: `spark.jobs.frames.data_frame_source`."""
+        _need_spark("from_data_frame")
+        from pyflinklike.spark.jobs.frames import data_frame_source
+
+        return data_frame_source(df, event_time, named_row)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         return self._host()(Job(graph, self._settings(graph, name)))

@@ -13,6 +13,7 @@ from pyflinklike.clock import wall_clock
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
+from pyflinklike.common.types import Types as RowTypes
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.declared import output_type_of
@@ -187,6 +188,39 @@ class StreamExecutionEnvironment(KeptSettings):
             raise DeclarationTypeError(msg)
         kind = source.type_info if type_info is None else output_type_of(type_info)
         return self._source(source, captured(watermark_strategy), source_name, kind)
+
+    def from_data_frame(
+        self,
+        df: Any,
+        watermark_strategy: WatermarkStrategy | None = None,
+        event_time: str | None = None,
+        source_name: str = "DataFrame",
+    ) -> DataStream:
+        """A stream of the rows of a DataFrame of Spark, each a `Row` with the names of its columns.
+
+        PyFlink has this as `StreamTableEnvironment.to_data_stream`.  A job of a streaming DataFrame
+        ends in `to_data_frame`, and runs as a part of the query that this one is started as.
+
+        Args:
+            df: Batch or streaming, of a classic session, without a watermark of its own.
+            watermark_strategy: What watermarks follow; by default `for_monotonous_timestamps` with
+                an event time, else `no_watermarks`.
+            event_time: The timestamp column that has the times of elements, in whole ms; what a
+                timestamp assigner says comes after it.
+            source_name: Where jobs are shown.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, there is
+                no such column, or functions cannot be given one.
+            HostError: There is no PySpark.
+        """
+        source = self._program.frame_source(df, event_time)
+        if watermark_strategy is None:
+            monotonous = WatermarkStrategy.for_monotonous_timestamps()
+            watermark_strategy = WatermarkStrategy() if event_time is None else monotonous
+        rows = source.row_type
+        kind = RowTypes.ROW_NAMED(rows.field_names, rows.field_types)
+        return self.from_source(source, watermark_strategy, source_name, kind)
 
     def _source(
         self, source: Source, strategy: WatermarkStrategy, name: str, kind: TypeInformation

@@ -65,6 +65,10 @@ class Source(ABC):
         """
         raise NotImplementedError
 
+    def is_read_anywhere(self) -> bool:
+        """Whether each worker of a cluster can read its part, and not the program only."""
+        return True
+
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """The elements with their event times in ms (None without one), in this process.
 

@@ -2,11 +2,13 @@
 """Instances of `AsyncWait`: they hold elements back, and wait for many of them at a time.
 
 Elements are waited for when as many have come as may wait, before a watermark passes, and when the
-clock moves on, so that none stays behind where a source is slow.
+clock moves on, so that none stays behind where a source is slow.  A host that gives many elements at
+a time says itself when they are waited for: then the next one takes the place of each that is done.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pyflinklike.api.async_function import AsyncRetryStrategy
@@ -47,24 +49,24 @@ class WaitingStation(OperatorStation):
         options = (node.timeout, node.capacity, node.is_ordered, retry)
         self._waiting = Waiting(function, *options)
         self._held: list[tuple[Any, int | None]] = []
-        self._capacity = node.capacity
+        self._most_held: float = node.capacity
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         def element(value: Any, timestamp: int | None) -> None:
             self._held.append((value, timestamp))
-            if len(self._held) >= self._capacity:
-                self._wait()
+            if len(self._held) >= self._most_held:
+                self.wait()
 
         return element
 
     def _on_watermark(self, watermark: int) -> None:
-        self._wait()
+        self.wait()
         super()._on_watermark(watermark)
 
     def tick(self, now: int) -> None:
         """The clock moves on: nothing is held back any longer."""
         super().tick(now)
-        self._wait()
+        self.wait()
 
     def close(self) -> None:
         """Close the function, and the event loop."""
@@ -78,7 +80,12 @@ class WaitingStation(OperatorStation):
         super().abandon()
         self._waiting.close()
 
-    def _wait(self) -> None:
+    def hold(self) -> None:
+        """Hold back all elements until a watermark, or a call of `wait`."""
+        self._most_held = math.inf
+
+    def wait(self) -> None:
+        """Wait for the elements that are held back, and pass on what comes of them."""
         if not self._held:
             return
         held, self._held = self._held, []

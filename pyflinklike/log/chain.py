@@ -65,9 +65,10 @@ def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]
 
 
 def _declare(state: WorkingState, segment: Segment, declaration: Declaration) -> int:
+    """The id of a table; one that was written under another declaration gets a new one."""
     table_id = state.declared.get(declaration.name)
-    if table_id is None:
-        table_id = state.declared[declaration.name] = len(state.declared)
+    if table_id is None or state.declarations[table_id] != declaration:
+        table_id = state.declared[declaration.name] = max(state.declarations, default=-1) + 1
         state.declarations[table_id] = segment.declarations[table_id] = declaration
     return table_id
 

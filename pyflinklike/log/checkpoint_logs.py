@@ -18,7 +18,7 @@ from pyflinklike.log.savepoint import read_log
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head
 
-__all__ = ["check_groups", "checked_log", "checked_logs", "record_and_roll"]
+__all__ = ["check_groups", "check_head", "checked_log", "checked_logs", "record_and_roll"]
 
 
 def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
@@ -102,11 +102,22 @@ def checked_log(
     Raises:
         CorruptStateError: Something is missing, or not of the operator.
     """
-    _check_head(head, identity, served_at, where)
+    check_head(head, identity, served_at, where)
     return read_log(head, segments, where)
 
 
-def _check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
+def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
+    """See that the head of a key group is the operator's, and that of the roll.
+
+    Args:
+        head: Of the group.
+        identity: Of the operator, as its record has it.
+        served_at: When the key group last had records, as the roll has it.
+        where: Which group, for messages.
+
+    Raises:
+        CorruptStateError: It is another one.
+    """
     if head.identity != identity.text or head.max_parallelism != identity.max_parallelism:
         msg = (
             f"{where}: a key group must be of the operator {identity.text} with "

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a segment says of each table, so that code which declares it otherwise is refused."""
+"""What a segment says of each table, so that code which declares it otherwise is refused.
+
+Each segment declares its own tables: after a program was changed so that the type of values has
+grown (`pyflinklike.types.growth`), sections of the former type and of the new one lie side by side
+until a compaction writes them all anew.
+"""
 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 import attrs
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Shape, TableSpec
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.growth import Grow, UngrownError, growth
+from pyflinklike.types.signature import type_of
 
-__all__ = ["Declaration"]
+__all__ = ["Declaration", "grown"]
+
+_OTHER_NAME = "declare it as before, or use another name"
 
 
 @attrs.frozen
@@ -82,18 +92,63 @@ class Declaration:
         return self.kind == REPLICATED
 
     def check(self, declared: Declaration) -> None:
-        """Refuse a program that declares the table otherwise.
+        """Refuse a program that declares the table otherwise, unless its values grow into that.
 
         Raises:
-            IncompatibleStateError: The declarations differ.
+            IncompatibleStateError: The declarations differ in what stays as it is, or the stored
+                type of the values does not grow into the declared one.
         """
-        for field in ("kind", "shape", "key", "namespace", "user_key", "value"):
-            stored, now = getattr(self, field), getattr(declared, field)
-            if stored != now:
-                what = "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
+        if self == declared:
+            return
+        for field in ("kind", "shape", "key", "namespace", "user_key"):
+            if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
-                msg = (
-                    f"{what}: restored state keeps the {noun} it was written with, {stored!r}, "
-                    f"got {now!r}; declare it as before, or use another name"
-                )
-                raise IncompatibleStateError(msg)
+                raise self._refused(declared, field, noun, _OTHER_NAME)
+        try:
+            grown(self.value, declared.value)
+        except UngrownError as error:
+            remedy = f"declare it as before, or change a savepoint of it with {error.remedy}"
+            raise self._refused(declared, "value", "value type", remedy, error.why) from error
+
+    def check_alike(self, other: Declaration) -> None:
+        """Refuse two declarations of one table neither of which grows into the other.
+
+        Raises:
+            IncompatibleStateError: They are such.
+        """
+        try:
+            other.check(self)
+        except IncompatibleStateError:
+            self.check(other)
+
+    def _refused(
+        self, declared: Declaration, field: str, noun: str, remedy: str, why: str = ""
+    ) -> IncompatibleStateError:
+        what = "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
+        stored, now = getattr(self, field), getattr(declared, field)
+        return IncompatibleStateError(
+            f"{what}: restored state keeps the {noun} it was written with, {stored!r}, "
+            f"got {now!r}{f' ({why})' if why else ''}; {remedy}"
+        )
+
+
+@lru_cache(maxsize=256)
+def grown(stored: str, declared: str) -> tuple[TypeInformation, Grow]:
+    """The stored type of values, and how its columns become those of the declared type.
+
+    Args:
+        stored: Signature of the type that they were written with.
+        declared: Of the type that they are read as.
+
+    Raises:
+        UngrownError: The one does not grow into the other.
+    """
+    if not stored or not declared:
+        msg = "entries with values and entries without do not grow into each other"
+        raise UngrownError(msg, "Savepoint.with_state()")
+    try:
+        before, after = type_of(stored), type_of(declared)
+    except IncompatibleStateError as error:
+        msg = "one of them is none of Types"
+        raise UngrownError(msg, "the version of pyflinklike that wrote it") from error
+    return before, growth(before, after)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import attrs
 
 from pyflinklike.errors import CorruptStateError
+from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.roll import Roll
 
@@ -109,9 +110,12 @@ class OperatorRecord:
         """The record to write over a former one: states left out of the program are still stored.
 
         Raises:
-            IncompatibleStateError: The former one is another operator's.
+            IncompatibleStateError: The former one is another operator's, or has a state that the
+                program declares otherwise and that does not grow into that.
         """
         self.identity.check(former.identity)
+        for name in sorted(self.states.keys() & former.states.keys()):
+            _declared(name, former.states[name]).check(_declared(name, self.states[name]))
         return attrs.evolve(self, states={**former.states, **self.states})
 
 
@@ -162,6 +166,16 @@ def _write_record(
     blob = record.to_bytes()
     if blob != stored:
         storage.write_segment(RECORD_AT, blob)
+
+
+def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
+    """What may not change of a state, or in one direction only.
+
+    What else a log compares (a store's scope, the width of its windows) is left to the key groups.
+    """
+    kind = f"{said['store']} store" if "store" in said else said["kind"]
+    types = (said.get(each, "") for each in ("key", "user_key", "value", "namespace"))
+    return Declaration(name, kind, "", *types)
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

@@ -93,8 +93,8 @@ def regrouped(
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
     sections: dict[int, list[Section]] = {}
     for table in tables.values():
-        for index, payload in table.sections(groups, segment_bytes):
-            sections.setdefault(index, []).append(Section(table.declaration, payload))
+        for index, section in table.sections(groups, segment_bytes):
+            sections.setdefault(index, []).append(section)
     for section in shared:
         if max_parallelism > 1 and not section.declaration.is_replicated:
             raise refuse_shared(section.declaration, where)

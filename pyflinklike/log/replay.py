@@ -23,20 +23,23 @@ from pyflinklike.types.signature import type_of
 
 __all__ = ["ReplayedTable"]
 
+_Form = tuple[str, bool]
+"""How rows were written: signature of the type of their values, and whether with stamps."""
+
 
 class ReplayedTable:
     """One table of a snapshot, replayed.
 
     Args:
-        declaration: As stored.
+        declaration: As its first section names it.
     """
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
-        self.rows: dict[Hashable, dict[Hashable, tuple[bool, int]]] = {}
+        self.rows: dict[Hashable, dict[Hashable, tuple[_Form, int]]] = {}
         """Which row of `_batches` holds the entry under a key and user key."""
-        self._batches: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
-        self._sizes = {False: 0, True: 0}
+        self._batches: dict[_Form, list[pa.RecordBatch]] = {}
+        self._sizes: dict[_Form, int] = {}
         self._key_type = type_of(declaration.key)
         with decoding(f"state {declaration.name!r}", "must be declared with known types"):
             self._spec = self._spec_of(declaration)
@@ -58,13 +61,22 @@ class ReplayedTable:
         return own
 
     def read(self, section: Section, where: str) -> None:
-        """Take in the next section."""
-        self.declaration.check(section.declaration)
-        batch = read_batch(section, self._spec, self._key_type, where)
-        with decoding(f"{where}, state {self.declaration.name!r}", "must hold keys of its types"):
-            self._replay(batch, stamped=has_stamps(section))
+        """Take in the next section.
 
-    def _replay(self, batch: pa.RecordBatch, *, stamped: bool) -> None:
+        Raises:
+            IncompatibleStateError: It was written under a declaration of which neither the first
+                one's nor this one's values grow into the other's.
+        """
+        self.declaration.check_alike(section.declaration)
+        spec = self._spec
+        if section.declaration != self.declaration:
+            spec = self._spec_of(section.declaration)
+        batch = read_batch(section, spec, self._key_type, where)
+        form = section.declaration.value, has_stamps(section)
+        with decoding(f"{where}, state {self.declaration.name!r}", "must hold keys of its types"):
+            self._replay(batch, form)
+
+    def _replay(self, batch: pa.RecordBatch, form: _Form) -> None:
         count = batch.num_rows
         keys = keys_of(dict(zip(batch.schema.names, batch.columns)), self._spec, self._key_type)
         user_keys: Iterable[Any] = repeat(None, count)
@@ -77,17 +89,17 @@ class ReplayedTable:
             operations = batch.column("operation").to_pylist()
             batch = batch.select([name for name in batch.schema.names if name != "operation"])
         rows = self.rows
-        place = self._sizes[stamped]
+        place = self._sizes.get(form, 0)
         for key, user_key, operation in zip(keys, user_keys, operations):
             if operation == CLEAR:
                 rows.pop(key, None)
             elif operation == DELETE:
                 rows.get(key, {}).pop(user_key, None)
             else:
-                rows.setdefault(key, {})[user_key] = stamped, place
+                rows.setdefault(key, {})[user_key] = form, place
             place += 1
-        self._batches[stamped].append(batch)
-        self._sizes[stamped] = place
+        self._batches.setdefault(form, []).append(batch)
+        self._sizes[form] = place
 
     def convert_keys(self, key_type: TypeInformation, where: str) -> None:
         """Have the keys in the form of another type.
@@ -121,21 +133,21 @@ class ReplayedTable:
         key = keys[self.key_of(owner)]
         return key if self._spec.namespace_type is None else (key, owner[1])
 
-    def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, bytes]]:
-        """The payloads of each key group's sections, in order.
+    def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, Section]]:
+        """The sections of each key group, in order, each with values of the type it was read with.
 
         Args:
             groups: The key group of each key.
             limit: How many bytes a payload may have where several entries are in it.
         """
         keys = sorted(self.rows, key=lambda owner: groups[self.key_of(owner)])
-        for stamped, batches in self._batches.items():
-            # Entries of one key are all stamped or all not: the order of a list is kept.
+        for form, batches in self._batches.items():
+            # A list's elements have positions: their order does not depend on that of sections.
             chosen = [
                 (key, row)
                 for key in keys
-                for has_stamp, row in self.rows[key].values()
-                if has_stamp is stamped
+                for found, row in self.rows[key].values()
+                if found == form
             ]
             if not chosen:
                 continue
@@ -143,10 +155,11 @@ class ReplayedTable:
             column = self._key_type.to_arrow([self.key_of(key) for key, _ in chosen])
             field = pa.field("key", self._key_type.arrow_type)
             taken = taken.set_column(0, field, column)
+            declaration = attrs.evolve(self.declaration, value=form[0])
             start = 0
             for index, some in groupby(chosen, lambda each: groups[self.key_of(each[0])]):
                 count = sum(1 for _ in some)
                 for batch in taken.slice(start, count).combine_chunks().to_batches():
                     for part in divided_batch(batch, limit):
-                        yield index, encode_batch(part)
+                        yield index, Section(declaration, encode_batch(part))
                 start += count

@@ -64,12 +64,13 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
-        IncompatibleStateError: A state was declared differently in two key groups, or two
-            have entries that belong to no key.
+        IncompatibleStateError: A state was declared differently in two key groups, and neither
+            grows into the other; or two have entries that belong to no key.
         HostError: The savepoint would be larger than 2 GiB.
     """
     merged = Segment(os.urandom(16), b"")
-    ids: dict[str, int] = {}
+    ids: dict[Declaration, int] = {}
+    first: dict[str, Declaration] = {}
     owners: dict[str, str] = {}
     for where, log in logs.items():
         for section in sections_of(log, where):
@@ -78,8 +79,9 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
                 if declaration.is_replicated:
                     continue  # one key group's copy is as good as another's
                 raise refuse_shared(declaration, where)
-            table_id = ids.setdefault(declaration.name, len(ids))
-            merged.declarations.setdefault(table_id, declaration).check(declaration)
+            first.setdefault(declaration.name, declaration).check_alike(declaration)
+            table_id = ids.setdefault(declaration, len(ids))
+            merged.declarations[table_id] = declaration
             merged.sections.append((table_id, section.payload))
     return merged.to_bytes(limit)
 

@@ -15,7 +15,10 @@ import attrs
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.segments import FORMAT_VERSION, check_version
 
-__all__ = ["NO_TIMES", "Head", "HeadTimes", "LogStorage"]
+__all__ = ["HEAD_AT", "NO_TIMES", "Head", "HeadTimes", "LogStorage"]
+
+HEAD_AT = -1
+"""Where the head is among the sequence numbers of a map that has both."""
 
 _FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16

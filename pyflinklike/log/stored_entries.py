@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import attrs
 import pyarrow as pa
 
 from pyflinklike.log.arrow_message import read_checked, rows_of
+from pyflinklike.log.declaration import grown
 from pyflinklike.log.decoding import decoding
 from pyflinklike.log.entries import (
     CLEAR,
@@ -24,6 +26,7 @@ from pyflinklike.log.entries import (
     PREFIX,
     PUT,
     layout_of,
+    schema_of,
 )
 from pyflinklike.log.segments import Section
 from pyflinklike.state.current_key import GROUP_KEY
@@ -38,10 +41,10 @@ _NOTHING_RESERVED = bytes(7)
 def read_batch(
     section: Section, spec: TableSpec, key_type: TypeInformation, where: str
 ) -> pa.RecordBatch:
-    """The columns of a section.
+    """The columns of a section, in the types of the spec.
 
     Args:
-        section: As read from a segment.
+        section: As read from a segment; the type of its values may be one that has grown since.
         spec: Of its table; whether that is `paired` does not matter.
         key_type: Of the keys.
         where: Which group, for messages.
@@ -60,7 +63,17 @@ def _decoding(section: Section, where: str) -> decoding:
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
     flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
-    return read_checked(payload, layout_of(spec, key_type, flags))
+    written = section.declaration.value
+    if spec.value_type is None or written == spec.value_type.signature:
+        return read_checked(payload, layout_of(spec, key_type, flags))
+    stored, grow = grown(written, spec.value_type.signature)
+    former = attrs.evolve(spec, value_type=stored)
+    batch = read_checked(payload, layout_of(former, key_type, flags))
+    columns = [
+        grow(column) if name == "value" else column
+        for name, column in zip(batch.schema.names, batch.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema_of(spec, key_type, flags))
 
 
 def _flags_of(section: Section) -> int:

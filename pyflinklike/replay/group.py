@@ -70,7 +70,7 @@ class StateReader:
 
     Args:
         rows: What a row is.
-        clock: By which it is judged what is expired.
+        clock: By which it is judged what is expired; None of state that does not expire.
         expired: Whether entries that have expired are given, too.
         wanted: Of which stored keys; None for all.
         only: The one key group that is read of state which is the same in all of them.
@@ -98,8 +98,7 @@ class StateReader:
         entries = replayed(self.rows.table, tables[name], where)
         if self.wanted is not None and not self.rows.declaration.per_group:
             entries = with_keys(entries, self.wanted)
-        if not self.expired:
-            assert self.clock is not None
+        if not self.expired and self.clock is not None:
             entries = alive_of(self.rows, entries, tables, self.clock, where)
         if self.rows.saved and self.rows.info.kind in EXPIRING:
             clock = self.clock or BatchClock(0)

@@ -79,14 +79,17 @@ class StoredTable:
     def read(self, sections: Iterable[Section], where: str) -> pa.Table:
         """All rows of sections of the table in their order, and what each does (`operation`).
 
+        Values of a former type come in the one that it has grown into.
+
         Raises:
             CorruptStateError: A section is damaged.
-            IncompatibleStateError: One was written under another declaration.
+            IncompatibleStateError: One was written under a declaration that does not grow into
+                this one.
         """
         schema = self.schema.append(pa.field("operation", pa.int8()))
         batches = []
         for section in sections:
-            self.declaration.check(section.declaration)
+            section.declaration.check(self.declaration)
             batch = read_batch(section, self.spec, self.key_type, where)
             rows, columns = batch.num_rows, dict(zip(batch.schema.names, batch.columns))
             columns.setdefault("stamp", pa.nulls(rows, pa.int64()))

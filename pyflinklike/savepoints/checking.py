@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyflinklike.errors import PyflinklikeError
+from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.replay.group import TimersReader
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.files import Place
-from pyflinklike.savepoints.findings import Checked, Finding
 from pyflinklike.savepoints.manifest import SavedFile, SavedOperator, SavedRows
 
 __all__ = ["check_savepoint"]

@@ -14,6 +14,7 @@ with pyspark_checked():
     from pyflinklike.spark.debezium.frames import decode_debezium
     from pyflinklike.spark.ending import end_input, with_ending_watermark
     from pyflinklike.spark.failures import error_of
+    from pyflinklike.spark.following.opening import open_state
     from pyflinklike.spark.interval_join import IntervalJoined
     from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
     from pyflinklike.spark.keyed_stream import KeyedStream, key_by
@@ -60,6 +61,7 @@ __all__ = [
     "list_states",
     "main_output",
     "metrics_of",
+    "open_state",
     "read_heads",
     "read_keyed_state",
     "read_savepoint",

@@ -177,6 +177,9 @@ class StateStore:
     def drop_expired(self) -> None:
         """Delete what expired under every key of the group; a compaction does this."""
 
+    def arrange(self) -> None:
+        """Bring the current key group into the layout declared now, where that has changed."""
+
     def _each_key(self) -> list[Any]:
         """The keys, frozen, that have entries."""
         return list({key: None for key, _, _ in self._table.scan()})

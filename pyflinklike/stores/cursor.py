@@ -8,8 +8,10 @@ is then still open is closed with a `ResourceWarning`, because Kafka's would lea
 
 from __future__ import annotations
 
+import heapq
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -74,6 +76,22 @@ class Cursor(Iterator[T], Generic[T]):
         self._is_closed = False
         self._is_exhausted = False
         opened.add(self)
+
+    @classmethod
+    def merged(cls, cursors: Sequence[Cursor[T]], *, reverse: bool) -> Cursor[T]:
+        """One cursor over what several found, which are closed by that.
+
+        Args:
+            cursors: One at least, each over the same store in another key group, and unread.
+            reverse: Whether they begin with the last ones.
+        """
+        # The first part of a raw item orders what a store finds: its user key, or its time.
+        found = heapq.merge(*(each._found for each in cursors), key=itemgetter(0), reverse=reverse)
+        first = cursors[0]
+        merged = cls(first.store, list(found), first._decode, OpenCursors())
+        for each in cursors:
+            each.close()
+        return merged
 
     @property
     def closed(self) -> bool:

@@ -91,6 +91,11 @@ class SegmentedStore(StateStore):
                 if expired is not None:
                     self._sweep(expired)
 
+    def arrange(self) -> None:
+        """Move the entries of the current key group to the segments declared now."""
+        self._ready()
+        self._check_layout()
+
     # Writing
 
     def _admit(self, time: int) -> bool:

@@ -237,9 +237,11 @@ def test_all_is_exported(ran, savepoint, tmp_path, kind):
     ("arguments", "words"),
     [
         (["show", "SAVEPOINT", "page"], "did you mean 'pages'?"),
+        (["show", "SAVEPOINT", "pages", "--where", "value > 1"], "open its Parquet files"),
+        (["show", "SAVEPOINT", "pages", "--batch", "3"], "leave it away"),
         (["show", "SAVEPOINT", "pages", "--operator", "other"], "its operators are ['Visits']"),
         (["get", "SAVEPOINT", "shared", "ann"], "look at it with `show`"),
-        (["list", "/nowhere/at/all"], "take_savepoint() makes one"),
+        (["list", "/nowhere/at/all"], "give the checkpointLocation of a query"),
         (["export", "SAVEPOINT", "SAVEPOINT"], "give another"),
         (["timers", "SAVEPOINT", "--due-before", "soon"], "write 2026-11-23T02:00:00Z"),
     ],

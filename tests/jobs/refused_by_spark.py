@@ -13,8 +13,6 @@ REFUSED = {
     "rules_without_keys",
     "rules_with_keys",
     "rules_that_are_withdrawn",
-    "ordered_wait",
-    "unordered_wait",
 }
 REFUSED_ON_STREAMS: set[str] = set()
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from jobs.collection import job
 
-from pyflinklike.common import Row, RowKind, Time, Types, WatermarkStrategy
+from pyflinklike.common import Row, RowKind, Types, WatermarkStrategy
 from pyflinklike.datastream import (
-    AsyncDataStream,
-    AsyncFunction,
     FilterFunction,
     FlatMapFunction,
     MapFunction,
@@ -236,25 +234,6 @@ def any_object_that_pickles(env):
 def three_in_a_chain(env):
     """Steps follow one another."""
     return env.from_collection([1, 5, 2]).filter(lambda n: n < 3).map(str, Types.STRING())
-
-
-class Doubled(AsyncFunction):
-    async def async_invoke(self, value):
-        return [value, value * 2]
-
-
-@job(1, 2, 2, 4, ordered=True)
-def ordered_wait(env):
-    """Any number of outputs, in the order of the elements."""
-    stream = env.from_collection([1, 2])
-    return AsyncDataStream.ordered_wait(stream, Doubled(), Time.seconds(60))
-
-
-@job(1, 2, 2, 4)
-def unordered_wait(env):
-    """The same outputs, in no order."""
-    stream = env.from_collection([1, 2])
-    return AsyncDataStream.unordered_wait(stream, Doubled(), Time.seconds(60), 1, Types.INT())
 
 
 @job("a", "b", "c", ordered=True)

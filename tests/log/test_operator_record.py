@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_double import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig, Types
-from pyflinklike.errors import CorruptStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
 from pyflinklike.log.roll import Roll
@@ -143,6 +143,28 @@ def test_what_is_no_identity_is_refused(text):
     """As damage."""
     with pytest.raises(CorruptStateError, match="identity"):
         OperatorIdentity.of_text(text, 4)
+
+
+class Wider(Pages):
+    """Counts in numbers of any size."""
+
+    def open(self, runtime_context):
+        self.pages = runtime_context.get_map_state(
+            MapStateDescriptor("pages", Types.LONG(), Types.BIG_INT())
+        )
+
+
+def test_a_type_that_has_grown_does_not_go_back(checkpoint):
+    """Also in a micro-batch whose key groups the newer program has not written; nothing is."""
+    wider = Program(Wider(), max_parallelism=8)
+    checkpoint.run(wider, [("0", 7)], time=200)
+    assert Types.BIG_INT().signature == checkpoint.record().states["pages"]["value"]
+    before = checkpoint.blobs
+    (other,) = [key for key in "1234567" if wider.group_of(key) != wider.group_of("0")][:1]
+    with pytest.raises(IncompatibleStateError, match=r"'pages'.*'BigInteger', got 'Long'"):
+        checkpoint.run(PROGRAM, [(other, 7)], time=201)
+    assert before == checkpoint.blobs
+    assert [("0", 1)] == checkpoint.run(wider, [("0", 1)], time=202)
 
 
 # A savepoint holds what the roll says

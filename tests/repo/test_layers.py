@@ -33,11 +33,12 @@ LAYERS = [
     ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
+    ("interactive queries", ["replica"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("command line", ["cli", "__main__"]),
+    ("command line and HTTP", ["cli", "serve", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -53,7 +54,7 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka"],
+    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.picturing", "cli.sessions"],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],

@@ -33,6 +33,14 @@ class WarmGroups:
         with self._lock:
             return self._remove(owner)
 
+    def use(self, owner: Hashable) -> WorkingState | None:
+        """A group that stays here, now as the one used last; None if it is not here."""
+        with self._lock:
+            if owner not in self._groups:
+                return None
+            self._groups.move_to_end(owner)
+            return self._groups[owner][0]
+
     def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
         """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing.
 

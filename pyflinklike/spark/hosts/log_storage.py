@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from pyflinklike.log.storage import Head
+from pyflinklike.log.storage import HEAD_AT, Head
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
@@ -20,8 +20,6 @@ __all__ = ["HEAD_AT", "LOG_VARIABLE", "BlobMap", "SparkLogStorage"]
 
 LOG_VARIABLE = "log"
 """Name of the state variable."""
-HEAD_AT = -1
-"""Where the head is among the sequence numbers."""
 
 
 class BlobMap(ABC):

@@ -13,9 +13,10 @@ decided by the operator's own queues.  What a time mode can wake:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.clock import MAX_WATERMARK, TimeDomain
 from pyflinklike.log.storage import Head
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.serving import Served, Waking
@@ -25,7 +26,19 @@ from pyflinklike.spark.wire.watermarks import ENDED
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["replace_timer", "waking_of"]
+__all__ = ["replace_timer", "waking_of", "wanted_call"]
+
+
+class Times(Protocol):
+    """The times of a micro-batch, in ms."""
+
+    @property
+    def processing_time(self) -> int:
+        """The wall clock."""
+
+    @property
+    def watermark(self) -> int:
+        """The watermark."""
 
 
 def waking_of(mode: TimeMode) -> Waking:
@@ -33,6 +46,22 @@ def waking_of(mode: TimeMode) -> Waking:
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)
     return Waking() if policy is None else Waking(mode.domain(), policy)
+
+
+def wanted_call(mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]) -> int | None:
+    """When a key group with these timers has to be called at the latest, in ms; None for never.
+
+    Args:
+        mode: Of the query.
+        times: Of the micro-batch that served the group, or of a later one.
+        earliest: The time of the first timer of each domain that has any.
+    """
+    event = earliest.get(TimeDomain.EVENT_TIME)
+    if mode is TimeMode.EVENT_TIME:
+        return _as_watermark_moves(times, event, None)
+    if mode is TimeMode.PROCESSING_TIME:
+        return _at_triggers(times, event, earliest.get(TimeDomain.PROCESSING_TIME), None)
+    return None
 
 
 def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | None) -> None:
@@ -54,25 +83,36 @@ def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | 
 
 
 def _by_watermark(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
-    # What is still due was registered by on_timer, and waits until its clock moves on: Spark
-    # would wake us for it in this very batch.
-    watermark = operator.clock.watermark
-    if watermark == MAX_WATERMARK:
-        return None  # it moves no more
-    event = operator.earliest_timer(operator.event_timers)
-    # Before the first event Spark's watermark is 0, ours is far below it.
-    wake_at = _earlier(event, sweep_at, at_least=max(watermark + 1, 1))
-    return None if wake_at is None else min(wake_at, ENDED)
+    return _as_watermark_moves(
+        operator.clock, operator.earliest_timer(operator.event_timers), sweep_at
+    )
 
 
 def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    event = operator.earliest_timer(operator.event_timers)
+    processing = operator.earliest_timer(operator.processing_timers)
+    return _at_triggers(operator.clock, event, processing, sweep_at)
+
+
+def _as_watermark_moves(times: Times, event: int | None, sweep_at: int | None) -> int | None:
+    # What is still due was registered by on_timer, and waits until its clock moves on: Spark
+    # would wake us for it in this very batch.
+    if times.watermark == MAX_WATERMARK:
+        return None  # it moves no more
+    # Before the first event Spark's watermark is 0, ours is far below it.
+    wake_at = _earlier(event, sweep_at, at_least=max(times.watermark + 1, 1))
+    return None if wake_at is None else min(wake_at, ENDED)
+
+
+def _at_triggers(
+    times: Times, event: int | None, processing: int | None, sweep_at: int | None
+) -> int | None:
     # Spark wakes by the processing time alone here: ask for the next batch
     # wherever the watermark may have to fire something.
-    next_batch = operator.clock.processing_time + 1
-    if operator.earliest_timer(operator.event_timers) is not None:
+    next_batch = times.processing_time + 1
+    if event is not None:
         return next_batch
     # As above: what is still due waits for the next batch.
-    processing = operator.earliest_timer(operator.processing_timers)
     return _earlier(processing, sweep_at, at_least=next_batch)
 
 

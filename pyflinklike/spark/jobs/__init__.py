@@ -12,7 +12,8 @@
     refusals    what this host does not run
     results     gives rows of the plan to sinks
     runs        the job while it runs
-    bridges     to DataFrames
+    frames      DataFrames as sources
+    bridges     streams as DataFrames
 
 A job with n keyed operators has n + 1 stages and n shuffles.  A stage is one function over Arrow
 batches: it unpacks, runs what needs no state, and packs.  What is meant for a later stage passes the

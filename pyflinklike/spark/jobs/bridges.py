@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import atexit
 import pickle
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.errors import HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.jobs.folders import new_folder
 from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch
+from pyflinklike.spark.jobs.streams import frame_of_stream
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.wire.columns import OutputEncoder
 from pyflinklike.spark.wire.schema import arrow_schema, output_schema
@@ -24,31 +27,36 @@ from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 __all__ = ["data_frame"]
 
 
-def data_frame(job: Job) -> DataFrame:
+def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
     """The elements of a job's only sink as a DataFrame; the job runs when that is read.
 
     Args:
-        job: In batch mode.
+        job: In batch mode, or in streaming mode; then the DataFrame is a stream.
+        schema: Of the DataFrame, as an `output_type`; None is the type of the elements.
+        plain: Makes a tuple or mapping of an element that is a row.
 
     Raises:
-        HostError: It is in streaming mode, or has a step that Spark does not run.
+        HostError: It has a step that Spark does not run.
         DeclarationTypeError: Spark does not have the type of the elements.
     """
-    if not job.settings.is_batch:
-        msg = (
-            "to_data_frame is there in batch mode, got a job in streaming mode; set "
-            "execution.runtime-mode to BATCH"
-        )
-        raise HostError(msg)
     spark = checked_session(job)
     (sink,) = job.graph.sinks
-    rows = frame_of_batch(job, spark)
-    schema = output_schema(rows, sink.type_info, "the type of a stream for to_data_frame")
-    encoder = OutputEncoder(arrow_schema(schema), time_zone_of(spark), "to_data_frame", str)
-    is_row = isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
-    opening = with_imports_frozen(telling_each(_Opening(encoder, is_row).run))
-    result: DataFrame = rows.mapInArrow(opening, schema)
+    rows = frame_of_batch(job, spark) if job.settings.is_batch else _streamed(job, spark)
+    wanted = sink.type_info if schema is None else schema
+    columns = output_schema(rows, wanted, "the schema of to_data_frame")
+    encoder = OutputEncoder(arrow_schema(columns), time_zone_of(spark), "to_data_frame", str)
+    # Without a schema an element that is no row is the value of a column, also if it is a list.
+    is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
+    opening = with_imports_frozen(telling_each(_Opening(encoder, plain, is_row).run))
+    result: DataFrame = rows.mapInArrow(opening, columns)
     return result
+
+
+def _streamed(job: Job, spark: SparkSession) -> DataFrame:
+    """The results of a stream, whose files stay as long as this process: any query may read them."""
+    folder = new_folder(job.settings.checkpoint_dir)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return frame_of_stream(job, spark, folder)
 
 
 @attrs.frozen
@@ -57,15 +65,18 @@ class _Opening:
 
     Args:
         encoder: Of the rows.
+        plain: Of an element.
         is_row: Whether an element is a row, and not the value of a column.
     """
 
     encoder: OutputEncoder
+    plain: Callable[[Any], Any]
     is_row: bool
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Open all parcels, for `mapInArrow`."""
-        as_row: Callable[[Any], Any] = (lambda value: value) if self.is_row else lambda v: (v,)
+        plain = self.plain
+        as_row: Callable[[Any], Any] = plain if self.is_row else lambda v: (plain(v),)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 records = pickle.loads(payload)  # noqa: S301  # of the job's own stages

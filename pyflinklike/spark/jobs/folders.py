@@ -28,7 +28,7 @@ from pyflinklike.spark.jobs.identity import Identity, refuse_changes
 from pyflinklike.spark.jobs.ledger import Ledger
 from pyflinklike.spark.jobs.steps import SessionFacts
 
-__all__ = ["JobFolder", "folder_name"]
+__all__ = ["JobFolder", "folder_name", "new_folder"]
 
 _FORMAT = 1
 
@@ -60,7 +60,7 @@ class JobFolder:
         self._settings = settings
         self._lock: IO[bytes] | None = None
         self.is_kept = settings.checkpoint_dir is not None
-        self.path = self._found() if self.is_kept else _temporary()
+        self.path = self._found() if self.is_kept else new_folder(None)
         try:
             self._begun = self._read()
             if settings.recovery_path is not None:
@@ -195,8 +195,17 @@ class JobFolder:
         return begun
 
 
-def _temporary() -> Path:
-    return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
+def new_folder(parent: str | None) -> Path:
+    """A folder of one run.
+
+    Args:
+        parent: Where it shall be; None is this machine's folder for what does not stay.
+    """
+    if parent is None:
+        return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
+    directory = local_path(parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
 
 
 def _locked(path: Path, name: str) -> IO[bytes]:

@@ -13,6 +13,7 @@ from pyflinklike.local.entrances import SourceStation
 from pyflinklike.local.exits import nowhere
 from pyflinklike.local.operators import OperatorStation
 from pyflinklike.local.stations import Channel, Exit, Send, Station
+from pyflinklike.local.waiting import WaitingStation
 from pyflinklike.local.wiring import Wiring
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.stages import Stage, is_keyed
@@ -101,6 +102,9 @@ class StageParts(Wiring):
         self.outbox = Outbox()
         super().__init__(Job(stage.graph, settings))
         self._inputs: dict[tuple[int, int], Send] = {}
+        self._waiting = [each for each in self.stations if isinstance(each, WaitingStation)]
+        for station in self._waiting:
+            station.hold()
 
     def open(self) -> None:
         """Open the functions."""
@@ -144,6 +148,11 @@ class StageParts(Wiring):
         element = self._inputs[at]
         for _, value, timestamp in records:
             element(value, timestamp)
+
+    def settle(self) -> None:
+        """Wait for the elements that async functions hold back: of one after those before it."""
+        for station in self._waiting:
+            station.wait()
 
     def watermark(self) -> int:
         """The least watermark that leaves for a keyed operator, in ms; the last one where none waits."""

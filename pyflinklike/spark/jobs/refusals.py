@@ -9,7 +9,6 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     AssignTimestamps,
-    AsyncWait,
     FromSource,
     Node,
     Partition,
@@ -18,6 +17,7 @@ from pyflinklike.graph.nodes import (
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.stages import stages_of
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 
@@ -49,9 +49,7 @@ def _runs_not(job: Job) -> str:
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, AsyncWait):
-            yield node, "an async function"
-        elif isinstance(node, WithBroadcast):
+        if isinstance(node, WithBroadcast):
             yield node, "a broadcast input"
         elif isinstance(node, Partition) and node.how in (
             Partitioning.BROADCAST,
@@ -65,7 +63,8 @@ def _missing(job: Job) -> Iterator[tuple[Node, str]]:
 
 
 def _is_read(source: Source) -> bool:
-    return source.is_bounded or source.discovery_milliseconds is not None
+    is_looked_for = source.discovery_milliseconds is not None
+    return source.is_bounded or is_looked_for or isinstance(source, DataFrameSource)
 
 
 def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:

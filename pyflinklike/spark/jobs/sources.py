@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.spark.jobs.durable import rename_durably
+from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
@@ -42,6 +43,7 @@ SOURCE_SCHEMA = pa.schema(
     ]
 )
 """`SOURCE_TYPE` as Arrow's."""
+_ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """When the first file was written, in seconds: files are read in the order of their times."""
 _COMPLETE = "_begun"
@@ -49,13 +51,16 @@ _COMPLETE = "_begun"
 
 
 def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) -> DataFrame:
-    """All parts of a source, a task each.
+    """All parts of a source, a task each; a DataFrame as it is.
 
     Args:
         spark: The session.
         node: Of the source.
         settings: Of the job.
     """
+    if isinstance(node.source, DataFrameSource):
+        assert node.source.df is not None
+        return node.source.df
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
     return parts.select(
@@ -69,7 +74,7 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
 
 
 class StreamSource:
-    """A source as files that a stream reads.
+    """A source as files that a stream reads; a streaming DataFrame as it is.
 
     Args:
         node: Of the source.
@@ -82,6 +87,8 @@ class StreamSource:
         self._node, self._settings, self._folder = node, settings, folder
         self._known: set[str] = set()
         self._next, self._due = 0, 0
+        if _is_streamed(node.source):
+            return
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / _COMPLETE).exists():
             self._go_on()
@@ -114,8 +121,11 @@ class StreamSource:
         Args:
             spark: The session.
         """
+        source = self._node.source
+        if _is_streamed(source):
+            return source.df
         settings, stream = self._settings, spark.readStream.schema(SOURCE_TYPE)
-        is_discovered = self._node.source.discovery_milliseconds is not None
+        is_discovered = source.discovery_milliseconds is not None
         if not is_discovered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
@@ -149,6 +159,11 @@ class StreamSource:
         self._next += 1
 
 
+def _is_streamed(source: Any) -> bool:
+    """Whether it is a stream already."""
+    return isinstance(source, DataFrameSource) and not source.is_bounded
+
+
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
     """The rows of each micro-batch of a source, of type `SOURCE_TYPE`.
 
@@ -157,7 +172,9 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
         settings: Of the job.
     """
     limit, count = settings.records_per_batch, _splits(node, settings)
-    return _whole(node, count) if limit is None else _cut(node, count, limit)
+    if limit is not None:
+        return _cut(node, count, limit)
+    return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:
@@ -167,6 +184,14 @@ def _splits(node: FromSource, settings: JobSettings) -> int:
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     """One micro-batch with all parts."""
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
+
+
+def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+    """One micro-batch of all elements, and one for the end."""
+    elements = node.source.read(0, 1)
+    some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
+    yield [_row(node, 0, 1, dumped(each), is_last=False) for each in some]
+    yield [_row(node, 0, 1, dumped([]), is_last=True)]
 
 
 def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:

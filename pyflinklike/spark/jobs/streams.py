@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pyflinklike.clock import wall_clock
+from pyflinklike.errors import HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.graph.running import DrivenRun, JobStatus
@@ -22,9 +24,33 @@ from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours
 from pyflinklike.spark.jobs.sources import StreamSource
 from pyflinklike.spark.jobs.steps import JobSteps
 
-__all__ = ["StreamRun"]
+__all__ = ["StreamRun", "frame_of_stream"]
 
 _PATIENCE_SECONDS = 0.05
+
+
+def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
+    """The results of a job in streaming mode as a stream: numbers of sinks with pickles of records.
+
+    Args:
+        job: Which one.
+        spark: The session.
+        folder: For the files of its sources, empty.
+
+    Raises:
+        HostError: It has a source that somebody must look for parts of while the query runs.
+    """
+    frames = {}
+    for node in job.graph.of_kind(FromSource):
+        if node.source.discovery_milliseconds is not None:
+            msg = (
+                "to_data_frame takes sources that end and DataFrames, got one that looks for files, "
+                f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
+            )
+            raise HostError(msg)
+        source = StreamSource(node, job.settings, folder / f"source-{node.id}")
+        frames[node.id] = source.frame(spark)
+    return job_frame(JobSteps(job, facts_of(spark), backend_of(job)), frames)
 
 
 class StreamRun(DrivenRun):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
+from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import BatchSender, LastSender, Sender, StreamSender
 from pyflinklike.spark.jobs.stages import Stage
@@ -55,11 +56,12 @@ class StageTask:
         parts = StageParts(self.stage, self.settings, (number, self.tasks))
         parts.tick(wall_clock())
         sender = self._sender(number)
-        feed = self._from_sources if self.stage.number == 0 else self._from_operator
+        feed = self._feed()
         try:
             parts.open()
             for batch in batches:
                 yield from feed(batch, parts, sender)
+            self._end_frames(parts)
             for maker in parts.makers:
                 maker.emit()
         except BaseException:
@@ -76,6 +78,39 @@ class StageTask:
             return BatchSender(following, self.key_groups, number)
         ids, is_first = group_ids(self.key_groups), self.stage.number == 0
         return StreamSender(following, ids, number, is_first=is_first)
+
+    def _feed(self) -> Callable[[pa.RecordBatch, StageParts, Sender], Iterator[pa.RecordBatch]]:
+        """What takes in the batches."""
+        if self.stage.number:
+            return self._from_operator
+        return self._from_frame if self._frames() else self._from_sources
+
+    def _frames(self) -> list[tuple[int, DataFrameSource]]:
+        """The source of the stage, if Spark gives its rows as they are."""
+        if self.stage.number:
+            return []
+        sources = self.stage.graph.of_kind(FromSource)
+        return [
+            (node.id, node.source)
+            for node in sources
+            if isinstance(node.source, DataFrameSource)
+            and node.source.is_bounded is not self.is_streaming
+        ]
+
+    def _from_frame(
+        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+    ) -> Iterator[pa.RecordBatch]:
+        ((number, source),) = self._frames()
+        take = parts.source(number).take
+        for value, timestamp in source.elements(batch):
+            take(value, timestamp)
+        yield from _sent(parts, sender, is_early=False)
+
+    def _end_frames(self, parts: StageParts) -> None:
+        """A task of a batch has all of its part."""
+        for number, source in self._frames():
+            if source.is_bounded:
+                parts.source(number).end()
 
     def _from_sources(
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
@@ -143,6 +178,7 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
 
 
 def _sent(parts: StageParts, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    parts.settle()
     for address, records in parts.outbox.take():
         sender.records(address._replace(is_early=is_early), records)
     yield from sender.take()

@@ -39,7 +39,7 @@ from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 
-__all__ = ["CheckpointState", "checkpoint_states", "location_of"]
+__all__ = ["CheckpointState", "checkpoint_states", "location_of", "where_of"]
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class CheckpointState:
     @property
     def where(self) -> str:
         """What messages call it."""
-        return _where(self.location, self.operator_id, self.batch_id)
+        return where_of(self.location, self.operator_id, self.batch_id)
 
     @property
     def max_parallelism(self) -> int:
@@ -197,7 +197,7 @@ def _state(
 
 
 def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
-    where = _where(location, operator_id, batch_id)
+    where = where_of(location, operator_id, batch_id)
     rows = stored(spark, location, operator_id, batch_id, where)
     with refusing(where):
         small = rows.where(
@@ -228,5 +228,6 @@ def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict
     return heads
 
 
-def _where(location: str, operator_id: int, batch_id: int) -> str:
+def where_of(location: str, operator_id: int, batch_id: int) -> str:
+    """What messages call an operator after a micro-batch."""
     return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"

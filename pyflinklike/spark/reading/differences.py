@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationValueError
+from pyflinklike.spark.reading.common_types import as_type, common_type
 from pyflinklike.spark.wire.names import quoted
 
 __all__ = ["diff_state"]
@@ -43,7 +44,8 @@ def diff_state(
 
     Returns:
         `change` ("insert", "update" or "delete"), the columns `on`, and the values `before` and
-        `after`, null where there is none.  Equal entries are left out.
+        `after`, null where there is none.  Equal entries are left out.  Where the state's type has
+        grown in between, both values are of a type that has all of them.
 
     Raises:
         DeclarationValueError: The two have other columns, or `on` names one that is not there.
@@ -56,6 +58,8 @@ def diff_state(
         got = f"columns {before.columns} and {after.columns}"
         raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
     said = [name for name in ("value", *(_STAMPS if stamps else ())) if name in before.columns]
+    if "value" in before.columns:
+        before, after = _alike(before, after)
     one, other = _side(before, names, said, "before"), _side(after, names, said, "after")
     by = [
         F.col(f"before.on.{quoted(each)}").eqNullSafe(F.col(f"after.on.{quoted(each)}"))
@@ -76,6 +80,19 @@ def diff_state(
     ]
     values = [F.col(f"{side}.said").alias(side) for side in ("before", "after")]
     return joined.where(~is_same).select(change.alias("change"), *whose, *values)
+
+
+def _alike(before: DataFrame, after: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Both with values of one type, where that of the state has grown in between."""
+    one, other = before.schema["value"].dataType, after.schema["value"].dataType
+    if one == other:
+        return before, after
+    kind = common_type(other, one)
+    column = F.col("value")
+    return (
+        before.withColumn("value", as_type(column, one, kind)),
+        after.withColumn("value", as_type(column, other, kind)),
+    )
 
 
 def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str) -> DataFrame:

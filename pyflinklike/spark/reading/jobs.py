@@ -29,7 +29,7 @@ from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["frame_of_groups", "in_parts", "spark_schema"]
+__all__ = ["Batches", "blobs_by_group", "frame_of_groups", "in_parts", "running", "spark_schema"]
 
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
@@ -52,7 +52,7 @@ class _GroupJob:
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in _groups(batches):
+        for group_id, blobs in blobs_by_group(batches):
             yield from in_parts(self._read(group_id, blobs))
 
     def _read(self, group_id: int, blobs: Mapping[int, bytes]) -> Iterator[pa.Table]:
@@ -66,7 +66,7 @@ class _GroupJob:
         yield from self.reader.read(index, log, where)
 
 
-def _groups(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
+def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
     """The blobs of each key group by sequence number.
 
     Raises:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "operators_of",
     "read_blobs",
     "refusing",
+    "registered_timers",
     "stored",
 ]
 
@@ -35,6 +37,7 @@ except ImportError:
 else:
     _REFUSALS += (Py4JError,)  # of a Java exception that PySpark has no class for
 _LONGEST = 1_000
+_SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
 def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
@@ -119,6 +122,21 @@ def stored(
         )
 
 
+def registered_timers(
+    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
+) -> DataFrame:
+    """When Spark calls grouping keys that have no records, lazily: `__key_group`, `time` in ms.
+
+    Raises:
+        HostError: Spark cannot read it, or the operator has no time mode.
+    """
+    reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
+    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    with refusing(where):
+        frame = reader.load(location)
+        return frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
+
+
 def change_feed(
     spark: SparkSession, location: str, operator_id: int, first: int, last: int, where: str
 ) -> DataFrame:
@@ -187,9 +205,9 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> HostError:
-    # Only the messages of Java's stack trace.
-    lines = str(error).splitlines()
-    said = [line for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+    # Only the messages of Java's stack trace, and of Python's.
+    lines = str(error).strip().splitlines()
+    said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
     return HostError(
         f"{where}: Spark must be able to read its state, got {_shortened(reason)}; give the "

@@ -32,10 +32,14 @@ from pyflinklike.types.zones import to_instant
 __all__ = [
     "Location",
     "clock_at",
+    "entries_of",
+    "has_clock",
     "list_states",
     "one_operator",
     "read_state",
     "read_timers",
+    "registered_of",
+    "sized",
 ]
 
 Location = str | os.PathLike[str]
@@ -71,12 +75,13 @@ def list_states(
     """
     found = StateInfos()
     for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
-        infos = described(state.record, state.operator_id)
-        found += _sized(state, infos) if sizes else infos
+        found += sized(state) if sizes else described(state.record, state.operator_id)
     return found
 
 
-def _sized(state: CheckpointState, infos: StateInfos) -> StateInfos:
+def sized(state: CheckpointState) -> StateInfos:
+    """The states of an operator with their sizes, for which its log is read."""
+    infos = described(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
     with refusing(state.where):
@@ -135,12 +140,38 @@ def read_state(
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
     info = state_of(described(found.record, found.operator_id), state, found.where)
+    clock = _clock(found, info, now)
+    return entries_of(found, info, clock, keys=keys, expired=expired)
+
+
+def entries_of(
+    found: CheckpointState,
+    info: StateInfo,
+    clock: BatchClock | None,
+    *,
+    keys: Iterable[Any] | None = None,
+    expired: bool = True,
+) -> DataFrame:
+    """The entries of a state, as `read_state` gives them; no job is run for it.
+
+    Args:
+        found: The operator.
+        info: Of the state.
+        clock: By which it is judged what is expired; None of state that does not expire.
+        keys: Only of these keys; None for all.
+        expired: Whether entries are given that the function would not be shown any more.
+
+    Raises:
+        StateValueError: A key cannot be a value of the key columns.
+    """
     wanted = (
-        None if keys is None or info.key_type is None else wanted_keys(spark, found.record, keys)
+        None
+        if keys is None or info.key_type is None
+        else wanted_keys(found.spark, found.record, keys)
     )
     reader = StateReader(
         StateRows.of(found.record, info),
-        _clock(found, info, now),
+        clock,
         expired,
         None if wanted is None else wanted.stored,
         _only_group(found, info),
@@ -170,9 +201,12 @@ def _clock(
 ) -> BatchClock | None:
     if now is not None:
         return clock_at(now)
-    if info is None or info.ttl is not None or "stream_time" in info.options:
-        return state.clock()
-    return None
+    return state.clock() if info is None or has_clock(info) else None
+
+
+def has_clock(info: StateInfo) -> bool:
+    """Whether what is read of a state depends on the clock of the batch."""
+    return info.ttl is not None or "stream_time" in info.options
 
 
 def clock_at(now: datetime | int) -> BatchClock:
@@ -221,4 +255,16 @@ def read_timers(
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
-    return frame_of_groups(found, TimersReader(found.record, _clock(found, None, now)))
+    clock = _clock(found, None, now)
+    assert clock is not None
+    return registered_of(found, clock)
+
+
+def registered_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
+    """The timers of an operator, as `read_timers` gives them.
+
+    Args:
+        found: The operator.
+        clock: By which it is judged what is due.
+    """
+    return frame_of_groups(found, TimersReader(found.record, clock))

@@ -17,6 +17,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_type
 
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.shown import shown_message
@@ -102,6 +103,11 @@ class ColumnTypeInfo(TypeInformation):
     kind: str
     arrow_type: pa.DataType = attrs.field(eq=False)
     time_zone: str = attrs.field(eq=False)
+
+    @property
+    def spark_type(self) -> st.DataType:
+        """Of the column."""
+        return from_arrow_type(self.arrow_type, prefer_timestamp_ntz=True)
 
     @property
     def is_identity(self) -> bool:

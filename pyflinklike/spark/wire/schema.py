@@ -234,6 +234,9 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
     known = _SPARK.get(type_info)
     if known is not None:
         return known
+    of_column: st.DataType | None = getattr(type_info, "spark_type", None)
+    if of_column is not None:  # an `element_types.ColumnTypeInfo`
+        return of_column
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         names = getattr(type_info, "field_names", None) or [
             f"f{index}" for index in range(len(type_info.field_types))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.common import Configuration, Time
+from pyflinklike.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.jobs.passing import around_batch
@@ -131,3 +132,32 @@ def test_a_job_gives_on_a_stream_what_it_must(each, cut):
     )
 
     assert given is None or told(each.expected) == told(given)
+
+
+class Awaited(AsyncFunction):
+    """Holds the first element back until the last one has come; tells how many waited at most."""
+
+    def open(self, runtime_context):
+        self.last_has_come, self.waiting, self.most = asyncio.Event(), 0, 0
+
+    async def async_invoke(self, value):
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        if value == 5:
+            self.last_has_come.set()
+        await (self.last_has_come.wait() if value == 1 else asyncio.sleep(0))
+        self.waiting -= 1
+        return [(value, self.most)]
+
+
+def test_a_place_that_is_free_is_taken_by_the_next_element():
+    """All elements of a task's batch wait in one event loop, no more at a time than may."""
+
+    def program(env):
+        stream = env.from_collection([1, 2, 3, 4, 5])
+        return AsyncDataStream.ordered_wait(stream, Awaited(), Time.seconds(10), 2)
+
+    given = list(stream_of(program, **IN_BATCH_MODE).execute_and_collect())
+
+    assert [1, 2, 3, 4, 5] == [value for value, _ in given]
+    assert 2 == max(most for _, most in given)

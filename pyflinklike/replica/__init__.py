@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas: states and stores of a query, read outside it with their own semantics.
+
+A host gives what an operator keeps after a micro-batch and what was written since; here it is
+decoded when it is asked for, as a worker would, and never changed.
+"""
+
+from pyflinklike.doors import pin
+from pyflinklike.replica.counters import ReplicaMetrics
+from pyflinklike.replica.opening import open_state
+from pyflinklike.replica.position import Position
+from pyflinklike.replica.queryable import QueryableState
+from pyflinklike.replica.state_reader import StateReader
+from pyflinklike.replica.states import ReadOnlyState
+from pyflinklike.replica.stores import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyStore,
+    ReadOnlyVersionedStore,
+    ReadOnlyWindowStore,
+)
+
+__all__ = [
+    "Position",
+    "QueryableState",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyState",
+    "ReadOnlyStore",
+    "ReadOnlyVersionedStore",
+    "ReadOnlyWindowStore",
+    "ReplicaMetrics",
+    "StateReader",
+    "open_state",
+]
+
+pin(globals())

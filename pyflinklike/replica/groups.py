@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key groups of images decoded into tables, when they are asked for, and kept.
+
+It is a worker that never commits: the same log, nonce rule, backend, states and stores.  Several
+images may be read in turn; what is decoded of a key group is kept under the group's nonce, so images
+between which the group did not change share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.backends.heap.warm import WarmGroups
+from pyflinklike.clock import Clock
+from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.replica.counters import ReplicaMetrics
+from pyflinklike.replica.image import Image
+from pyflinklike.replica.tables import UnwrittenTables
+from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.state.assembly import Assembled
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
+from pyflinklike.stores.base import StateStore
+from pyflinklike.stores.context import StoreContext
+from pyflinklike.types import TypeInformation
+
+__all__ = ["DecodedGroups"]
+
+T = TypeVar("T")
+
+
+class DecodedGroups:
+    """The tables of an operator, pointed at one key group of one image at a time.
+
+    Args:
+        record: Of the operator.
+        key_type: Of its keys.
+        states: Names of the states and stores that may be asked for.
+        metrics: Count what is loaded.
+        cache_bytes: How much may stay decoded; what was used least recently goes first.
+        allow_pickle: Whether values may be unpickled.
+        wall_clock: Tells the processing time; None for that of the image.
+    """
+
+    def __init__(
+        self,
+        record: OperatorRecord,
+        key_type: TypeInformation,
+        states: Iterable[str],
+        metrics: ReplicaMetrics,
+        *,
+        cache_bytes: int,
+        allow_pickle: bool,
+        wall_clock: Callable[[], int] | None,
+    ) -> None:
+        self.record = record
+        self.key_type = key_type
+        self.clock, self.current = Clock(), CurrentKey()
+        self.assembled: dict[str, Assembled] = {}
+        self._stores: list[StateStore] = []
+        self._states = frozenset(states)
+        self._metrics = metrics
+        self._cache, self._cache_bytes = WarmGroups(), cache_bytes
+        self._wall_clock = wall_clock
+        self._image: Image | None = None
+        self._entered: tuple[int, bytes] | None = None
+        self._decoded: dict[int, bytes] = {}
+        backend = HashMapStateBackend(0).create_keyed_state_backend(self.current, "replica")
+        log = KeyGroupLog(backend, self.key_type, record.identity, _NoCleanup(), metrics)
+        self._group = CurrentGroup(backend, log, self.assembled, (), allow_pickle=allow_pickle)
+        self.tables = UnwrittenTables(backend)
+        self.declare = self._group.declare
+        self.surroundings = StoreContext(
+            backend=self.tables,
+            clock=self.clock,
+            key_type=self.key_type,
+            application=record.identity.name,
+            on_table=self.declare,
+            emit=lambda *_: None,
+            wants=lambda _: False,
+            timestamp=lambda: None,
+            position=self._group.position,
+        )
+
+    def join(self, store: StateStore) -> None:
+        """Have a store arrange each key group that is decoded from now on."""
+        if type(store).arrange is not StateStore.arrange:
+            self._stores.append(store)
+            self.forget()  # what is decoded may be in another layout
+
+    def forget(self) -> None:
+        """Keep nothing decoded."""
+        self._cache.clear()
+        self._decoded.clear()
+        self._entered = None
+
+    def read(self, image: Image, index: int, key: Any, namespace: Any, ask: Callable[[], T]) -> T:
+        """What is asked of the tables, under one key.
+
+        Args:
+            image: Of which micro-batch.
+            index: The key group of the key.
+            key: Frozen; `GROUP_KEY` where entries belong to no key.
+            namespace: Frozen; `NO_NAMESPACE` where the state has none.
+            ask: Reads the tables; what it gives must not go on reading them.
+        """
+        if image is not self._image:
+            self._image = image
+            self.clock.processing_time = image.clock.processing_time
+            self.clock.watermark = image.clock.watermark
+        if self._wall_clock is not None:
+            self.clock.processing_time = self._wall_clock()
+        self._enter(image, index)
+        current = self.current
+        current.key, current.namespace = key, namespace
+        try:
+            return ask()
+        finally:
+            current.key, current.namespace = NO_KEY, NO_NAMESPACE
+
+    def _enter(self, image: Image, index: int) -> None:
+        """Point the tables at a key group, which is decoded if need be."""
+        log = image.groups.get(index)
+        nonce = b"" if log is None else log.head.nonce
+        at = index, nonce
+        if at == self._entered:
+            return
+        self._entered = None
+        state = self._cache.use(at)
+        if state is None and index in self._decoded:
+            # It is brought up to date in place, so another image has to decode it anew.
+            state = self._cache.take((index, self._decoded.pop(index)))
+        if log is None:
+            self._group.enter(WorkingState(index))
+        else:
+            former = None if state is None else (state.nonce, len(state.pending))
+            state = self._group.load(log, log.head, state or WorkingState(index))
+            if nonce and former != (nonce, len(state.pending)):
+                self._keep(at, state)
+        self._entered = at
+
+    def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
+        for name in [each for each in state.pending if each.partition("/")[0] not in self._states]:
+            del state.pending[name]
+        with self.tables.written(), self.surroundings.under(GROUP_KEY):
+            for store in self._stores:
+                store.arrange()
+        self._group.backend.discard_changes()
+        self._decoded[at[0]] = at[1]
+        self._cache.keep(at, state, self._cache_bytes)
+        self._metrics.decoded_bytes = self._cache.total_bytes
+
+
+class _NoCleanup:
+    """Of a log that is never written."""
+
+    def now(self) -> int:
+        """Any time."""
+        return 0
+
+    def is_compaction_due(self, compacted_at: int) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def drop_expired(self) -> None:
+        """Nothing."""

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`open_state` without Spark: a savepoint's states and stores, with their own semantics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from pyflinklike.replica.queryable import QueryableState
+from pyflinklike.replica.savepoint_source import SavepointSource
+from pyflinklike.replica.settings import CACHE_BYTES, Settings
+from pyflinklike.savepoints.directory import open_savepoint
+
+__all__ = ["open_state"]
+
+
+def open_state(
+    savepoint: str | os.PathLike[str],
+    *,
+    states: Iterable[str] | None = None,
+    operator: str | None = None,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """States and stores of a savepoint, to be asked by key; needs neither Spark nor Java.
+
+    It is of one micro-batch, and stays there.  `pyflinklike.spark.open_state` follows a running query.
+
+    Args:
+        savepoint: The directory, or its address (such as `s3://...`).
+        states: Names of the states and stores that will be asked for; by default all.
+        operator: Uid of the operator; may be left out where there is only one.
+        clock: What processing-time TTL goes by: "batch", that of the savepoint's micro-batch (of
+            one that was made without a batch nothing has expired), or "wall".
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
+        cache_bytes: How much may stay decoded, in bytes.
+
+    Raises:
+        CorruptStateError: There is no savepoint, or it is damaged.
+        UnknownStateError: There is no such state or operator.
+        DeclarationTypeError, DeclarationValueError: An argument does not do.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, None, None, 0, *options)
+    source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
+    return QueryableState(source, settings)

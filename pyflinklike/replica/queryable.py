@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`QueryableState`: a replica of what a query keeps, which follows its micro-batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+from pyflinklike.clock import DurationLike, wall_clock
+from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
+from pyflinklike.replica.bounds import Bounds
+from pyflinklike.replica.counters import ReplicaMetrics
+from pyflinklike.replica.groups import DecodedGroups
+from pyflinklike.replica.image import Image
+from pyflinklike.replica.settings import Settings
+from pyflinklike.replica.source import Source
+from pyflinklike.replica.state_reader import StateReader
+from pyflinklike.replica.version import OpenStates, Version
+
+__all__ = ["QueryableState"]
+
+LOG = logging.getLogger("pyflinklike.replica")
+
+
+class QueryableState(StateReader):
+    """What a query keeps, after its last micro-batch that is known here; made by `open_state`.
+
+    Any number of threads may read beside one that refreshes it.  Each answer is of one micro-batch.
+
+    Args:
+        source: Where it is read.
+        settings: What was asked for.
+        now: Tells the time, in ms.
+    """
+
+    def __init__(
+        self, source: Source, settings: Settings, now: Callable[[], int] = wall_clock
+    ) -> None:
+        self._source, self._settings, self._now = source, settings, now
+        self.metrics = ReplicaMetrics()
+        """What it has counted of itself."""
+        self._refreshing = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        # Before: a batch that is committed meanwhile is newer than what is found.
+        started = now()
+        self._version = self._over(source.latest(), None, started)
+        self._bounds = Bounds(
+            self._current,
+            self.refresh,
+            lambda milliseconds: self._closing.wait(milliseconds / 1000),
+            now,
+            settings.max_age,
+            settings.timeout,
+        )
+        settings.check_states(self._version.states.infos.values(), self._version.image.where)
+        super().__init__(self._bounds.pick, self._current, settings)
+        if settings.refresh is not None:
+            self._thread = threading.Thread(
+                target=self._follow, name="pyflinklike-replica", daemon=True
+            )
+            self._thread.start()
+
+    # Following
+
+    def refresh(self) -> bool:
+        """Look for newer micro-batches, and come to the last one; whether there was one.
+
+        Raises:
+            HostError: Spark cannot read the checkpoint; what is there goes on answering.
+            CorruptStateError: The checkpoint is damaged.
+            StoreClosedError: The replica is closed.
+        """
+        seen = self._current()
+        with self._refreshing:
+            former = self._current()
+            if former is not seen and former.image is not seen.image:
+                return True  # another thread has come further meanwhile
+            started = self._now()
+            self.metrics.refreshes += 1
+            try:
+                image = self._newer(former.image)
+            except PyflinklikeError:
+                self.metrics.failed_refreshes += 1
+                raise
+            if image is None:
+                self._version = attrs.evolve(former, checked_at=started)
+                return False
+            self._version = self._over(image, former, started)
+            return True
+
+    def _newer(self, image: Image) -> Image | None:
+        try:
+            return self._source.after(image)
+        except PyflinklikeError as error:
+            # A batch that was purged, a log of an older version, another run of the query.
+            LOG.info("%s: all is read anew (%s)", image.where, error)
+            found = self._source.latest()
+            self.metrics.reopens += 1
+            return found
+
+    def _over(self, image: Image, former: Version | None, checked_at: int) -> Version:
+        self.metrics.batches += 1
+        self.metrics.stored_bytes = image.bytes
+        if former is not None and former.image.record == image.record:
+            return Version(image, former.states, checked_at)
+        settings = self._settings
+        groups = DecodedGroups(
+            image.record,
+            self._source.key_type(image.record),
+            image.record.states if settings.states is None else settings.states,
+            self.metrics,
+            cache_bytes=settings.cache_bytes,
+            allow_pickle=settings.allow_pickle,
+            wall_clock=self._now if settings.clock == "wall" else None,
+        )
+        return Version(image, OpenStates(groups, self._source.route(image.record)), checked_at)
+
+    def _follow(self) -> None:
+        interval = self._settings.refresh
+        assert interval is not None
+        while not self._closing.wait(interval / 1000):
+            try:
+                self.refresh()
+            except StoreClosedError:
+                return
+            except PyflinklikeError as error:
+                LOG.warning("a replica could not be refreshed, and is tried again: %s", error)
+            except Exception:
+                LOG.exception("a replica could not be refreshed, and is tried again")
+
+    # Reading
+
+    def _current(self) -> Version:
+        if self._closing.is_set():
+            msg = "a replica is read until it is closed, got a read after that; open another one"
+            raise StoreClosedError(msg)
+        return self._version
+
+    @contextmanager
+    def snapshot(
+        self,
+        *,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Iterator[StateReader]:
+        """What the replica knows now; all that is read of it is of one micro-batch.
+
+        Args:
+            at_least_batch: Wait until the replica has come to this micro-batch.
+            max_age: Look for newer batches first, if it is longer ago that none was found.
+            timeout: How long to wait.
+
+        Raises:
+            StaleStateError: The replica has not come as far in that time.
+        """
+        version = self._bounds.pick(at_least_batch, max_age, timeout)
+
+        def pick(batch_id: int | None = None, *_: Any) -> Version:
+            self._current()  # refuses where the replica is closed
+            position = version.image.position
+            if batch_id is not None and position.batch_id < batch_id:
+                msg = f"a snapshot stays where it is, got a read of batch {batch_id} at {position}"
+                raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
+            return version
+
+        yield StateReader(pick, pick, self._settings)
+
+    # Life
+
+    def close(self) -> None:
+        """Follow no more, and refuse further reads; closing again does nothing."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def __enter__(self) -> QueryableState:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

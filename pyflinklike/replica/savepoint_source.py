@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A savepoint as the one image of a replica.
+
+Nothing in a savepoint depends on key groups, so all that belongs to keys is one here.  State that
+belongs to a key group stays divided as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.errors import StateValueError
+from pyflinklike.log.chain import divided
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.log.storage import Head
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replica.image import GroupLog, Image
+from pyflinklike.replica.position import Position
+from pyflinklike.replica.version import Route
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.stored_rows import sections_of_rows
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.signature import type_of
+
+__all__ = ["SavepointSource"]
+
+
+@attrs.frozen
+class SavepointSource:
+    """Reads an operator of a savepoint.
+
+    Args:
+        directory: The savepoint.
+        operator: Uid of the operator; None for the only one.
+        states: Which states are read; None for all.
+    """
+
+    directory: SavepointDirectory
+    operator: str | None
+    states: frozenset[str] | None
+
+    def latest(self) -> Image:
+        """All of it.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            StateValueError, IncompatibleStateError: A value or key does not fit its type.
+        """
+        place, manifest = self.directory.place, self.directory.manifest
+        operator = manifest.operator(self.operator, place.where)
+        record = operator.record
+        sections: dict[int, list[Section]] = {0: []}
+        for name in operator.states:
+            if self.states is None or name in self.states:
+                rows = self.directory.rows_of(operator, name)
+                saved = self.directory.dataset(name, operator.uid).to_table()
+                for index, each in _sections(rows, saved):
+                    sections.setdefault(index, []).append(each)
+        groups = {index: _log(record, some) for index, some in sections.items()}
+        watermark = MIN_WATERMARK if manifest.watermark is None else manifest.watermark
+        position = Position(
+            -1 if manifest.batch_id is None else manifest.batch_id,
+            None if watermark in (MIN_WATERMARK, MAX_WATERMARK) else watermark,
+            manifest.taken_at,
+        )
+        # Where no clock was noted, nothing is known to have expired.
+        clock = BatchClock(manifest.processing_time or 0, watermark)
+        return Image(position, record, clock, groups, {}, place.where)
+
+    def after(self, image: Image) -> None:
+        """Nothing: a savepoint stays what it is."""
+
+    def key_type(self, record: OperatorRecord) -> TypeInformation:
+        """Of the operator's keys; those that hold instants are aware datetimes here."""
+        return type_of(record.identity.key)
+
+    def route(self, record: OperatorRecord) -> Route:
+        """All keys are in one key group."""
+        key_type = self.key_type(record)
+
+        def route(key: Any) -> tuple[Any, int]:
+            if key is None:
+                msg = "a key must not be None, got None; give a value of the key columns"
+                raise StateValueError(msg)
+            return key_type.freeze_key(key), 0
+
+        return route
+
+
+def _sections(rows: StateRows, saved: pa.Table) -> Iterator[tuple[int, Section]]:
+    """The sections of a state, each with its key group."""
+    if not rows.declaration.per_group or rows.info.kind == "broadcast":
+        yield from ((0, each) for each in sections_of_rows(rows, saved))
+        return
+    indexes = saved.column("key_group").fill_null(0)
+    for index in pc.unique(indexes).to_pylist():
+        mine = saved.filter(pc.equal(indexes, index))
+        yield from ((index, each) for each in sections_of_rows(rows, mine))
+
+
+def _log(record: OperatorRecord, sections: Iterable[Section]) -> GroupLog:
+    segments = list(divided(sections, WorkingState(0), b"", SEGMENT_BYTES))
+    blobs = {sequence: each.to_bytes() for sequence, each in enumerate(segments)}
+    size = sum(map(len, blobs.values()))
+    head = Head(
+        segments[-1].nonce,  # there is one at least
+        next_sequence=len(segments),
+        first_sequence=0,
+        log_bytes=size,
+        log_entries=0,
+        snapshot_bytes=size,
+        snapshot_entries=0,
+        max_parallelism=record.identity.max_parallelism,
+        identity=record.identity.text,
+    )
+    return GroupLog(head, blobs)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States and stores by name: what a replica and its snapshots have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyflinklike.errors import StateAccessError, UnknownStateError, UnknownStoreError
+from pyflinklike.replay.described import StateInfos, state_of
+from pyflinklike.replica.position import Position
+from pyflinklike.replica.settings import Settings
+from pyflinklike.replica.states import Pick, ReadOnlyState
+from pyflinklike.replica.stores import NO_KEY_GIVEN, ReadOnlyStore, read_only_store
+from pyflinklike.replica.version import Version
+
+__all__ = ["StateReader"]
+
+
+class StateReader:
+    """States and stores of an operator, to be read.
+
+    Args:
+        pick: Chooses the version that is read.
+        seen: Gives the one there is, however old.
+        settings: Of the replica.
+    """
+
+    def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
+        self._pick, self._seen, self._settings = pick, seen, settings
+
+    @property
+    def position(self) -> Position:
+        """After which micro-batch answers are now."""
+        return self._seen().image.position
+
+    def states(self) -> StateInfos:
+        """The states and stores that can be asked for, as `list_states` tells them."""
+        return self._infos(self._seen())
+
+    def __getitem__(self, name: str) -> ReadOnlyState:
+        """A state by its name.
+
+        Raises:
+            UnknownStateError: There is no such state here, or it is a store.
+            DeclarationValueError: It has to be unpickled, which was not allowed.
+        """
+        version = self._seen()
+        info = state_of(self._infos(version), name, version.image.where)
+        if info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
+            raise UnknownStateError(f"{msg}; use store({name!r})")
+        with version.states.lock:
+            version.states.state(name)
+        return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
+
+    def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
+        """A store by its name, with the reading verbs of its kind.
+
+        Args:
+            name: Of the store.
+            key: Of a store of scope "key", the current key under which it is read.
+
+        Raises:
+            UnknownStoreError: There is no such store here, or it is a state.
+            StateAccessError: A key is missing, or given for a store of scope "partition".
+            DeclarationValueError: It has to be unpickled, which was not allowed.
+        """
+        version = self._seen()
+        try:
+            info = state_of(self._infos(version), name, version.image.where)
+        except UnknownStateError as error:
+            raise UnknownStoreError(str(error)) from None
+        if not info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a store, got {info.kind} state"
+            raise UnknownStoreError(f"{msg}; use [{name!r}]")
+        if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
+            rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
+            got = "no key" if key is NO_KEY_GIVEN else f"key={key!r}"
+            msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
+            raise StateAccessError(
+                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= away'}"
+            )
+        with version.states.lock:
+            version.states.store(name)
+        return read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
+
+    def _infos(self, version: Version) -> StateInfos:
+        names = self._settings.states
+        infos = version.states.infos.values()
+        return StateInfos(each for each in infos if names is None or each.name in names)

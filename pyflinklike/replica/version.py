@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What readers see of a replica at one moment: an image, and the states and stores over it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.replay.described import StateInfo, described, descriptor_of
+from pyflinklike.replay.rows import StateRows
+from pyflinklike.replica.groups import DecodedGroups
+from pyflinklike.replica.image import Image
+from pyflinklike.state.assembly import assemble
+from pyflinklike.state.current_key import GROUP_KEY, NO_NAMESPACE
+from pyflinklike.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from pyflinklike.state.table import Table
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.stores.base import StateStore
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.signature import type_of
+
+__all__ = ["OpenState", "OpenStates", "Route", "Version"]
+
+T = TypeVar("T")
+Route = Callable[[Any], tuple[Any, int]]
+"""Of a key in the user's form: the key as it is stored, and its key group.
+
+Raises a `StateValueError` where it is no value of the key columns."""
+
+
+@attrs.frozen
+class OpenState:
+    """A state over the tables of a replica.
+
+    Args:
+        state: As a function has it; what folds is a value state of what is stored.
+        table: Its entries, below its TTL.
+        namespace_type: Of the namespaces that it has, else None.
+        is_shared: Whether its entries belong to no key.
+    """
+
+    state: Any
+    table: Table
+    namespace_type: TypeInformation | None
+    is_shared: bool
+
+    def read(self) -> Any:
+        """Value, list or dict under the current key; None where there is none."""
+        if hasattr(self.state, "value"):
+            return self.state.value()
+        if hasattr(self.state, "items"):
+            return dict(self.state.items()) or None
+        return list(self.state) or None
+
+
+class OpenStates:
+    """The states and stores of an operator over decoded key groups, each opened when asked for.
+
+    Args:
+        groups: The tables.
+        route: Finds keys.
+    """
+
+    def __init__(self, groups: DecodedGroups, route: Route) -> None:
+        self.groups = groups
+        self.route = route
+        self.lock = threading.RLock()
+        """Held while the tables are read: they are pointed at one key at a time."""
+        self.infos = {info.name: info for info in described(groups.record, 0)}
+        self._states: dict[str, OpenState] = {}
+        self._stores: dict[str, StateStore] = {}
+
+    def state(self, name: str) -> OpenState:
+        """The state of a name, which there is.
+
+        Raises:
+            DeclarationValueError: It has to be unpickled, which is refused.
+        """
+        found = self._states.get(name)
+        if found is None:
+            found = self._states[name] = self._opened(self.infos[name])
+        return found
+
+    def _opened(self, info: StateInfo) -> OpenState:
+        groups = self.groups
+        rows = StateRows.of(groups.record, info)
+        spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)
+        assembled = assemble(_descriptor(info), groups.tables, groups.clock, spec)
+        groups.declare(spec)
+        groups.assembled[info.name] = assembled
+        return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
+
+    def store(self, name: str) -> StateStore:
+        """The store of a name, which there is.
+
+        Raises:
+            DeclarationValueError: It has to be unpickled, which is refused.
+        """
+        found = self._stores.get(name)
+        if found is None:
+            found = descriptor_of(name, self.groups.record.states[name]).new_store()
+            found.init(self.groups.surroundings)
+            self.groups.join(found)
+            self._stores[name] = found
+        return found
+
+
+@attrs.frozen
+class Version:
+    """An image with the states over it.
+
+    Args:
+        image: What is stored.
+        states: Read it; those of other images may be the same.
+        checked_at: When it was found to be the last one, in ms.
+    """
+
+    image: Image
+    states: OpenStates
+    checked_at: int
+
+    def of_state(self, name: str, key: Any, namespace: Any) -> Any:
+        """What a key has of a state: a value, a list or a dict, or None."""
+        states = self.states
+        with states.lock:
+            opened = states.state(name)
+        if opened.is_shared:
+            frozen, index = GROUP_KEY, min(self.image.groups, default=0)
+        else:
+            # Without the lock: Spark may have to be asked.
+            frozen, index = states.route(key)
+        if opened.namespace_type is None:
+            namespace = NO_NAMESPACE
+        else:
+            namespace = opened.namespace_type.freeze_key(namespace)
+        with states.lock:
+            return states.groups.read(self.image, index, frozen, namespace, opened.read)
+
+    def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
+        """Every key that has something of a state, and what; with a namespace (key, namespace)."""
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._of_group(name, index)
+            yield from found
+
+    def _of_group(self, name: str, index: int) -> list[tuple[Any, Any]]:
+        groups, opened = self.states.groups, self.states.state(name)
+        key_type, namespace_type = groups.key_type, opened.namespace_type
+
+        def keys() -> list[Any]:
+            return list(dict.fromkeys(key for key, _, _ in opened.table.scan()))
+
+        found = []
+        for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
+            key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
+            value = groups.read(self.image, index, key, namespace, opened.read)
+            if value is None:
+                continue
+            shown = key_type.thaw_key(key)
+            if namespace_type is not None:
+                shown = shown, namespace_type.thaw_key(namespace)
+            found.append((shown, value))
+        return found
+
+    def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
+        """What a store says in one key group, under a key."""
+        states = self.states
+        with states.lock:
+            store = states.store(name)
+
+            def asked() -> T:
+                found = ask(store)
+                store.flush()  # forget what was used: nothing of it is written
+                return found
+
+            return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)
+
+
+def _descriptor(info: StateInfo) -> StateDescriptor[Any]:
+    value = type_of(info.value_type) if info.value_type else Types.LONG()
+    descriptor: StateDescriptor[Any]
+    if info.kind in ("map", "broadcast"):
+        assert info.user_key_type is not None
+        descriptor = MapStateDescriptor(info.name, type_of(info.user_key_type), value)
+    elif info.kind == "list":
+        descriptor = ListStateDescriptor(info.name, value)
+    else:
+        descriptor = ValueStateDescriptor(info.name, value)
+    if info.ttl is not None:
+        ttl = StateTtlConfig.new_builder(info.ttl["ms"])
+        ttl.set_update_type(StateTtlConfig.UpdateType[info.ttl["update_type"]])
+        ttl.set_state_visibility(StateTtlConfig.StateVisibility[info.ttl["visibility"]])
+        ttl.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic[info.ttl["time"]])
+        descriptor.enable_time_to_live(ttl.disable_cleanup_in_background().build())
+    return descriptor

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replica holds of a checkpoint, fetched: all of a batch once, then what was written since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replica.following import Write, followed
+from pyflinklike.replica.image import Image, image_of
+from pyflinklike.replica.position import Position
+from pyflinklike.spark.following.key_route import KeyRoute, key_type_of_record
+from pyflinklike.spark.reading.checkpoint import checkpoint_states, offsets_of, where_of
+from pyflinklike.spark.reading.sources import change_feed, refusing, stored
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
+from pyflinklike.types import TypeInformation
+
+__all__ = ["CheckpointSource"]
+
+
+@attrs.frozen
+class CheckpointSource:
+    """Reads an operator of a checkpoint, whose query may be running.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        operator: Spark's number of the operator, or its uid.
+    """
+
+    spark: SparkSession
+    location: str
+    operator: int | str
+
+    def latest(self) -> Image:
+        """All of the last micro-batch that was committed."""
+        (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
+        where = where_of(self.location, state.operator_id, state.batch_id)
+        rows = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
+        groups: dict[int, dict[int, bytes]] = {}
+        called: dict[int, bytes] = {}
+        with refusing(where):
+            table = rows.toArrow()
+        for write in _writes(table, state.max_parallelism):
+            assert write.blob is not None
+            if write.key_group is None:
+                called[write.sequence] = write.blob
+            else:
+                groups.setdefault(write.key_group, {})[write.sequence] = write.blob
+        clock, position = self._times(state.batch_id, self._commits(where), where)
+        return image_of(position, clock, groups, called, where, state.operator_id)
+
+    def after(self, image: Image) -> Image | None:
+        """The image of the last micro-batch, by what was written since another; None if it is that."""
+        operator_id = image.operator_id
+        commits, former = self._commits(image.where), image.position
+        last = max(commits, default=-1)
+        if commits.get(former.batch_id) != former.committed_at:
+            msg = f"{image.where}: the batch must be the one that was read, got another, or none"
+            raise HostError(f"{msg}; read all anew")
+        if last == former.batch_id:
+            return None
+        where = where_of(self.location, operator_id, last)
+        feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
+        with refusing(where):
+            table = feed.drop("batch_id").toArrow()
+        clock, position = self._times(last, commits, where)
+        writes = _writes(table, image.record.identity.max_parallelism)
+        return followed(image, writes, position, clock, where)
+
+    def key_type(self, record: OperatorRecord) -> TypeInformation:
+        """Of the operator's keys."""
+        return key_type_of_record(record)
+
+    def route(self, record: OperatorRecord) -> KeyRoute:
+        """Finds the keys of the operator."""
+        return KeyRoute(self.spark, record)
+
+    def _commits(self, where: str) -> dict[int, int]:
+        """When each of the batches that Spark retains was committed, in ms."""
+        listing = self.spark.read.format("binaryFile").load(f"{self.location.rstrip('/')}/commits")
+        with refusing(where):
+            rows = listing.select("path", "modificationTime").toArrow().to_pylist()
+        found = {row["path"].rpartition("/")[2]: row["modificationTime"] for row in rows}
+        return {
+            int(name): round(time.timestamp() * 1000)
+            for name, time in found.items()
+            if name.isdecimal()
+        }
+
+    def _times(
+        self, batch_id: int, commits: dict[int, int], where: str
+    ) -> tuple[BatchClock, Position]:
+        fields = offsets_of(self.spark, self.location, batch_id, where)[1]
+        watermark = watermark_of(fields["batchWatermarkMs"])
+        is_known = MIN_WATERMARK < watermark < MAX_WATERMARK
+        if batch_id not in commits:
+            msg = f"{where}: a batch that is read must be committed, got none of that number"
+            raise CorruptStateError(f"{msg}; give the checkpointLocation of the query")
+        position = Position(batch_id, watermark if is_known else None, commits[batch_id])
+        return BatchClock(fields["batchTimestampMs"], watermark), position
+
+
+def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
+    """Rows of a state store as writes: the last three columns say where and what.
+
+    Where there is a column `change_type`, it says whether something was removed.
+    """
+    *kinds, groups, sequences, blobs = table.columns
+    removed = (
+        [kind == "delete" for kind in kinds[0].to_pylist()] if kinds else [False] * len(groups)
+    )
+    every = zip(removed, groups.to_pylist(), sequences.to_pylist(), blobs)
+    for is_removed, group_id, sequence, blob in every:
+        if group_id < 0 and group_id != ROLL_CALL:
+            continue  # the watermark that an operator behind another one keeps
+        key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
+        yield Write(key_group, sequence, None if is_removed else blob.as_py())

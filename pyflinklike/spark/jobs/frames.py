@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A DataFrame as the source of a job: its rows are read in the tasks that Spark gives them to."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.graph.sources import Source
+from pyflinklike.shown import shown
+from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.setup.checks import check_columns
+from pyflinklike.spark.setup.event_time import check_event_time, has_watermark
+from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.wire.element_types import element_type
+from pyflinklike.spark.wire.parcels import dumped
+from pyflinklike.types import RowTypeInfo, TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+
+__all__ = ["DataFrameSource", "RowMaker", "data_frame_source"]
+
+RowMaker = Callable[[tuple[str, ...], Iterable[Any]], Any]
+"""Makes an element of the names of columns and their values."""
+
+Elements = Iterator[tuple[Any, "int | None"]]
+
+
+def data_frame_source(df: DataFrame, event_time: str | None, make_row: RowMaker) -> DataFrameSource:
+    """The source of a DataFrame's rows.
+
+    Args:
+        df: Streaming or batch.
+        event_time: The timestamp column that has the times of elements, or None.
+        make_row: Makes an element.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no DataFrame, has a column that functions
+            cannot be given, no such event time, or a watermark of its own.
+    """
+    if not isinstance(df, DataFrame):
+        msg = f"from_data_frame takes a Spark DataFrame, got {shown(df)}; read it into one"
+        raise DeclarationTypeError(msg)
+    if not df.columns:
+        msg = "from_data_frame takes a DataFrame with columns, got one without; select some"
+        raise DeclarationValueError(msg)
+    check_columns(df)
+    if event_time is not None:
+        check_event_time(df, event_time)
+    if df.isStreaming and has_watermark(df):
+        msg = (
+            "a job makes its own watermark, got a DataFrame with one; leave out withWatermark, and "
+            "give from_data_frame event_time and a WatermarkStrategy"
+        )
+        raise DeclarationValueError(msg)
+    zone = time_zone_of(df.sparkSession)
+    return DataFrameSource(
+        element_type(df.schema, zone), zone, event_time, make_row, not df.isStreaming, df
+    )
+
+
+@attrs.frozen(eq=False)
+class DataFrameSource(Source):
+    """The rows of a DataFrame.
+
+    Args:
+        row_type: Of the rows.
+        time_zone: Of the session, in which instants are seen.
+        event_time: The column that has the times of elements, or None.
+        make_row: Makes an element.
+        is_batch: Whether it ends.
+        df: The DataFrame; None in workers, which are given its rows.
+    """
+
+    row_type: RowTypeInfo
+    time_zone: str
+    event_time: str | None
+    make_row: RowMaker
+    is_batch: bool
+    df: DataFrame | None = None
+
+    @property
+    def identity(self) -> str:
+        """Its columns: Spark tells nothing else of it that stays."""
+        return f"a DataFrame of {self.row_type!r}"
+
+    @property
+    def is_bounded(self) -> bool:
+        """A batch is, a stream is not."""
+        return self.is_batch
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """Of the rows."""
+        return self.row_type
+
+    @property
+    def parallelism(self) -> int | None:
+        """One instance, where the driver reads it."""
+        return 1
+
+    @property
+    def is_read_anywhere(self) -> bool:
+        """No: workers have no DataFrames."""
+        return False
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some rows, with their times in ms.
+
+        Args:
+            batch: As Spark gives it to `mapInArrow`.
+        """
+        columns = [to_python(column, self.time_zone) for column in batch.columns]
+        names, make = tuple(batch.schema.names), self.make_row
+        for values, timestamp in zip(zip(*columns), self._times(batch)):
+            yield make(names, values), timestamp
+
+    def _times(self, batch: pa.RecordBatch) -> Iterable[int | None]:
+        if self.event_time is None:
+            return repeat(None)
+        instants = batch.column(self.event_time).cast(pa.timestamp("us", tz="UTC"))
+        # Down to whole milliseconds, also before 1970, where a division would round up.
+        floored = pc.floor_temporal(instants, unit="millisecond")
+        times: list[int | None] = pc.divide(floored.cast(pa.int64()), 1000).to_pylist()
+        return times
+
+    def read(self, index: int, parallelism: int) -> Elements:
+        """The elements of a batch, which Spark gives to this process part by part.
+
+        Raises:
+            HostError: It is a stream.
+        """
+        assert (index, parallelism) == (0, 1)
+        if self.df is None or not self.is_batch:
+            msg = (
+                "a streaming DataFrame is read by Spark only, got a job that this process runs; set "
+                "execution.target to spark"
+            )
+            raise HostError(msg)
+        parts = self.df.mapInArrow(
+            with_imports_frozen(telling_each(self._pickled)), "elements binary"
+        )
+        for row in parts.toLocalIterator(prefetchPartitions=True):
+            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickled`
+
+    def _pickled(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            cell = pa.array([dumped(list(self.elements(batch)))], pa.binary())
+            yield pa.RecordBatch.from_arrays([cell], names=["elements"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.row_type, self.time_zone, self.event_time, self.make_row, self.is_batch
+        return DataFrameSource, parts

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with one operator of a checkpoint after one micro-batch."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import (
+    CorruptStateError,
+    HostError,
+    IncompatibleStateError,
+    PyflinklikeError,
+)
+from pyflinklike.log.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.roll import Roll
+from pyflinklike.log.storage import Head
+from pyflinklike.replay.checking import Checked, Finding, GroupChecker
+from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replay.group_keys import StoredKeys
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.spark.failures import error_of
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.hosts.waking import wanted_call
+from pyflinklike.spark.reading.checkpoint import offsets_of
+from pyflinklike.spark.reading.jobs import Batches, blobs_by_group, running, spark_schema
+from pyflinklike.spark.reading.sources import refusing, registered_timers, stored
+from pyflinklike.spark.setup.plan import TimeMode
+from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.watermarks import watermark_of
+
+__all__ = ["OperatorCheck"]
+
+_FINDINGS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        pa.field("part", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("segments", pa.int64()),
+        pa.field("entries", pa.int64()),
+        pa.field("has_head", pa.bool_()),
+        pa.field("wake_at", pa.int64()),
+    ]
+)
+_Found = tuple[list[Finding], Checked]
+
+
+@attrs.frozen
+class OperatorCheck:
+    """Checks an operator after a batch.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        number: Spark's of the operator.
+        batch_id: Of the micro-batch.
+        wanted: Which operators are wanted: a number, a uid, or None for all.
+    """
+
+    spark: SparkSession
+    location: str
+    number: int
+    batch_id: int
+    wanted: int | str | None
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return f"checkpoint {self.location!r}, operator {self.number}, batch {self.batch_id}"
+
+    def run(self) -> _Found:
+        """What is wrong with it, and how much was looked at; nothing of one that is not wanted."""
+        try:
+            blobs = stored(self.spark, self.location, self.number, self.batch_id, self.where)
+            record, roll = record_and_roll(self._called(blobs), self.where)
+            if isinstance(self.wanted, str) and record.identity.name != self.wanted:
+                return [], Checked()
+            return self._run(blobs, record, roll)
+        except CorruptStateError as error:
+            return [Finding("record", str(error))], Checked(batches=1)
+        except HostError as error:  # Spark itself finds its files damaged
+            return [Finding("batch", str(error))], Checked(batches=1)
+
+    def _run(self, blobs: DataFrame, record: OperatorRecord, roll: Roll) -> _Found:
+        put_wheels_on_path(self.spark)
+        mode, clock = TimeMode(record.time_mode), self._clock()
+        checker = GroupChecker(
+            record, dict(roll.served_at), functools.partial(wanted_call, mode, clock)
+        )
+        parallelism = record.identity.max_parallelism
+        table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
+        marks = [row for row in table if not row["part"]]
+        found = [Finding(row["part"], row["message"]) for row in table if row["part"]]
+        found += self._groups([row["key_group"] for row in marks], roll)
+        found += self._misplaced(blobs, record)
+        if mode is not TimeMode.NONE:
+            asked = {row["key_group"]: row["wake_at"] for row in marks if row["has_head"]}
+            found += self._unregistered(asked, parallelism)
+        checked = Checked(
+            len(marks),
+            sum(row["segments"] for row in marks),
+            sum(row["entries"] for row in marks),
+            batches=1,
+        )
+        return found, checked
+
+    def _called(self, blobs: DataFrame) -> dict[int, bytes]:
+        rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()
+        return {row["sequence"]: row["blob"] for row in rows}
+
+    def _clock(self) -> BatchClock:
+        times = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
+        return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
+
+    def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
+        rows = blobs.where(f"{KEY_GROUP} >= 0").mapInArrow(running(job), spark_schema(schema))
+        found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
+        return found
+
+    def _groups(self, groups: list[int], roll: Roll) -> Iterator[Finding]:
+        for each, times in Counter(groups).items():
+            if times > 1:
+                msg = f"{self.where}: a key group must be stored once, got group {each} twice"
+                yield Finding("roll", msg)
+        try:
+            check_groups(roll, set(groups), self.where)
+        except CorruptStateError as error:
+            yield Finding("roll", str(error))
+
+    def _misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
+        """Keys in another group than the one that the stream looks for them in."""
+        try:
+            job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
+            schema = spark_schema(job.keys.schema)
+        except IncompatibleStateError:
+            return  # of types that cannot be read
+        if any("collate" in kind for _, kind in record.identity.key_columns):
+            return  # such texts are hashed by their collation, which is not read
+        names = KeyColumns.of(record).names if record.identity.key_columns else ()
+        right = key_group(names, record.identity.max_parallelism)
+        rows = blobs.where(f"{KEY_GROUP} >= 0").mapInArrow(running(job), schema)
+        wrong = rows.where(F.col("key_group") != right).groupBy("state", "key_group")
+        counted = wrong.agg(F.count("*").alias("keys")).orderBy("state", "key_group")
+        for row in self._answer(counted.toArrow).to_pylist():
+            msg = (
+                f"{self.where}, key group {row['key_group']}, {row['state']}: keys must be in the "
+                f"key group that they hash to, got {row['keys']} of others"
+            )
+            yield Finding("keys", msg)
+
+    def _unregistered(self, wanted: dict[int, int | None], parallelism: int) -> Iterator[Finding]:
+        """Calls that the heads of key groups ask for, and Spark's own timers."""
+        timers = registered_timers(
+            self.spark, self.location, self.number, self.batch_id, self.where
+        )
+        registered: dict[int, list[int]] = {index: [] for index in wanted}
+        for row in self._answer(timers.where(f"{KEY_GROUP} >= 0").toArrow).to_pylist():
+            registered.get(index_of(row[KEY_GROUP], parallelism), []).append(row["time"])
+        for index, times in sorted(registered.items()):
+            asked = wanted[index]
+            if times != ([] if asked is None else [asked]):
+                msg = (
+                    f"{self.where}, key group {index}: Spark must have the timer that the head asks "
+                    f"for, {asked}, and no other, got {times}"
+                )
+                yield Finding("timers", msg)
+
+    def _answer(self, ask: Callable[[], pa.Table]) -> pa.Table:
+        try:
+            with refusing(self.where):
+                return ask()
+        except HostError as error:
+            ours = error_of(error.__cause__ or error)
+            if isinstance(ours, PyflinklikeError):
+                raise ours from error
+            raise
+
+
+@attrs.frozen
+class _CheckJob:
+    """Checks the key groups of one partition; gives a row without a part for each group."""
+
+    checker: GroupChecker
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for group_id, blobs in blobs_by_group(batches):
+            index = index_of(group_id, self.max_parallelism)
+            where = f"{self.where}, key group {index}"
+            segments = {at: blob for at, blob in blobs.items() if at >= 0}
+            found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
+            head = _head(blobs, where)
+            rows: list[dict[str, Any]] = [
+                {"key_group": index, "part": each.part, "message": each.message} for each in found
+            ]
+            counts = {"segments": checked.segments, "entries": checked.entries}
+            asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
+            rows.append({"key_group": index, **counts, **asked})
+            yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()
+
+
+@attrs.frozen
+class _KeysJob:
+    """The keys of the key groups of one partition, as far as they can be read."""
+
+    keys: StoredKeys
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for group_id, blobs in blobs_by_group(batches):
+            index = index_of(group_id, self.max_parallelism)
+            where = f"{self.where}, key group {index}"
+            head = _head(blobs, where)
+            if head is not None:
+                yield from self.keys.read(index, head, blobs, where)
+
+
+def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
+    """The head of a key group, if it can be read."""
+    try:
+        return Head.from_bytes(blobs[HEAD_AT], where)
+    except (KeyError, CorruptStateError):
+        return None

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's `xxhash64` of single keys, in Python: it is XXH64 of a value's bytes with the seed 42.
+
+A column of several is hashed with the hash of the columns before it for a seed, and null leaves that
+as it is.  Numbers of up to 32 bits are hashed as four bytes, others as eight; in little-endian order.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+__all__ = ["SEED", "hash_bytes", "hash_int", "hash_long", "signed"]
+
+SEED = 42
+"""What Spark begins with."""
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+_STRIPE, _WORDS, _WORD, _HALF = 32, Struct("<4Q"), Struct("<Q"), Struct("<I")
+
+
+def signed(value: int) -> int:
+    """A hash as Spark shows it: 64 bits with a sign."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def hash_int(value: int, seed: int = SEED) -> int:
+    """The hash of a number of up to 32 bits, of a bool, or of a date as days since the epoch."""
+    mixed = (seed + _P5 + 4 & _MASK) ^ (value & 0xFFFFFFFF) * _P1 & _MASK
+    mixed = (_rotated(mixed, 23) * _P2 + _P3) & _MASK
+    return _final(mixed)
+
+
+def hash_long(value: int, seed: int = SEED) -> int:
+    """The hash of a number of 64 bits, or of a timestamp as microseconds since the epoch."""
+    mixed = (seed + _P5 + 8 & _MASK) ^ _round(0, value & _MASK)
+    mixed = (_rotated(mixed, 27) * _P1 + _P4) & _MASK
+    return _final(mixed)
+
+
+def hash_bytes(data: bytes, seed: int = SEED) -> int:
+    """The hash of bytes, or of a text as UTF-8."""
+    size, at = len(data), 0
+    if size >= _STRIPE:
+        mixed, at = _stripes(data, seed)
+    else:
+        mixed = seed + _P5
+    mixed = mixed + size & _MASK
+    while at + 8 <= size:
+        mixed ^= _round(0, _WORD.unpack_from(data, at)[0])
+        mixed = (_rotated(mixed, 27) * _P1 + _P4) & _MASK
+        at += 8
+    if at + 4 <= size:
+        mixed ^= _HALF.unpack_from(data, at)[0] * _P1 & _MASK
+        mixed = (_rotated(mixed, 23) * _P2 + _P3) & _MASK
+        at += 4
+    for byte in data[at:]:
+        mixed ^= byte * _P5 & _MASK
+        mixed = _rotated(mixed, 11) * _P1 & _MASK
+    return _final(mixed)
+
+
+def _stripes(data: bytes, seed: int) -> tuple[int, int]:
+    """What all whole stripes come to, and where they end."""
+    lanes = [seed + _P1 + _P2 & _MASK, seed + _P2 & _MASK, seed, seed - _P1 & _MASK]
+    end = len(data) - len(data) % _STRIPE
+    for words in _WORDS.iter_unpack(data[:end]):
+        lanes = [_round(lane, word) for lane, word in zip(lanes, words)]
+    mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _MASK
+    for lane in lanes:
+        mixed = ((mixed ^ _round(0, lane)) * _P1 + _P4) & _MASK
+    return mixed, end
+
+
+def _round(lane: int, word: int) -> int:
+    return _rotated(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
+
+
+def _rotated(value: int, by: int) -> int:
+    return (value << by | value >> 64 - by) & _MASK
+
+
+def _final(mixed: int) -> int:
+    mixed = (mixed ^ mixed >> 33) * _P2 & _MASK
+    mixed = (mixed ^ mixed >> 29) * _P3 & _MASK
+    return mixed ^ mixed >> 32

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a replica comes from batch to batch, and when it reads all anew."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from replica_support import FollowedQuery, replica_of
+
+from pyflinklike import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationValueError,
+    HostError,
+    ScanDisabledError,
+    StaleStateError,
+    StateAccessError,
+    StoreClosedError,
+    UnknownStateError,
+    UnknownStoreError,
+)
+from pyflinklike.stores import KeyValueStoreDescriptor
+
+VALUE = ValueStateDescriptor("v", Types.LONG())
+KEYS = ["a", "b", "c", "d", "e"]
+
+
+def put(n):
+    """A record that writes a number."""
+    return lambda on: on["v"].update(n)
+
+
+def everywhere(n):
+    """Records that write it under every key."""
+    return [(key, put(n)) for key in KEYS]
+
+
+@pytest.fixture
+def query():
+    """A query of one value state, after its first batch."""
+    query = FollowedQuery([VALUE])
+    query.batch(everywhere(1), 5, 3)
+    return query
+
+
+def test_only_what_is_new_is_decoded(query):
+    """A key group that was decoded catches up, one that nothing was written to stays as it is."""
+    with replica_of(query) as replica:
+        replica["v"].get_many(KEYS)
+        cold = replica.metrics.cold_loads
+        query.batch([("a", put(2))])
+        assert replica.refresh()
+        assert {**dict.fromkeys(KEYS, 1), "a": 2} == replica["v"].get_many(KEYS)
+        assert (cold, 1, 0) == (
+            replica.metrics.cold_loads,
+            replica.metrics.caught_up_loads,
+            replica.metrics.reopens,
+        )
+
+
+def test_a_position_tells_batch_watermark_and_age(query):
+    """And orders by the batch."""
+    with replica_of(query) as replica:
+        first = replica.position
+        query.batch(everywhere(2), 9, 7)
+        replica.refresh()
+        assert (0, 3, 1, 7) == (
+            first.batch_id,
+            first.watermark,
+            replica.position.batch_id,
+            replica.position.watermark,
+        )
+        assert (True, -1) == (first < replica.position, replica.position.age)
+
+
+def test_batches_that_are_gone_are_read_anew(query):
+    """A purged batch is a gap in what was written."""
+    with replica_of(query) as replica:
+        for n in (2, 3, 4):
+            query.batch(everywhere(n))
+        query.oldest = 3
+        replica.refresh()
+        assert (4, 1) == (replica["v"].get("a"), replica.metrics.reopens)
+
+
+def test_another_run_with_the_same_number_of_batches_is_told(query):
+    """The same batch id, other contents: what was decoded of the first run is not used."""
+    with replica_of(query) as replica:
+        replica["v"].get_many(KEYS)
+        query.begin_anew([VALUE], 4)
+        query.batch(everywhere(7), 5, 3)
+        replica.refresh()
+        assert (dict.fromkeys(KEYS, 7), 1) == (
+            replica["v"].get_many(KEYS),
+            replica.metrics.reopens,
+        )
+
+
+def test_a_run_that_went_back_is_told_by_the_nonce(query):
+    """What it wrote does not follow what is known here, so all is read anew."""
+    with replica_of(query) as replica:
+        query.batch(everywhere(2))
+        replica.refresh()
+        query.begin_anew([VALUE], 4)
+        query.batch(everywhere(7), 5, 3)
+        query.batch(everywhere(8))
+        query.batch([("a", put(9))])
+        replica.refresh()
+        assert (2, 9, 8, 1) == (
+            replica.position.batch_id,
+            replica["v"].get("a"),
+            replica["v"].get("b"),
+            replica.metrics.reopens,
+        )
+
+
+def test_another_number_of_key_groups_is_followed(query):
+    """Of a checkpoint that was begun anew; keys are looked for where they are now."""
+    with replica_of(query) as replica:
+        value = replica["v"]
+        value.get("a")
+        query.begin_anew([VALUE], 16)
+        query.batch(everywhere(7))
+        query.batch(everywhere(8))
+        replica.refresh()
+        assert dict.fromkeys(KEYS, 8) == value.get_many(KEYS)
+
+
+def test_a_state_that_a_restart_adds_can_be_asked(query):
+    """And one whose TTL a restart changed expires by the new one."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(10)).build()
+    changed = ValueStateDescriptor("v", Types.LONG())
+    changed.enable_time_to_live(ttl)
+    with replica_of(query) as replica:
+        query.restart([changed, ListStateDescriptor("new", Types.LONG())])
+        query.batch([("a", lambda on: (on["new"].add(3), on["v"].update(2)))], 20)
+        replica.refresh()
+        assert ([3], 2) == (replica["new"].get("a"), replica["v"].get("a"))
+        query.batch([("b", put(5))], 30)
+        replica.refresh()
+        assert (None, 5) == (replica["v"].get("a"), replica["v"].get("b"))
+
+
+def test_a_damaged_segment_is_found_when_it_is_followed(query):
+    """What was read before goes on answering."""
+    with replica_of(query) as replica:
+        query.batch([("a", put(2))])
+        writes = query.writes[-1]
+        at = next(at for at, each in enumerate(writes) if each.sequence >= 0 and each.blob)
+        store = query.stores[query.group_of("a")]
+        blob = bytearray(writes[at].blob)
+        blob[-1] ^= 1
+        writes[at] = writes[at]._replace(blob=bytes(blob))
+        store.segments[writes[at].sequence] = bytes(blob)
+        replica.refresh()
+        with pytest.raises(CorruptStateError, match="key group"):
+            replica["v"].get("a")
+        assert 1 == replica["v"].get(next(k for k in KEYS if query.group_of(k) != store.key_group))
+
+
+def test_a_checkpoint_that_cannot_be_reached_leaves_the_replica_as_it_is(query):
+    """The error says so where it is asked to look, and reads go on."""
+    with replica_of(query) as replica:
+        query.is_away = True
+        with pytest.raises(HostError, match="reached"):
+            replica.refresh()
+        assert (1, 1) == (replica["v"].get("a"), replica.metrics.failed_refreshes)
+
+
+def test_a_read_that_wants_a_batch_gets_it_or_an_error(query):
+    """It looks for it first; the error says where the replica is."""
+    with replica_of(query) as replica:
+        query.batch(everywhere(2))
+        assert 2 == replica["v"].get("a", at_least_batch=1)
+        with pytest.raises(StaleStateError, match=r"batch 5 or later.*batch_id=1"):
+            replica["v"].get("a", at_least_batch=5)
+
+
+def test_a_read_of_some_age_looks_for_newer_batches_first(query):
+    """Only where it is longer ago that none was found."""
+    now = [0]
+    with replica_of(query, now=lambda: now[0], max_age=100) as replica:
+        query.batch(everywhere(2))
+        now[0] = 100
+        assert 1 == replica["v"].get("a")
+        now[0] = 101
+        assert 2 == replica["v"].get("a")
+        now[0] = 202
+        query.is_away = True
+        with pytest.raises(StaleStateError, match="no older than 100 ms"):
+            replica["v"].get("a")
+        assert 2 == replica["v"].get("a", max_age=1000)
+
+
+def test_a_snapshot_refuses_a_later_batch(query):
+    """It stays where it is."""
+    with replica_of(query) as replica, replica.snapshot() as at:
+        query.batch(everywhere(2))
+        replica.refresh()
+        with pytest.raises(StaleStateError, match="another"):
+            at["v"].get("a", at_least_batch=1)
+        assert (1, 2) == (at["v"].get("a"), replica["v"].get("a"))
+
+
+def test_a_closed_replica_is_not_read(query):
+    """Its snapshots are not, either."""
+    replica = replica_of(query)
+    value = replica["v"]
+    with replica.snapshot() as at:
+        replica.close()
+        for read in (lambda: value.get("a"), lambda: at["v"].get("a"), replica.refresh):
+            with pytest.raises(StoreClosedError):
+                read()
+
+
+def test_nothing_is_written(query):
+    """Every verb that writes is refused by name."""
+    with replica_of(query) as replica:
+        for verb in ("update", "put", "add", "clear"):
+            with pytest.raises(StateAccessError, match=rf"only read, got {verb}\(\)"):
+                getattr(replica["v"], verb)(1)
+
+
+def test_names_that_are_not_there_are_told():
+    """Those of states, of stores, and of what was left out."""
+    store = KeyValueStoreDescriptor("s", Types.STRING(), Types.LONG())
+    query = FollowedQuery([VALUE, MapStateDescriptor("m", Types.STRING(), Types.LONG()), store])
+    query.batch([("a", put(1))])
+    with pytest.raises(UnknownStateError, match="'vv'; did you mean 'v'"):
+        replica_of(query, states=["vv"])
+    with replica_of(query, states=["v", "s"]) as replica:
+        with pytest.raises(UnknownStateError):
+            replica["m"]
+        with pytest.raises(UnknownStateError, match=r"use store\('s'\)"):
+            replica["s"]
+        with pytest.raises(UnknownStoreError, match=r"use \['v'\]"):
+            replica.store("v")
+        with pytest.raises(StateAccessError, match="give key="):
+            replica.store("s")
+
+
+def test_a_scan_has_to_be_allowed(query):
+    """It decodes every key group."""
+    with (
+        replica_of(query, allow_scan=False) as replica,
+        pytest.raises(ScanDisabledError, match="allow_scan=True"),
+    ):
+        replica["v"].items()
+
+
+def test_a_pickle_is_not_opened_without_leave():
+    """It could run any code."""
+    query = FollowedQuery([ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY())])
+    query.batch([("a", lambda on: on["v"].update({1, 2}))])
+    with (
+        replica_of(query) as replica,
+        pytest.raises(DeclarationValueError, match="nothing is unpickled"),
+    ):
+        replica["v"]
+    with replica_of(query, allow_pickle=True) as replica:
+        assert {1, 2} == replica["v"].get("a")
+
+
+def test_the_wall_clock_lets_state_expire_between_batches():
+    """The clock of the batch does not."""
+    value = ValueStateDescriptor("v", Types.LONG())
+    value.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(10)).build())
+    query = FollowedQuery([value])
+    query.batch([("a", put(1))], 5)
+    now = [14]
+    with (
+        replica_of(query, now=lambda: now[0], clock="wall") as wall,
+        replica_of(query, now=lambda: now[0]) as batch,
+    ):
+        assert (1, 1) == (wall["v"].get("a"), batch["v"].get("a"))
+        now[0] = 15
+        assert (None, 1) == (wall["v"].get("a"), batch["v"].get("a"))
+
+
+def test_threads_see_one_batch_each_while_it_is_refreshed(query):
+    """Every batch writes one number under every key, so a mixture shows."""
+    mixed, done = [], threading.Event()
+    with replica_of(query, cache_bytes=1500) as replica:
+
+        def read():
+            while not done.is_set():
+                found = replica["v"].get_many(KEYS)
+                if len(set(found.values())) != 1 or len(found) != len(KEYS):
+                    mixed.append(found)
+
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for n in range(2, 60):
+            query.batch(everywhere(n), compact=n % 5 == 0)
+            replica.refresh()
+        done.set()
+        for each in threads:
+            each.join()
+        assert ([], 59) == (mixed, replica["v"].get("a"))
