@@ -65,6 +65,7 @@ class Source(ABC):
         """
         raise NotImplementedError
 
+    @property
     def is_read_anywhere(self) -> bool:
         """Whether each worker of a cluster can read its part, and not the program only."""
         return True

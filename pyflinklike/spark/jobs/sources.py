@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.sources import Source
 from pyflinklike.spark.jobs.durable import rename_durably
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
@@ -122,7 +123,8 @@ class StreamSource:
             spark: The session.
         """
         source = self._node.source
-        if _is_streamed(source):
+        if isinstance(source, DataFrameSource) and not source.is_bounded:
+            assert source.df is not None
             return source.df
         settings, stream = self._settings, spark.readStream.schema(SOURCE_TYPE)
         is_discovered = source.discovery_milliseconds is not None
@@ -159,7 +161,7 @@ class StreamSource:
         self._next += 1
 
 
-def _is_streamed(source: Any) -> bool:
+def _is_streamed(source: Source) -> bool:
     """Whether it is a stream already."""
     return isinstance(source, DataFrameSource) and not source.is_bounded
 
