@@ -118,11 +118,12 @@ class JobFolder:
             HostError: It is another one.
             CorruptStateError: The folder is damaged.
         """
-        if self._begun is not None and self._has_nothing():
-            shutil.rmtree(self.path)
-            self._begun = None
         if self._begun is None:
-            self._begun = self._written(identity, facts)
+            self._begun = self._written(identity, facts, uuid.uuid4().hex[:12])
+        elif self._has_nothing():
+            # Its name stays: what it has begun to write is found by it.
+            shutil.rmtree(self.path)
+            self._begun = self._written(identity, facts, self.name)
         else:
             refuse_changes(Identity.from_json(self._begun), identity, str(self.path))
         return Ledger(self.path / "outputs.json")
@@ -181,12 +182,12 @@ class JobFolder:
         has_commits = commits.exists() and any(each.name.isdigit() for each in commits.iterdir())
         return not has_commits and not (self.path / "outputs.json").exists()
 
-    def _written(self, identity: Identity, facts: SessionFacts) -> dict[str, Any]:
+    def _written(self, identity: Identity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
         begun = {
             "format": _FORMAT,
             "name": self._settings.name,
-            "token": uuid.uuid4().hex[:12],
+            "token": token,
             "partitions": facts.partitions,
             "max_parallelism": facts.max_parallelism,
             **identity.to_json(),
