@@ -13,9 +13,10 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.types import named_rows
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
-from pyflinklike.datastream.frames import named_row, plain
+from pyflinklike.datastream.frames import plain
 from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
 from pyflinklike.graph.builder import GraphBuilder
 from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
@@ -112,7 +113,7 @@ class Program:
         _need_spark("from_data_frame")
         from pyflinklike.spark.jobs.frames import data_frame_source
 
-        return data_frame_source(df, event_time, named_row)
+        return data_frame_source(df, event_time, named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         return self._host()(Job(graph, self._settings(graph, name)))

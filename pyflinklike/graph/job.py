@@ -84,6 +84,18 @@ class JobGraph:
         """The side outputs of a node that are read; any other is dropped."""
         return tuple(each for each, _ in self.consumers[node.id] if isinstance(each, SideOutput))
 
+    def is_only_broadcast(self, number: int) -> bool:
+        """Whether all that comes of a node goes to broadcast inputs.
+
+        Args:
+            number: Of the node.
+        """
+        consumers = self.consumers[number]
+        return bool(consumers) and all(
+            position == 1 if isinstance(node, WithBroadcast) else self.is_only_broadcast(node.id)
+            for node, position in consumers
+        )
+
     @cached_property
     def state_names(self) -> Mapping[int, str]:
         """What names the state of each node that has one: its uid, or its kind and position.
@@ -156,3 +168,15 @@ class Job:
 
     graph: JobGraph
     settings: JobSettings
+
+    def settings_of(self, source: FromSource) -> JobSettings:
+        """The settings by which a source is read: what feeds broadcast inputs only is not cut.
+
+        So its elements come before all others, as in batch mode, where a host can see to that.
+
+        Args:
+            source: Its node.
+        """
+        if source.source.is_bounded and self.graph.is_only_broadcast(source.id):
+            return attrs.evolve(self.settings, records_per_batch=None)
+        return self.settings

@@ -12,9 +12,15 @@ from local_support import Watermarks, local
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.common import Duration, Encoder, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, OutputTag, ProcessFunction, Trigger
+from pyflinklike.datastream import (
+    BroadcastProcessFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
+    Trigger,
+)
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
 from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.graph.job import Job, JobSettings
@@ -22,6 +28,7 @@ from pyflinklike.graph.nodes import ToSink
 from pyflinklike.graph.sinks import CollectSink
 from pyflinklike.graph.sources import CollectionSource
 
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
 
 
@@ -171,6 +178,23 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
     stream = local().from_collection([0.1, 0.2]).key_by(lambda _: 0).process(Total())
 
     assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
+
+
+class Ruled(BroadcastProcessFunction):
+    def process_element(self, value, ctx):
+        yield value, ctx.get_broadcast_state(RULES).get("rule")
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put("rule", value)
+
+
+def test_bounded_rules_come_first():
+    """Flink promises no order; here the first element finds all rules."""
+    env = local(pyflinklike__source__records_per_batch="1")
+    stream = env.from_collection(["first"])
+    rules = env.from_collection([1, 2, 3]).broadcast(RULES)
+
+    assert [("first", 3)] == list(stream.connect(rules).process(Ruled()).execute_and_collect())
 
 
 class Alarm(KeyedProcessFunction):

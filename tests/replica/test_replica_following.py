@@ -81,6 +81,27 @@ def test_a_position_tells_batch_watermark_and_age(query):
         assert (True, -1) == (first < replica.position, replica.position.age)
 
 
+def test_what_a_compaction_removed_is_held_no_more(query):
+    """A replica holds the logs as they are, however long it follows."""
+    with replica_of(query) as replica:
+        for n in range(20):
+            query.batch(everywhere(n), compact=n % 4 == 3)
+            replica.refresh()
+        stored = sum(store.size for store in query.stores)
+        heads = sum(len(store.head.to_bytes()) for store in query.stores if store.head)
+        assert (stored + heads, 0) == (replica.metrics.stored_bytes, replica.metrics.reopens)
+
+
+def test_what_is_decoded_stays_within_its_bound(query):
+    """And what does not fit is decoded again."""
+    with replica_of(query, cache_bytes=2500) as replica:
+        for _ in range(5):
+            assert dict.fromkeys(KEYS, 1) == replica["v"].get_many(KEYS)
+        metrics = replica.metrics
+        assert metrics.decoded_bytes <= 2500
+        assert metrics.cold_loads > len({query.group_of(key) for key in KEYS})
+
+
 def test_batches_that_are_gone_are_read_anew(query):
     """A purged batch is a gap in what was written."""
     with replica_of(query) as replica:

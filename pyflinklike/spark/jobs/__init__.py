@@ -3,6 +3,7 @@
 
     stages      which part of the graph runs between which shuffles
     parts       the stations of a stage in a task: those of the local runner
+    spreading   which key groups of the next keyed operator get records
     sending     what leaves a stage: records by key group, parcels that pass on, results
     tasks       the functions that Spark runs
     operators   reads and lays out what a keyed operator processes and gives

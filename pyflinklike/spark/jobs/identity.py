@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.errors import HostError
-from pyflinklike.graph.nodes import FromSource, KeyBy, Node
+from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.spark.jobs.steps import JobSteps
 
 __all__ = ["Identity", "OperatorIdentity", "SourceIdentity", "identity_of", "refuse_changes"]
@@ -118,13 +118,11 @@ def identity_of(steps: JobSteps) -> Identity:
 
 
 def _operator(steps: JobSteps, node: Node) -> OperatorIdentity:
-    keys: Any = steps.job.graph.nodes[node.inputs[0]]
-    assert isinstance(keys, KeyBy)
     return OperatorIdentity(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
         function=type(getattr(node, "function", None)).__qualname__,
-        key_type=repr(keys.key_type),
+        key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
     )
 

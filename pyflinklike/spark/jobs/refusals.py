@@ -13,7 +13,6 @@ from pyflinklike.graph.nodes import (
     Node,
     Partition,
     Partitioning,
-    WithBroadcast,
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
@@ -49,9 +48,7 @@ def _runs_not(job: Job) -> str:
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, WithBroadcast):
-            yield node, "a broadcast input"
-        elif isinstance(node, Partition) and node.how in (
+        if isinstance(node, Partition) and node.how in (
             Partitioning.BROADCAST,
             Partitioning.CUSTOM,
         ):

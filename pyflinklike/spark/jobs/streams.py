@@ -48,7 +48,7 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
                 f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
             )
             raise HostError(msg)
-        source = StreamSource(node, job.settings, folder / f"source-{node.id}")
+        source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
     return job_frame(JobSteps(job, facts_of(spark), backend_of(job)), frames)
 
@@ -92,7 +92,7 @@ class StreamRun(DrivenRun):
         if is_again:
             self._results.remove_unfinished(self._folder.name)
         self._sources = {
-            node.id: StreamSource(node, self._job.settings, self._folder.source(position))
+            node.id: StreamSource(node, self._job.settings_of(node), self._folder.source(position))
             for position, node in enumerate(self._job.graph.of_kind(FromSource))
         }
 

@@ -17,7 +17,14 @@ from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.parts import StageParts
-from pyflinklike.spark.jobs.sending import BatchSender, LastSender, Sender, StreamSender
+from pyflinklike.spark.jobs.sending import (
+    BatchSender,
+    Following,
+    LastSender,
+    Sender,
+    StreamSender,
+)
+from pyflinklike.spark.jobs.spreading import by_key, in_turn
 from pyflinklike.spark.jobs.stages import Stage
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
@@ -41,6 +48,8 @@ class StageTask:
         tasks: How many there are.
         key_groups: Of the keyed operator behind it.
         is_streaming: Whether that is one on a stream.
+        has_keys: Whether its elements have keys.
+        has_broadcast: Whether its second input is broadcast.
     """
 
     stage: Stage
@@ -48,6 +57,8 @@ class StageTask:
     tasks: int
     key_groups: int
     is_streaming: bool
+    has_keys: bool = True
+    has_broadcast: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -71,11 +82,13 @@ class StageTask:
         yield from sender.end(parts.watermark())
 
     def _sender(self, number: int) -> Sender:
-        following = self.stage.following
-        if following is None:
+        node, groups = self.stage.following, self.key_groups
+        if node is None:
             return LastSender()
+        spread = by_key(groups) if self.has_keys else in_turn(groups, number)
+        following = Following(node, spread, groups, self.has_broadcast)
         if not self.is_streaming:
-            return BatchSender(following, self.key_groups, number)
+            return BatchSender(following, number)
         ids, is_first = group_ids(self.key_groups), self.stage.number == 0
         return StreamSender(following, ids, number, is_first=is_first)
 
