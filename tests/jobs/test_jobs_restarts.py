@@ -24,8 +24,8 @@ from pyflinklike.errors import HostError, UserFunctionError
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 
-KILLS = 6
-FILES_OF_A_LIFE = 10
+KILLS = 5
+FILES_OF_A_LIFE = 8
 
 
 def test_a_job_that_never_ends_and_is_killed(tmp_path):
