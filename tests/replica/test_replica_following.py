@@ -170,6 +170,34 @@ def test_a_state_that_a_restart_adds_can_be_asked(query):
         assert (None, 5) == (replica["v"].get("a"), replica["v"].get("b"))
 
 
+def test_a_state_that_is_gone_is_told(query):
+    """Of a checkpoint that was begun anew by another program; who holds the state is told, too."""
+    with replica_of(query) as replica:
+        value = replica["v"]
+        query.begin_anew([ListStateDescriptor("w", Types.LONG())], 4)
+        query.batch([("a", lambda on: on["w"].add(1))])
+        replica.refresh()
+        with pytest.raises(UnknownStateError, match=r"\['w'\], got 'v'"):
+            value.get("a")
+        assert [1] == replica["w"].get("a")
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_entries_from_before_a_ttl_live_on(query, asked_before):
+    """They have no stamp, and are given that of the batch in which they are first read."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(10)).build()
+    changed = ValueStateDescriptor("v", Types.LONG())
+    changed.enable_time_to_live(ttl)
+    other = ListStateDescriptor("other", Types.LONG())
+    with replica_of(query) as replica:
+        query.restart([changed, other])
+        query.batch([("a", lambda on: on["other"].add(1))], 100)
+        replica.refresh()
+        if asked_before:  # the key group is current when the state is opened
+            replica["other"].get("b")
+        assert 1 == replica["v"].get("b")
+
+
 def test_a_damaged_segment_is_found_when_it_is_followed(query):
     """What was read before goes on answering."""
     with replica_of(query) as replica:

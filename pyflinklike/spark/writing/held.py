@@ -27,6 +27,7 @@ from pyflinklike.spark.writing.edits import (
     refuse_several,
     rows_of,
 )
+from pyflinklike.spark.writing.misfits import Misfits
 from pyflinklike.spark.writing.saved import saved_frames
 from pyflinklike.spark.writing.saving import Frames, save
 from pyflinklike.spark.writing.taking import frames_of, manifest_of
@@ -47,12 +48,14 @@ class HeldState(Mapping[str, DataFrame]):
         operators: What there is of each operator, by uid.
         manifest: What it says of the batch that it is of.
         edited: States whose rows have to be checked.
+        misfits: What verbs found no answer to.
     """
 
     spark: SparkSession
     operators: Mapping[str, Frames]
     manifest: Manifest
     edited: frozenset[tuple[str, str]] = frozenset()
+    misfits: tuple[Misfits, ...] = ()
 
     @classmethod
     def read(
@@ -162,6 +165,7 @@ class HeldState(Mapping[str, DataFrame]):
             self,
             operators={**self.operators, **savepoint.operators},
             edited=self.edited | savepoint.edited,
+            misfits=(*self.misfits, *savepoint.misfits),
         )
 
     def remove_operator(self: S, uid: str) -> S:
@@ -202,13 +206,23 @@ class HeldState(Mapping[str, DataFrame]):
 
         Raises:
             DeclarationValueError: Something is there that shall stay.
-            StateValueError: An entry has several rows.
+            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
         """
+        self.check()
+        save(place_of(path), list(self.operators.values()), self.manifest, mode)
+
+    def check(self) -> None:
+        """See that each entry has one row, and each verb an answer; runs jobs of Spark.
+
+        Raises:
+            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
+        """
+        for each in self.misfits:
+            each.refuse()
         for uid, name in sorted(self.edited):
             frames = self.operators.get(uid)
             if frames is not None and name in frames.states:
                 refuse_several(frames.states[name], rows_of(frames.record, name))
-        save(place_of(path), list(self.operators.values()), self.manifest, mode)
 
     def only(self) -> Frames:
         """What there is of the one operator.
