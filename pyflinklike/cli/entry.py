@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {msg}; pip install 'pyflinklike[cli]' installs both\n")
         return _COULD_NOT
     # The modules of the commands add these to the program.
-    from pyflinklike.cli import commands, further  # noqa: F401
+    from pyflinklike.cli import commands, further, serving  # noqa: F401
     from pyflinklike.cli.looking import program
 
     try:

@@ -33,12 +33,12 @@ LAYERS = [
     ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
-    ("interactive queries", ["replica"]),
+    ("interactive queries", ["replica", "serve"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("command line and HTTP", ["cli", "serve", "__main__"]),
+    ("command line", ["cli", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
