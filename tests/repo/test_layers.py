@@ -85,7 +85,7 @@ ONLY_IN = {
 ONLY_FROM = {
     ("runtime", "stores"): ["runtime.assembly"],
     ("runtime", "backends.heap"): [],
-    ("spark", "backends.heap"): ["spark.operators", "spark.jobs.runs"],
+    ("spark", "backends.heap"): ["spark.operators", "spark.jobs.session"],
     ("local", "spark"): [],
     # What needs no state runs on Spark as it does in this process.
     ("spark", "local"): ["spark.jobs.parts", "spark.jobs.steps"],
