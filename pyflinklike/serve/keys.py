@@ -7,9 +7,9 @@ import datetime as dt
 import json
 from typing import Any
 
-from pyflinklike.cli.shapes import key_of
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
+from pyflinklike.replay.typed import key_of
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.nested import ByteArrayTypeInfo
 from pyflinklike.types.signature import type_of
