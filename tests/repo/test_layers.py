@@ -38,7 +38,7 @@ LAYERS = [
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("command line", ["cli", "__main__"]),
+    ("pictures and command line", ["report", "cli", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -54,11 +54,13 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.picturing", "cli.sessions"],
+    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.sessions", "report"],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
-    "pandas": ["spark", "demo"],
+    "pandas": ["spark", "demo", "report"],
+    "altair": ["report"],
+    "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.package"],
     "psycopg": ["views.postgres"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],

@@ -108,6 +108,17 @@ class HeldState(Mapping[str, DataFrame]):
         timers = spark.createDataFrame([], spark_schema(TimersReader(record, None).schema))
         return cls(spark, {uid: Frames(record, {}, timers)}, Manifest(__version__, 0, ()))
 
+    def _repr_html_(self) -> str:
+        batch = self.manifest.batch_id
+        said = "state" if batch is None else f"state of batch {batch}"
+        infos = [
+            info
+            for number, frames in enumerate(self.operators.values())
+            for info in described(frames.record, number)
+            if info.name in frames.states
+        ]
+        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
+
     # A mapping
 
     def __getitem__(self, state: str) -> DataFrame:
