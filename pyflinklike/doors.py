@@ -34,6 +34,7 @@ DOORS: Final = frozenset(
         "pyflinklike.joins",
         "pyflinklike.kafka",
         "pyflinklike.replica",
+        "pyflinklike.report",
         "pyflinklike.run",
         "pyflinklike.savepoints",
         "pyflinklike.serve",

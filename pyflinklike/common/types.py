@@ -266,7 +266,10 @@ class Types(_Types):
 
     @staticmethod
     def ROW_NAMED(  # noqa: N802
-        field_names: Sequence[str], field_types: Sequence[TypeInformation]
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        *,
+        defaults: Mapping[str, Any] | None = None,
     ) -> RowTypeInfo:
-        """A `Row` with these fields."""
-        return AssignableRowTypeInfo(field_types, field_names)
+        """A `Row` with these fields; `defaults` as of `pyflinklike.Types`."""
+        return AssignableRowTypeInfo(field_types, field_names, defaults or {})

@@ -132,6 +132,10 @@ class JobSettings:
             follows; None leaves that to the host.
         state_backend: Where working state is kept; None leaves that to the host.
         checkpoint_dir: Where the job keeps what it continues from, or None.
+        recovery_path: What the program says that it continues from, or None.
+        is_dropped_when_cancelled: Whether it does not continue once it was cancelled.
+        files_per_batch: How many files a micro-batch has of a source that looks for them; None is
+            all that there are.
         checkpoint_interval: How long a micro-batch lasts at least, in ms; None is as short as can be.
         python_files: Paths of files that functions import.
         configuration: All keys of the program's `Configuration`, as text.
@@ -145,6 +149,9 @@ class JobSettings:
     records_per_batch: int | None = None
     state_backend: StateBackend | None = None
     checkpoint_dir: str | None = None
+    recovery_path: str | None = None
+    is_dropped_when_cancelled: bool = False
+    files_per_batch: int | None = None
     checkpoint_interval: int | None = None
     python_files: tuple[str, ...] = ()
     configuration: Mapping[str, str] = attrs.field(factory=dict)

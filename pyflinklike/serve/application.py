@@ -25,6 +25,7 @@ from urllib.parse import parse_qsl, unquote
 import attrs
 
 from pyflinklike.errors import (
+    DeclarationError,
     DeclarationTypeError,
     HostError,
     PyflinklikeError,
@@ -40,7 +41,7 @@ from pyflinklike.errors import (
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.state_reader import StateReader
 from pyflinklike.serve.json_values import json_value
-from pyflinklike.serve.keys import state_key_of
+from pyflinklike.serve.keys import json_key_of, namespace_of, state_key_of
 from pyflinklike.serve.verbs import verbs_of
 from pyflinklike.shown import shown
 from pyflinklike.views.core.base import View
@@ -57,7 +58,7 @@ _STATUS: list[tuple[type[Exception], HTTPStatus]] = [
     (StateValueError, HTTPStatus.BAD_REQUEST),
     (StoreValueError, HTTPStatus.BAD_REQUEST),
     (StateAccessError, HTTPStatus.BAD_REQUEST),
-    (DeclarationTypeError, HTTPStatus.BAD_REQUEST),
+    (DeclarationError, HTTPStatus.BAD_REQUEST),
 ]
 _MOST = 1000
 """Items of one answer, where a request does not say."""
@@ -151,11 +152,10 @@ def _failed(status: HTTPStatus, message: str, kind: str = "") -> _Answer:
 def _int(query: Mapping[str, str], name: str) -> int | None:
     if name not in query:
         return None
-    try:
-        return int(query[name])
-    except ValueError:
-        msg = f"{name} takes a whole number, got {query[name]!r}; give one"
-        raise StateValueError(msg) from None
+    if not query[name].isdecimal():
+        msg = f"{name} takes a whole number from 0 on, got {query[name]!r}; give one"
+        raise StateValueError(msg)
+    return int(query[name])
 
 
 @attrs.frozen
@@ -190,9 +190,7 @@ def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
             msg = f"state {name!r}: a lookup takes key=, got none; give it as JSON"
             raise StateValueError(msg)
         key = state_key_of(query["key"], state.info)
-    namespace = json.loads(query["namespace"]) if "namespace" in query else None
-    if state.info.namespace_type is not None and isinstance(namespace, list):
-        namespace = tuple(namespace)
+    namespace = namespace_of(query.get("namespace", "null"), state.info)
     value = state.get(key, namespace=namespace)
     if value is None:
         return _failed(
@@ -248,11 +246,7 @@ class _View:
         if "key" not in query:
             msg = f"view {self.view.name!r}: a lookup takes key=, got none; give it as JSON"
             raise StateValueError(msg)
-        try:
-            key = json.loads(query["key"])
-        except ValueError:
-            key = query["key"]
-        key = tuple(key) if isinstance(key, list) else key
+        key = json_key_of(query["key"])
         row = self.view.get(key)
         if row is None:
             name = self.view.name

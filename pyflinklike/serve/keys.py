@@ -7,15 +7,15 @@ import datetime as dt
 import json
 from typing import Any
 
-from pyflinklike.cli.shapes import key_of
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
+from pyflinklike.replay.typed import key_of
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.nested import ByteArrayTypeInfo
 from pyflinklike.types.signature import type_of
 from pyflinklike.types.times import DateTypeInfo
 
-__all__ = ["state_key_of", "store_key_of"]
+__all__ = ["json_key_of", "namespace_of", "state_key_of", "store_key_of"]
 
 
 def state_key_of(text: str, info: StateInfo) -> Any:
@@ -50,6 +50,30 @@ def store_key_of(text: str, info: StateInfo) -> Any:
     except (ValueError, TypeError) as error:
         msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {text!r}"
         raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
+
+
+def json_key_of(text: str) -> Any:
+    """A key whose type is not known: JSON, an array of which is a tuple, or else the text itself."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(given) if isinstance(given, list) else given
+
+
+def namespace_of(text: str, info: StateInfo) -> Any:
+    """A namespace, such as a window; None where the state has none.
+
+    Raises:
+        StateValueError: It is none.
+    """
+    if info.namespace_type is None:
+        return None
+    given = json_key_of(text)
+    if given is None:
+        msg = f"state {info.name!r}: its entries belong to windows, got no namespace="
+        raise StateValueError(f"{msg}; give the window as JSON")
+    return given
 
 
 def _typed(given: Any, declared: TypeInformation) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.cli.shapes import time_of
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
+from pyflinklike.replay.typed import time_of
 from pyflinklike.serve.keys import store_key_of
 
 __all__ = ["Verb", "verbs_of"]

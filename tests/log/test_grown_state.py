@@ -30,6 +30,7 @@ from pyflinklike.testing import KeyedBatchHarness
 from pyflinklike.testing.strategies import values_of
 
 on_both = pytest.mark.parametrize("backend", BACKENDS)
+LAW = [BACKENDS[0], pytest.param(*BACKENDS[1].values, id="rocksdb", marks=pytest.mark.thorough)]
 INT, LONG, BIG, TEXT = Types.INT(), Types.LONG(), Types.BIG_INT(), Types.STRING()
 OLD_ROW = Types.ROW_NAMED(["user", "n"], [TEXT, INT])
 NEW_ROW = Types.ROW_NAMED(["n", "city", "user"], [LONG, TEXT, TEXT])
@@ -73,7 +74,7 @@ def do(task, key, script):
     return found
 
 
-@on_both
+@pytest.mark.parametrize("backend", LAW)
 @settings(max_examples=settings().max_examples // 2)
 @given(pair=growing(), kind=st.sampled_from([value_of, list_of, map_of]), data=st.data())
 def test_state_reads_as_the_model_says(backend, pair, kind, data):

@@ -167,6 +167,8 @@ def test_what_is_there_is_answered(served, path, asked, expected):
         (400, "/stores/windows/get", {"key": "A", "current": "ann"}),
         (400, "/stores/windows/fetch", {"key": "A", "from": "soon", "current": "ann"}),
         (400, "/stores/kv/all", {"limit": "many"}),
+        (400, "/stores/kv/all", {"limit": "-1"}),
+        (400, "/states/total", {"key": "ann", "max_age": "x"}),
         (503, "/states/total", {"key": "ann", "at_least_batch": 3}),
     ],
 )

@@ -16,12 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike.graph.job import Job
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.jobs.runs import (
-    checked_session,
-    frame_of_batch,
-    frame_of_stream,
-    own_folder,
-)
+from pyflinklike.spark.jobs.folders import new_folder
+from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch
+from pyflinklike.spark.jobs.streams import frame_of_stream
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.wire.columns import OutputEncoder
 from pyflinklike.spark.wire.schema import arrow_schema, output_schema
@@ -57,7 +54,7 @@ def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
 
 def _streamed(job: Job, spark: SparkSession) -> DataFrame:
     """The results of a stream, whose files stay as long as this process: any query may read them."""
-    folder = own_folder(job.settings.checkpoint_dir)
+    folder = new_folder(job.settings.checkpoint_dir)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return frame_of_stream(job, spark, folder)
 

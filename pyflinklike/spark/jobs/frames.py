@@ -90,6 +90,11 @@ class DataFrameSource(Source):
     df: DataFrame | None = None
 
     @property
+    def identity(self) -> str:
+        """Its columns: Spark tells nothing else of it that stays."""
+        return f"a DataFrame of {self.row_type!r}"
+
+    @property
     def is_bounded(self) -> bool:
         """A batch is, a stream is not."""
         return self.is_batch

@@ -62,9 +62,7 @@ class JobSteps:
             return StageTask(stage, settings, tasks, 1, self.is_streaming)
         node = self.job.graph.nodes[stage.following]
         options = self._has_keys(node), isinstance(node, WithBroadcast)
-        return StageTask(
-            stage, settings, tasks, self._key_groups(node), self.is_streaming, *options
-        )
+        return StageTask(stage, settings, tasks, self.key_groups(node), self.is_streaming, *options)
 
     def operator(self, before: Stage, stage: Stage) -> Plan:
         """What the keyed operator between two stages is in a task.
@@ -79,7 +77,7 @@ class JobSteps:
         return Plan(
             function=function,
             state_backend=self._backend,
-            key_type=self._key_type(node),
+            key_type=self.key_type(node),
             task=self._task_info(node, name),
             time_mode=self.time_mode,
             reader=self._reader(node, before),
@@ -90,12 +88,17 @@ class JobSteps:
         )
 
     def _reader(self, node: Node, before: Stage) -> ObjectReader:
-        facts = self._key_type(node), self._facts.time_zone, self._packer(before)
+        facts = self.key_type(node), self._facts.time_zone, self._packer(before)
         if isinstance(node, WithBroadcast):
             return BroadcastObjectReader(*facts, has_keys=self._has_keys(node))
         return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
 
-    def _key_type(self, node: Node) -> TypeInformation:
+    def key_type(self, node: Node) -> TypeInformation:
+        """The type of the keys of an operator.
+
+        Args:
+            node: Of the operator.
+        """
         keys = self.job.graph.nodes[node.inputs[0]]
         return keys.key_type if isinstance(keys, KeyBy) else Types.LONG()
 
@@ -117,11 +120,16 @@ class JobSteps:
         return TaskInfo(
             name,
             parallelism=self._facts.partitions,
-            max_parallelism=self._key_groups(node),
+            max_parallelism=self.key_groups(node),
             job_parameters=dict(self.job.settings.job_parameters),
         )
 
-    def _key_groups(self, node: Node) -> int:
+    def key_groups(self, node: Node) -> int:
+        """How many key groups a keyed operator has.
+
+        Args:
+            node: Of the operator.
+        """
         asked = node.max_parallelism or self.job.settings.max_parallelism
         default = self._facts.max_parallelism if self._has_keys(node) else self._facts.partitions
         return asked or default

@@ -31,8 +31,8 @@ from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
 
 __all__ = ["SOURCE_TYPE", "StageTask", "sides_read"]
 
-SOURCE_TYPE = "source int, split int, splits int, elements binary, is_last boolean"
-"""What the first stage reads: a part of a source, or a pickle of elements with their times."""
+SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
+"""What the first stage reads: a part of a source by number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
 """How many records may wait in a stage before they are packed."""
@@ -182,6 +182,8 @@ def sides_read(stage: Stage) -> tuple[str, ...]:
 def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, int | None]]:
     if row["elements"] is not None:
         return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
+    if row["part"] is not None:
+        return node.source.read_part(row["part"])
     return node.source.read(row["split"], row["splits"])
 
 

@@ -17,9 +17,10 @@ from pyflinklike.spark.setup.plan import TimeMode
 
 
 class Endless(Source):
-    """A source without an end."""
+    """A source without an end, which Spark looks for."""
 
     is_bounded = False
+    discovery_milliseconds = 1
 
 
 def stream_of(strategy=None):
