@@ -79,6 +79,12 @@ class Texts(Seen):
     VALUE = Types.STRING()
 
 
+class Grown(Seen):
+    """With values of a type into which the stored one grows."""
+
+    VALUE = Types.BIG_INT()
+
+
 class Other(KeyedProcessFunction):
     """One state of before, and a new one."""
 
@@ -174,6 +180,12 @@ def test_a_type_that_does_not_fit_is_refused_with_the_message_of_a_restart(expla
     outcome, note = found["last"]
     expected = "restored state keeps the value type it was written with, 'Long', got 'String'"
     assert (1, "refused", True) == (code, outcome, expected in note), note
+
+
+def test_a_type_that_grows_migrates(explained):
+    """Which is no refusal."""
+    code, found, _ = explained("Grown")
+    assert (0, ("migrates", "Long is read as BigInteger")) == (code, found["last"])
 
 
 def test_a_program_that_raises_is_one_sentence(explained):

@@ -8,6 +8,7 @@
     tasks       the functions that Spark runs
     operators   reads and lays out what a keyed operator processes and gives
     sources     frames of what sources give
+    times       by which time keyed operators are woken
     steps       puts these together
     plans       frames of the steps, in batch mode and in streaming mode
     refusals    what this host does not run

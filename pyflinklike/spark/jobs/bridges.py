@@ -75,10 +75,18 @@ class _Opening:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Open all parcels, for `mapInArrow`."""
-        plain = self.plain
-        as_row: Callable[[Any], Any] = plain if self.is_row else lambda v: (plain(v),)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 records = pickle.loads(payload)  # noqa: S301  # of the job's own stages
-                rows = [as_row(value) for _, value, _ in records]
+                rows = self._rows([value for _, value, _ in records])
                 yield self.encoder.encode(rows, [None] * len(rows))
+
+    def _rows(self, values: list[Any]) -> list[Any]:
+        if not self.is_row:
+            return [(self.plain(value),) for value in values]
+        if self._is_flat() and set(map(type, values)) == {tuple}:
+            return values  # where no column has parts, no value of a row is one
+        return [self.plain(value) for value in values]
+
+    def _is_flat(self) -> bool:
+        return not any(pa.types.is_nested(kind) for kind in self.encoder.schema.types)

@@ -18,7 +18,7 @@ from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.stages import stages_of
-from pyflinklike.spark.setup.timer_use import uses_processing_timers
+from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event_time
 
 __all__ = ["refuse_what_is_missing"]
 
@@ -69,7 +69,8 @@ def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
         for number in sorted(stage.inner):
             if stage.number and isinstance(job.graph.nodes[number], AssignTimestamps):
                 yield job.graph.nodes[number], "a watermark strategy behind a keyed operator"
-    for node in job.graph.nodes.values():
-        function = getattr(node, "function", None)
-        if function is not None and uses_processing_timers(function):
-            yield node, "a processing-time timer"
+    timed = first_with_processing_timers(job.graph)
+    if timed is not None and job.graph.is_bounded:
+        yield timed, "a processing-time timer in a job that ends"
+    elif timed is not None and has_event_time(job.graph):
+        yield timed, "a processing-time timer beside event time"

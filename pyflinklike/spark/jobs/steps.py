@@ -17,7 +17,8 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
 from pyflinklike.spark.jobs.stages import Stage, stages_of
 from pyflinklike.spark.jobs.tasks import StageTask, sides_read
-from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.jobs.times import time_mode_of
+from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["JobSteps", "SessionFacts"]
@@ -51,6 +52,7 @@ class JobSteps:
         self.job, self._facts, self._backend = job, facts, backend
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
+        self.time_mode = time_mode_of(job.graph)
         self._id = str(uuid.uuid4())
 
     def task(self, stage: Stage) -> StageTask:
@@ -77,7 +79,7 @@ class JobSteps:
             state_backend=self._backend,
             key_type=self.key_type(node),
             task=self._task_info(node, name),
-            time_mode=TimeMode.EVENT_TIME,
+            time_mode=self.time_mode,
             reader=self._reader(node, before),
             layout=ObjectLayout(sides_read(stage)),  # type: ignore[arg-type]
             plan_id=f"{name}-{self._id}",

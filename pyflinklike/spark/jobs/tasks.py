@@ -114,9 +114,7 @@ class StageTask:
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
-        take = parts.source(number).take
-        for value, timestamp in source.elements(batch):
-            take(value, timestamp)
+        parts.source(number).take_all(source.elements(batch))
         yield from _sent(parts, sender, is_early=False)
 
     def _end_frames(self, parts: StageParts) -> None:
@@ -133,8 +131,7 @@ class StageTask:
             assert isinstance(node, FromSource)
             station, elements = parts.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
-                for value, timestamp in some:
-                    station.take(value, timestamp)
+                station.take_all(some)
                 yield from _sent(parts, sender, is_early=False)
             if row["is_last"]:
                 for maker in parts.makers:

@@ -39,13 +39,15 @@ class Clock:
 CLOCK = Clock()
 
 
-def job_of(folder):
-    """A job with two sinks in one folder, each in buckets of a second."""
+SECONDS = BucketAssigner.date_time_bucket_assigner("mm-ss", "UTC")
+
+
+def job_of(folder, buckets=SECONDS):
+    """A job with two sinks in one folder."""
     env = StreamExecutionEnvironment.get_execution_environment()
     lines = env.from_collection(["a"], Types.STRING())
     for _ in range(2):
         builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
-        buckets = BucketAssigner.date_time_bucket_assigner("mm-ss", "UTC")
         lines.sink_to(attrs.evolve(builder.with_bucket_assigner(buckets).build(), clock=CLOCK))
     return Job(env._program.graph(), JobSettings())
 
@@ -121,6 +123,16 @@ def test_a_micro_batch_that_was_taken_is_not_taken_again(tmp_path):
     life(tmp_path, [1])
 
     assert len(written(tmp_path / "out")) == 8
+
+
+def test_two_sinks_of_one_folder_do_not_take_each_others_names(tmp_path):
+    """A file that is renamed to one that is there would replace it."""
+    job = job_of(tmp_path / "out", BucketAssigner.base_path_bucket_assigner())
+    results = Results(job)
+
+    results.add_batch(batch_of(job, 0), Ledger(tmp_path / "outputs.json"), "job")
+
+    assert ["0 0 x", "0 0 y", "1 0 x", "1 0 y"] == written(tmp_path / "out")
 
 
 def test_what_others_write_stays(tmp_path):
