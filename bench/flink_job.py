@@ -10,8 +10,10 @@ See `workloads.py` for the same functions on our side.
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyflink.common import Configuration, Time, Types
@@ -280,7 +282,11 @@ def main() -> None:
     total = Types.DOUBLE() if name == "W6" else Types.LONG()
     by_user = keyed(env, records, name)
     output_type = Types.TUPLE([Types.STRING(), total])
-    if name in FUNCTIONS:
+    if name == "PJ1":
+        # As a script: its functions go to Flink by value.
+        script = Path(__file__).with_name("lambda_job.py")
+        outputs = runpy.run_path(str(script), run_name="__main__")["outputs"](records)
+    elif name in FUNCTIONS:
         outputs = by_user.process(FUNCTIONS[name](), output_type=output_type)
     else:
         outputs = by_user.window(windows(name, task["keys"])).aggregate(

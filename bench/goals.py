@@ -63,6 +63,8 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
     for number in range(1, 7):
         yield from _against_peers(results, f"W{number}")
     yield from _of_operators(results)
+    goal = f"PJ1, heap: rate over {SIDES['pyflink_heap'].title}"
+    yield Verdict(goal, 8.0, _rate(results, "ours_heap", "pyflink_heap", "PJ1"))
     for workload in ("W1", "W2", "W3", "W4", "W5", "W6"):
         for side, bound in _AT_LEAST_ROCKSDB.items():
             goal = f"{workload}, RocksDB: rate over {SIDES[side].title}"

@@ -61,6 +61,7 @@ _W1_TO_7 = (*_W1_TO_6, "W7")
 _WINDOWS = ("W9", "W10")
 _W1_TO_8 = (*_W1_TO_7, "W8")
 _TWO_INPUTS = ("J1", "B1")
+_JOBS = ("PJ1",)
 _OURS = (*_W1_TO_8, *_WINDOWS, *_TWO_INPUTS)
 _FLOOR = _SPARK = (*_W1_TO_6, *_TWO_INPUTS)
 _SPARK_CAN = _PYFLINK_CAN = (*_W1_TO_7, *_TWO_INPUTS)
@@ -137,7 +138,9 @@ _spark_side = functools.partial(Side, spark=True)
 SIDES = {
     each.name: each
     for each in (
-        _spark_side("ours_heap", "pyflinklike, heap", _OURS, _OURS, _ours("heap")),
+        _spark_side(
+            "ours_heap", "pyflinklike, heap", (*_OURS, *_JOBS), (*_OURS, *_JOBS), _ours("heap")
+        ),
         _spark_side("ours_rocksdb", "pyflinklike, RocksDB", _OURS, _OURS, _ours("rocksdb")),
         _spark_side(
             "ours_columns",
@@ -191,8 +194,8 @@ SIDES = {
         Side(
             "pyflink_heap",
             "PyFlink, thread mode, heap",
-            (*_SPARK, *_WINDOWS),
-            (*_PYFLINK_CAN, *_WINDOWS),
+            (*_SPARK, *_WINDOWS, *_JOBS),
+            (*_PYFLINK_CAN, *_WINDOWS, *_JOBS),
             _pyflink("heap", "thread"),
             share=0.25,
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads W1 to W10, J1 and B1, and our function for each of them.
+"""The workloads W1 to W10, J1, B1 and PJ1, and our function for each of them.
 
 Every function yields `(user, total)`; what `total` is, is the workload's.  The
 other sides have the same logic, written as their users would write it.
@@ -44,7 +44,7 @@ class Workload:
     """What every side is measured on: a function, its input and its size.
 
     Args:
-        name: W1 to W10; J1 has two inputs, B1 a broadcast one.
+        name: W1 to W10; J1 has two inputs, B1 a broadcast one, PJ1 is a job of PyFlink's API.
         title: What it measures.
         shape: At full size.
         columns: Of the input.
@@ -55,6 +55,7 @@ class Workload:
         inputs: How often our side reads the records: once for each of two inputs.
         rules: Records of its broadcast input, in the first micro-batch.
         columnar: The same function in columns, where there is one.
+        is_job: Whether it is `lambda_job.py`, which has a function of its own.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Workload:
     inputs: int = 1
     rules: int = 0
     columnar: type[KeyedBatchFunction] | None = None
+    is_job: bool = False
 
     @property
     def output(self) -> str:
@@ -293,5 +295,6 @@ WORKLOADS = {
         _windowed("W10", "session windows", session_count, _FEW),
         Workload("J1", "two inputs, two ValueStates", _MANY, _PLAIN, SeenByTheOther, inputs=2),
         Workload("B1", "broadcast, 100 rules", _MANY, _PLAIN, AboveLimit, rules=RULES),
+        Workload("PJ1", "W1 as a PyFlink job", _MANY, _PLAIN, RunningCount, is_job=True),
     )
 }

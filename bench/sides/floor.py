@@ -61,7 +61,7 @@ class Floor:
             totals.append(count)
         return columns["user"], totals
 
-    w8 = w1
+    w8 = pj1 = w1
 
     def w2(self, columns: Columns) -> Output:
         state, totals = self.state, []

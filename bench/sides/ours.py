@@ -3,11 +3,13 @@
 
 J1 splits its input in two, by whether the amount is even: which it is depends on key and batch.
 B1 reads its rules from a directory of their own, all in the first micro-batch.
+PJ1 is PyFlink's script between `from_data_frame` and `to_data_frame`.
 """
 
 from __future__ import annotations
 
 import atexit
+import runpy
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -17,14 +19,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from inputs import Shape
+from paths import BENCH
 from pyspark.sql import DataFrame, SparkSession
 from results import Result
 from spark_run import Transform, run
 from workloads import LIMITS, RULES, Workload, limit_of
 
+import pyflinklike.run
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from pyflinklike.common import Configuration
+from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.spark import broadcast, connect, key_by
 
+_NAMES = {"heap": "hashmap", "rocksdb": "rocksdb"}
 BACKENDS = {"heap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
 
 
@@ -69,6 +76,19 @@ def transform(workload: Workload, backend: str, function: Callable[[], Any]) -> 
             state_backend=BACKENDS[backend](),
         )
 
+    def job(df: DataFrame) -> DataFrame:
+        pyflinklike.run.install()
+        # As `python -m pyflinklike.run` runs a script.
+        script = runpy.run_path(str(BENCH / "lambda_job.py"), run_name="__main__")
+        settings = {"execution.target": "spark", "state.backend.type": _NAMES[backend]}
+        env = StreamExecutionEnvironment.get_execution_environment(
+            Configuration.from_dict(settings)
+        )
+        outputs: DataFrame = script["outputs"](env.from_data_frame(df)).to_data_frame()
+        return outputs.toDF("user", "total")
+
+    if workload.is_job:
+        return job
     if workload.rules:
         return with_rules
     return connected if workload.inputs == 2 else process

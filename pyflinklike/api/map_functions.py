@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, cast
 
 import attrs
@@ -62,12 +63,10 @@ class FilterFunction(Function, ABC):
 
 @attrs.frozen
 class _Map(MapFunction):
-    """A callable as a `MapFunction`."""
+    """A callable as a `MapFunction`: its method is that itself, so an element costs one call."""
 
     func: Callable[[Any], Any]
-
-    def map(self, value: Any) -> Any:
-        return self.func(value)
+    map = property(attrgetter("func"))
 
 
 @attrs.frozen
@@ -82,12 +81,10 @@ class _FlatMap(FlatMapFunction):
 
 @attrs.frozen
 class _Filter(FilterFunction):
-    """A callable as a `FilterFunction`."""
+    """A callable as a `FilterFunction`, as `_Map`."""
 
     func: Callable[[Any], Any]
-
-    def filter(self, value: Any) -> Any:
-        return self.func(value)
+    filter = property(attrgetter("func"))
 
 
 def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:

@@ -4,6 +4,7 @@
 entry                 begins, and makes sentences and exit codes of errors
 looking               what all commands have in common
 commands, further     those that show, and those that compare and copy
+serving               the one that answers over HTTP
 sources               what is looked into, and what both kinds of it have in common
 checkpoints, saved    the two kinds
 sessions              Spark for a command

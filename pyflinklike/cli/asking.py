@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import attrs
 import pyarrow as pa
 
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import StateInfo, StateInfos
 
 __all__ = ["Asked", "Source", "Timers", "order_of"]
@@ -80,6 +82,21 @@ class Source(Protocol):
             domain: Only of this one.
             before: Only those that are due before it, in ms.
             limit: At most so many rows of an operator; None for all.
+        """
+
+    def records(self) -> list[OperatorRecord]:
+        """What the operators that were asked for say of themselves."""
+
+    def clock(self) -> BatchClock | None:
+        """The times of the batch; None of a savepoint that was not told them."""
+
+    def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
+        """How many entries of a state with a TTL have a stamp after one time, and not after another.
+
+        Args:
+            info: Of the state.
+            after: In ms.
+            until: In ms.
         """
 
     def export(self, out: str, kind: str) -> None:

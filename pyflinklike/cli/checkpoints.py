@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, rows_of
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
+from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import StateInfo, StateInfos, described
 from pyflinklike.replay.differences import entry_columns
@@ -176,6 +177,16 @@ class CheckpointSource:
         ordered = frame.orderBy("timestamp", *order_of(types, keys))
         rows = answered((ordered if limit is None else ordered.limit(limit)).toArrow)
         return Timers(operator.record.identity.name, counts, rows)
+
+    def records(self) -> list[OperatorRecord]:
+        """Of its operators."""
+        return [each.record for each in self.operators]
+
+    def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
+        """Of a state with a TTL."""
+        stamp = F.col("stamp")
+        frame = entries_of(self.operator_of(info), info, self.clock())
+        return answered(frame.where((stamp > after) & (stamp <= until)).count)
 
     def export(self, out: str, kind: str) -> None:
         """Write all, distributed."""

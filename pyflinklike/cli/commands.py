@@ -10,10 +10,11 @@ import click
 
 from pyflinklike.cli.asking import Asked
 from pyflinklike.cli.looking import Look, command, print_rows
-from pyflinklike.cli.shapes import iso, key_of, time_of
+from pyflinklike.cli.shapes import iso
 from pyflinklike.cli.sources import chosen
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
+from pyflinklike.replay.typed import key_of, time_of
 
 
 @command("list")

@@ -4,7 +4,7 @@
 | code | |
 |---|---|
 | 0 | done, nothing found |
-| 1 | `check` found damage, `diff` a difference, `get` no such key |
+| 1 | `check` found damage, `diff` a difference, `get` no such key, `explain` a refusal |
 | 2 | could not: usage, unreadable, no such state or batch |
 """
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {msg}; pip install 'pyflinklike[cli]' installs both\n")
         return _COULD_NOT
     # The modules of the commands add these to the program.
-    from pyflinklike.cli import commands, further  # noqa: F401
+    from pyflinklike.cli import commands, explaining, further, serving  # noqa: F401
     from pyflinklike.cli.looking import program
 
     try:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import attrs
 import click
@@ -17,9 +15,6 @@ from pyflinklike.cli.sources import is_savepoint, operator_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.savepoints.files import place_of
-
-if TYPE_CHECKING:
-    from pyflinklike.cli.checkpoints import CheckpointSource
 
 _CHECKED = {
     "batches": "batches",
@@ -153,7 +148,7 @@ def _export(look: Look, out: str, kind: str) -> int:
 def _report(look: Look, out: str) -> int:
     """A page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
 
-    It is one file, without scripts, and fetches nothing.
+    It is one file of about 1 MB, and fetches nothing.
     """
     if is_savepoint(look.path):
         msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
@@ -161,13 +156,12 @@ def _report(look: Look, out: str) -> int:
     if look.is_json:
         msg = "report writes a page, got --json; leave it away"
         raise DeclarationValueError(msg)
-    with look.source() as source:
-        from pyflinklike.cli.pages import page
-        from pyflinklike.cli.picturing import pictures_of
+    from pyflinklike.cli.sessions import session
 
-        text = page(
-            f"State of {look.path}", source.facts(), pictures_of(cast("CheckpointSource", source))
-        )
-    Path(out).write_text(text, encoding="utf-8")
+    with session(look.master, quiet=not look.traceback) as spark:
+        from pyflinklike.report import checkpoint_report
+
+        which = operator_of(look.operator)
+        checkpoint_report(spark, look.path, out, batch_id=look.batch, operator=which)
     look.printer.note(f"written to {out}")
     return 0

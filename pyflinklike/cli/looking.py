@@ -35,7 +35,7 @@ def state() -> None:
     the directory of a savepoint (which needs neither).
 
     Exit codes: 0 done and nothing found; 1 `check` found damage, `diff` a difference, `get` no
-    such key; 2 it could not be done.
+    such key, `explain` a refusal; 2 it could not be done.
     """
 
 

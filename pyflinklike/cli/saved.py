@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.shapes import as_json, iso, rows_of
 from pyflinklike.errors import DeclarationValueError, StateValueError
+from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.described import StateInfo, StateInfos
 from pyflinklike.replay.values import timestamps
@@ -89,7 +90,7 @@ class SavepointSource:
     def _of(self, info: StateInfo, rows: pa.Table, asked: Asked) -> pa.Table:
         if asked.alive is None:
             return rows
-        clock = self._clock()
+        clock = self.clock()
         if info.ttl is None or clock is None:
             if asked.alive and info.ttl is None:
                 return rows
@@ -98,7 +99,19 @@ class SavepointSource:
         alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
         return rows.filter(alive if asked.alive else pc.invert(alive))
 
-    def _clock(self) -> BatchClock | None:
+    def records(self) -> list[OperatorRecord]:
+        """Of its operators."""
+        manifest = self.saved.manifest
+        return [manifest.operator(uid, self.where).record for uid in self._uids()]
+
+    def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
+        """Of a state with a TTL."""
+        stamp = pc.field("stamp")
+        dataset = self.saved.dataset(info.name, info.uid)
+        return int(dataset.count_rows(filter=(stamp > after) & (stamp <= until)))
+
+    def clock(self) -> BatchClock | None:
+        """The times of the batch, if it was told them."""
         manifest = self.saved.manifest
         if manifest.processing_time is None or manifest.watermark is None:
             return None
@@ -109,7 +122,7 @@ class SavepointSource:
             return rows
         stamps = rows.column("stamp").combine_chunks()
         at = rows.schema.get_field_index("stamp") + 1
-        clock = self._clock()
+        clock = self.clock()
         if clock is not None:
             rows = rows.add_column(at, "alive", are_alive(stamps, info.ttl, clock))
         return rows.add_column(at, "expires_at", expires_at(stamps, info.ttl))
@@ -139,7 +152,7 @@ class SavepointSource:
         at = timers.schema.get_field_index("timestamp") + 1
         times = timestamps(timers.column("timestamp").combine_chunks())
         timers = timers.add_column(at, "time", times)
-        clock = self._clock()
+        clock = self.clock()
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
     def export(self, out: str, kind: str) -> None:

@@ -131,6 +131,8 @@ class Row:
 
     def __getitem__(self, item: Any) -> Any:
         """The value at a position, or of a field."""
+        if item.__class__ is int:
+            return self._values[item]
         return self._values[self._position(item)]
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -187,6 +189,22 @@ class _NoFieldError(KeyError, ValueError):
     """No such field; PyFlink raises either."""
 
     __str__ = Exception.__str__
+
+
+def named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
+    """Many rows with the same names, without the checks of a call with keywords.
+
+    Args:
+        names: Of the fields.
+        values: Of each row.
+    """
+    new, kind = object.__new__, RowKind.INSERT
+    for each in values:
+        row = new(Row)
+        # Not as attributes: each would be looked up among those that nobody may assign.
+        own = row.__dict__
+        own["_fields"], own["_values"], own["_row_kind"] = [*names], [*each], kind
+        yield row
 
 
 def restore_row(names: Iterable[str] | None, values: Iterable[Any], kind: RowKind) -> Row:
@@ -248,7 +266,10 @@ class Types(_Types):
 
     @staticmethod
     def ROW_NAMED(  # noqa: N802
-        field_names: Sequence[str], field_types: Sequence[TypeInformation]
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        *,
+        defaults: Mapping[str, Any] | None = None,
     ) -> RowTypeInfo:
-        """A `Row` with these fields."""
-        return AssignableRowTypeInfo(field_types, field_names)
+        """A `Row` with these fields; `defaults` as of `pyflinklike.Types`."""
+        return AssignableRowTypeInfo(field_types, field_names, defaults or {})

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of checkpoints, as `pyflink.datastream.CheckpointConfig`.
 
-On Spark each micro-batch is a checkpoint.  The interval says how long one lasts at least, and the
-directory where it is; all other settings are kept for their getters.
+On Spark each micro-batch is a checkpoint.  The interval says how long one lasts at least, the
+directory where it is, and the retention whether a cancelled job can go on from it; all other settings
+are kept for their getters.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
+from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 
 INTERVAL = "execution.checkpointing.interval"
 DIRECTORY = "execution.checkpointing.dir"
 _MODE = "execution.checkpointing.mode"
+_RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 
 class CheckpointingMode(Enum):
@@ -28,7 +31,7 @@ class CheckpointingMode(Enum):
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of a checkpoint when a job is cancelled; Spark's stays."""
+    """What becomes of a checkpoint when a job is cancelled; it stays if nothing is said."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -69,8 +72,28 @@ class CheckpointConfig:
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """Say where checkpoints are."""
+        """Say where checkpoints are: each job has a folder there, by its name, and goes on from it."""
         self._configuration.set_string(DIRECTORY, checkpoint_path)
+        return self
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """What becomes of the checkpoint when the job is cancelled.
+
+        Raises:
+            DeclarationValueError: The configuration names none of them.
+        """
+        known = ExternalizedCheckpointRetention.__members__
+        name = self._configuration.get_string(_RETENTION, "NO_EXTERNALIZED_CHECKPOINTS")
+        if name not in known:
+            msg = f"{_RETENTION} is one of {', '.join(known)}, got {name!r}"
+            raise DeclarationValueError(msg)
+        return known[name]
+
+    def set_externalized_checkpoint_retention(
+        self, retention: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """Say what becomes of the checkpoint when the job is cancelled."""
+        self._configuration.set_string(_RETENTION, retention.name)
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -96,7 +119,6 @@ _DEFAULTS: dict[str, Any] = {
     "min_pause_between_checkpoints": 0,
     "tolerable_checkpoint_failure_number": 0,
     "max_concurrent_checkpoints": 1,
-    "externalized_checkpoint_retention": ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
     "alignment_timeout": 0,
     "unaligned_checkpoints_enabled": False,
     "force_unaligned_checkpoints": False,

@@ -1,26 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of jobs to and from those of DataFrames."""
+"""Elements of jobs as rows of DataFrames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from pyflinklike.common.types import Row, RowKind, restore_row
+from pyflinklike.common.types import Row, RowKind
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
 
-__all__ = ["named_row", "plain"]
-
-
-def named_row(names: Iterable[str], values: Iterable[Any]) -> Row:
-    """The row of a DataFrame as an element.
-
-    Args:
-        names: Of the columns.
-        values: In their order.
-    """
-    return restore_row(names, values, RowKind.INSERT)
+__all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:

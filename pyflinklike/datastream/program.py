@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyflinklike.backends.base import StateBackend
@@ -13,7 +13,10 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
-from pyflinklike.datastream.frames import named_row, plain
+from pyflinklike.common.types import named_rows
+from pyflinklike.datastream.checkpoint_config import CheckpointConfig
+from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
+from pyflinklike.datastream.frames import plain
 from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
 from pyflinklike.graph.builder import GraphBuilder
 from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
@@ -28,6 +31,7 @@ N = TypeVar("N", bound=Node)
 TARGET = "execution.target"
 RUNTIME_MODE = "execution.runtime-mode"
 RECORDS_PER_BATCH = "pyflinklike.source.records-per-batch"
+FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _DEFAULT_NAME = "Flink Streaming Job"
 _BACKENDS: dict[str, type[StateBackend]] = {
     "hashmap": HashMapStateBackend,
@@ -109,7 +113,7 @@ class Program:
         _need_spark("from_data_frame")
         from pyflinklike.spark.jobs.frames import data_frame_source
 
-        return data_frame_source(df, event_time, named_row)
+        return data_frame_source(df, event_time, named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         return self._host()(Job(graph, self._settings(graph, name)))
@@ -134,9 +138,10 @@ class Program:
     def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
         config, values = self.configuration, self.configuration.to_dict()
         records = config.get_integer(RECORDS_PER_BATCH, 0)
+        files = config.get_integer(FILES_PER_BATCH, 0)
         parallelism = self.execution_config.get_parallelism()
         max_parallelism = self.execution_config.get_max_parallelism()
-        directory = values.get("execution.checkpointing.dir") or values.get("state.checkpoints.dir")
+        retention = CheckpointConfig(config).get_externalized_checkpoint_retention()
         return JobSettings(
             name=name or config.get_string("pipeline.name", _DEFAULT_NAME),
             is_batch=self._is_batch(graph),
@@ -145,7 +150,12 @@ class Program:
             job_parameters=self.execution_config.get_global_job_parameters(),
             records_per_batch=records if records > 0 else None,
             state_backend=self.state_backend or self._named_backend(),
-            checkpoint_dir=directory,
+            checkpoint_dir=_first(values, "execution.checkpointing.dir", "state.checkpoints.dir"),
+            recovery_path=_first(
+                values, "execution.state-recovery.path", "execution.savepoint.path"
+            ),
+            is_dropped_when_cancelled=retention is Retention.DELETE_ON_CANCELLATION,
+            files_per_batch=files if files > 0 else None,
             checkpoint_interval=_milliseconds(values.get("execution.checkpointing.interval")),
             python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
             configuration=values,
@@ -202,6 +212,11 @@ def _tell_of_local() -> None:
         "the job runs in this process; set execution.target to local to say that this is wanted",
         stacklevel=2,
     )
+
+
+def _first(values: Mapping[str, str], *keys: str) -> str | None:
+    """The value of the first key that has one."""
+    return next((values[key] for key in keys if values.get(key)), None)
 
 
 def _listed(text: str) -> Sequence[str]:

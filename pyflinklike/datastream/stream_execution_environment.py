@@ -198,8 +198,8 @@ class StreamExecutionEnvironment(KeptSettings):
     ) -> DataStream:
         """A stream of the rows of a DataFrame of Spark, each a `Row` with the names of its columns.
 
-        PyFlink has this as `StreamTableEnvironment.to_data_stream`.  A job of a streaming DataFrame
-        ends in `to_data_frame`, and runs as a part of the query that this one is started as.
+        PyFlink has this as `StreamTableEnvironment.to_data_stream`.  A job that ends in
+        `to_data_frame` runs as a part of the query that this one is started as.
 
         Args:
             df: Batch or streaming, of a classic session, without a watermark of its own.

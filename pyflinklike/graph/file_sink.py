@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of text files as a sink: PyFlink's `FileSink`.
 
-A file is written under a hidden name, which sources leave out, and renamed when the job ends well.
+A file is written under a hidden name, which sources leave out, and renamed when the job ends well,
+or the micro-batch that it was written in.
 """
 
 from __future__ import annotations
 
+import glob
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +21,7 @@ from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.graph.file_layout import BucketAssigner, OutputFileConfig, RollingPolicy
 from pyflinklike.graph.file_source import local_path
 from pyflinklike.graph.java_text import java_text
-from pyflinklike.graph.sinks import Sink, SinkWriter
+from pyflinklike.graph.sinks import Renaming, Sink, SinkWriter
 from pyflinklike.shown import shown
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 
@@ -91,10 +94,21 @@ class FileSink(Sink):
         msg = "files of columns (Parquet, ORC, Avro) and CSV are written by Spark, got for_bulk_format; use a DataFrame's writer"
         raise HostError(msg)
 
-    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+    def remove_unfinished(self, name: str) -> None:
+        """Remove hidden files of writers whose names begin so."""
+        begin = glob.escape(f".{self.file_config.part_prefix}-{name}")
+        for hidden in local_path(self.base_path).rglob(f"{begin}*.inprogress.*"):
+            hidden.unlink(missing_ok=True)
+
+    def writer(
+        self,
+        index: int,  # noqa: ARG002  each instance has a name of its own
+        parallelism: int,  # noqa: ARG002
+        type_info: TypeInformation,
+        name: str | None = None,
+    ) -> SinkWriter:
         """What writes the lines of one instance."""
-        del index, parallelism  # each instance has a name by chance
-        return _FileWriter(self, type_info)
+        return _FileWriter(self, type_info, name or str(uuid.uuid4()))
 
 
 @attrs.define
@@ -143,9 +157,9 @@ class _Part:
 
 
 class _FileWriter:
-    def __init__(self, sink: FileSink, type_info: TypeInformation) -> None:
+    def __init__(self, sink: FileSink, type_info: TypeInformation, name: str) -> None:
         self._sink, self._type_info = sink, type_info
-        self._folder, self._name = local_path(sink.base_path), str(uuid.uuid4())
+        self._folder, self._name = local_path(sink.base_path).absolute(), name
         self._open: dict[str, _Part] = {}
         self._written: list[_Part] = []
         is_text = isinstance(type_info, PickledByteArrayTypeInfo)
@@ -159,12 +173,15 @@ class _FileWriter:
         part.size += len(line)
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
-            self._open.pop(bucket).file.close()
+            _ended(self._open.pop(bucket).file)
+
+    def prepare(self) -> list[Renaming]:
+        self._close()
+        return [Renaming(part.hidden, part.path) for part in self._written]
 
     def finish(self) -> None:
-        self._close()
-        for part in self._written:
-            part.hidden.rename(part.path)
+        for renaming in self.prepare():
+            renaming.perform()
 
     def abandon(self) -> None:
         self._close()
@@ -173,7 +190,7 @@ class _FileWriter:
 
     def _close(self) -> None:
         for part in self._open.values():
-            part.file.close()
+            _ended(part.file)
         self._open.clear()
 
     def _begun(self, bucket: str) -> _Part:
@@ -184,3 +201,15 @@ class _FileWriter:
         part = self._open[bucket] = _Part(hidden.open("xb"), hidden, folder / name)
         self._written.append(part)
         return part
+
+
+def _ended(file: IO[bytes]) -> None:
+    """Close a file of which contents and name are on the disk: it may be written down next."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+    folder = os.open(os.path.dirname(file.name), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -99,6 +100,33 @@ class FileSource(Source):
         """STRING."""
         return Types.STRING()
 
+    @property
+    def identity(self) -> str:
+        """Its paths."""
+        return f"the files of {', '.join(str(local_path(path).absolute()) for path in self.paths)}"
+
+    @property
+    def discovery_milliseconds(self) -> int | None:
+        """How often new files are looked for, in ms; None reads those that are there, and ends."""
+        return self.discovery_interval
+
+    def discover(self, known: Container[str]) -> list[str]:
+        """The paths of the files that are there and not known yet, by the times of their contents.
+
+        A file counts as soon as it has its name: write it under a hidden one, and rename it.
+
+        Raises:
+            HostError: A path is not of this machine, or not there.
+        """
+        new = {each for each in map(_absolute, self._files()) if each not in known}
+        times = {each: _modified(each) for each in new}
+        found = sorted((time, each) for each, time in times.items() if time is not None)
+        return [each for _, each in found]
+
+    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+        """The lines of a file, without event times."""
+        return self._lines([Path(part)])
+
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """The lines of the files of one instance, without event times.
 
@@ -107,8 +135,14 @@ class FileSource(Source):
         """
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
-        files = [file for path in self.paths for file in _files(local_path(path))]
-        return self._lines(files[index::parallelism])
+        return self._lines(list(self._files())[index::parallelism])
+
+    def _files(self) -> Iterator[Path]:
+        for path in map(local_path, self.paths):
+            if not path.exists():
+                msg = f"a FileSource reads files that are there, got {str(path)!r}, which is not; check the path"
+                raise HostError(msg)
+            yield from _files(path)
 
     def _lines(self, files: list[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
@@ -154,16 +188,16 @@ def local_path(path: str) -> Path:
         return Path(path)
     parts = urlsplit(path)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        msg = f"the local runner has files of this machine only, got {path!r}; set execution.target to spark"
+        msg = (
+            f"files of jobs are on file systems that this machine has mounted, got {path!r}; mount it, "
+            "or read and write such addresses with Spark's DataFrames"
+        )
         raise HostError(msg)
     return Path(unquote(parts.path))
 
 
 def _files(path: Path) -> Iterator[Path]:
     """A file, or all in a folder, those in its folders too, in the order of their names."""
-    if not path.exists():
-        msg = f"a FileSource reads files that are there, got {str(path)!r}, which is not; check the path"
-        raise HostError(msg)
     if not path.is_dir():
         yield path
         return
@@ -178,3 +212,15 @@ def _opened(path: Path) -> IO[bytes]:
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
     opened: IO[bytes] = path.open("rb") if opening is None else opening.open(path, "rb")
     return opened
+
+
+def _absolute(path: Path) -> str:
+    return str(path.absolute())
+
+
+def _modified(path: str) -> int | None:
+    """When a file was written last, in ns; None where it went away since it was found."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return None

@@ -84,6 +84,18 @@ class JobGraph:
         """The side outputs of a node that are read; any other is dropped."""
         return tuple(each for each, _ in self.consumers[node.id] if isinstance(each, SideOutput))
 
+    def is_only_broadcast(self, number: int) -> bool:
+        """Whether all that comes of a node goes to broadcast inputs.
+
+        Args:
+            number: Of the node.
+        """
+        consumers = self.consumers[number]
+        return bool(consumers) and all(
+            position == 1 if isinstance(node, WithBroadcast) else self.is_only_broadcast(node.id)
+            for node, position in consumers
+        )
+
     @cached_property
     def state_names(self) -> Mapping[int, str]:
         """What names the state of each node that has one: its uid, or its kind and position.
@@ -120,6 +132,10 @@ class JobSettings:
             follows; None leaves that to the host.
         state_backend: Where working state is kept; None leaves that to the host.
         checkpoint_dir: Where the job keeps what it continues from, or None.
+        recovery_path: What the program says that it continues from, or None.
+        is_dropped_when_cancelled: Whether it does not continue once it was cancelled.
+        files_per_batch: How many files a micro-batch has of a source that looks for them; None is
+            all that there are.
         checkpoint_interval: How long a micro-batch lasts at least, in ms; None is as short as can be.
         python_files: Paths of files that functions import.
         configuration: All keys of the program's `Configuration`, as text.
@@ -133,6 +149,9 @@ class JobSettings:
     records_per_batch: int | None = None
     state_backend: StateBackend | None = None
     checkpoint_dir: str | None = None
+    recovery_path: str | None = None
+    is_dropped_when_cancelled: bool = False
+    files_per_batch: int | None = None
     checkpoint_interval: int | None = None
     python_files: tuple[str, ...] = ()
     configuration: Mapping[str, str] = attrs.field(factory=dict)
@@ -149,3 +168,15 @@ class Job:
 
     graph: JobGraph
     settings: JobSettings
+
+    def settings_of(self, source: FromSource) -> JobSettings:
+        """The settings by which a source is read: what feeds broadcast inputs only is not cut.
+
+        So its elements come before all others, as in batch mode, where a host can see to that.
+
+        Args:
+            source: Its node.
+        """
+        if source.source.is_bounded and self.graph.is_only_broadcast(source.id):
+            return attrs.evolve(self.settings, records_per_batch=None)
+        return self.settings

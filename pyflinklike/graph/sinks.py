@@ -7,7 +7,8 @@ A host carries them out in its own way: by `writer`, where the elements are in t
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 
@@ -15,7 +16,24 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.java_text import print_text
 from pyflinklike.types import TypeInformation
 
-__all__ = ["CollectSink", "PrintSink", "Sink", "SinkWriter"]
+__all__ = ["CollectSink", "PrintSink", "Renaming", "Sink", "SinkWriter"]
+
+
+class Renaming(NamedTuple):
+    """What makes a written file visible; done twice, it is as if it was done once.
+
+    Args:
+        hidden: The path that it was written to.
+        path: The path that it is to have.
+    """
+
+    hidden: Path
+    path: Path
+
+    def perform(self) -> None:
+        """Rename it, if that was not done before."""
+        if self.hidden.exists():
+            self.hidden.rename(self.path)
 
 
 class SinkWriter(Protocol):
@@ -29,6 +47,9 @@ class SinkWriter(Protocol):
             timestamp: Its time in ms, or None.
         """
 
+    def prepare(self) -> list[Renaming]:
+        """Write no more, and give what makes visible all that was written; it outlasts this process."""
+
     def finish(self) -> None:
         """The job has ended well: make all that was written visible."""
 
@@ -39,13 +60,27 @@ class SinkWriter(Protocol):
 class Sink:
     """Something that takes elements."""
 
-    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+    def remove_unfinished(self, name: str) -> None:
+        """Remove what writers whose names begin so have begun and not finished.
+
+        Args:
+            name: The beginning of their names.
+        """
+
+    def writer(
+        self,
+        index: int,
+        parallelism: int,
+        type_info: TypeInformation,
+        name: str | None = None,  # noqa: ARG002
+    ) -> SinkWriter:
         """What writes the elements of one instance, in this process.
 
         Args:
             index: Of the instance, from 0.
             parallelism: How many instances there are.
             type_info: Of the elements.
+            name: Of the writer, for names of files; by chance if there is none.
 
         Raises:
             HostError: It cannot be written in this process.
@@ -81,7 +116,13 @@ class PrintSink(Sink):
         parts = [part for part in (self.identifier, subtask) if part]
         return f"{':'.join(parts)}> " if parts else ""
 
-    def writer(self, index: int, parallelism: int, type_info: TypeInformation) -> SinkWriter:
+    def writer(
+        self,
+        index: int,
+        parallelism: int,
+        type_info: TypeInformation,
+        name: str | None = None,  # noqa: ARG002  lines have no names
+    ) -> SinkWriter:
         """What prints the elements of one instance."""
         return _Printer(self.prefix(index, parallelism), type_info)
 
@@ -94,6 +135,10 @@ class _Printer:
     def write(self, value: Any, _: int | None) -> None:
         # The stream of the moment: whoever captures output puts another one in its place.
         sys.stdout.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
+
+    def prepare(self) -> list[Renaming]:
+        sys.stdout.flush()
+        return []
 
     def finish(self) -> None:
         sys.stdout.flush()

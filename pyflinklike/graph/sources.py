@@ -8,7 +8,7 @@ of its own.  A source that only one host can read subclasses `Source` without `r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import attrs
@@ -38,6 +38,32 @@ class Source(ABC):
     def parallelism(self) -> int | None:
         """The only number of instances that can read it; None for any."""
         return None
+
+    @property
+    def identity(self) -> str:
+        """Tells it from other sources of a program, the same in each run of it."""
+        return type(self).__name__
+
+    @property
+    def discovery_milliseconds(self) -> int | None:
+        """How often new parts are looked for, in ms; None for a source that is not in parts."""
+        return None
+
+    def discover(self, known: Container[str]) -> list[str]:
+        """The names of the parts that are there and not known yet, the oldest first.
+
+        Args:
+            known: Those found before.
+        """
+        raise NotImplementedError
+
+    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+        """The elements of a part with their event times in ms (None without one).
+
+        Args:
+            part: Its name.
+        """
+        raise NotImplementedError
 
     @property
     def is_read_anywhere(self) -> bool:
@@ -81,6 +107,11 @@ class CollectionSource(Source):
         """One instance, which keeps the order."""
         return 1
 
+    @property
+    def identity(self) -> str:
+        """How many elements: pickles of equal ones may differ."""
+        return f"a collection of {len(self.elements)}"
+
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """The elements, without event times."""
         assert (index, parallelism) == (0, 1)
@@ -122,6 +153,11 @@ class NumberSequenceSource(Source):
     def type_info(self) -> TypeInformation:
         """LONG."""
         return Types.LONG()
+
+    @property
+    def identity(self) -> str:
+        """Its ends."""
+        return f"the numbers from {self.start} to {self.end}"
 
     def part(self, index: int, parallelism: int) -> range:
         """The numbers of one instance.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyflinklike.checks import is_int64
@@ -100,6 +100,19 @@ class SourceStation(Station):
             timestamp = self._time_of(value, timestamp)
         self.maker.note(timestamp)
         self._out.main(value, timestamp)
+
+    def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Elements come in, in order.
+
+        Args:
+            elements: With their times, as of `take`.
+        """
+        time_of, note, send = self._time_of, self.maker.note, self._out.main
+        for value, given in elements:
+            timestamp = given if time_of is None else time_of(value, given)
+            if timestamp is not None:
+                note(timestamp)
+            send(value, timestamp)
 
     def end(self) -> None:
         """No further element will come."""

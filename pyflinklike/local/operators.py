@@ -11,7 +11,7 @@ from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFu
 from pyflinklike.api.results import check_results
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.local.stations import Channel, Exit, Send, Station, guarded
+from pyflinklike.local.stations import Channel, Exit, Send, Station, guarded_call
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.assembly import keyed_process_operator
@@ -178,11 +178,11 @@ class MapStation(OperatorStation):
         function, send = self._operator.function, self._out.main
         name = getattr(getattr(function, "func", None), "__qualname__", type(function).__qualname__)
         if isinstance(function, MapFunction):
-            return _mapping(guarded(function.map, f"{name}.map"), send)
+            return _mapping(guarded_call(function.map, f"{name}.map"), send)
         if isinstance(function, FilterFunction):
-            return _filtering(guarded(function.filter, f"{name}.filter"), send)
+            return _filtering(guarded_call(function.filter, f"{name}.filter"), send)
         assert isinstance(function, FlatMapFunction)
-        return _flat_mapping(guarded(_all_of(function), f"{name}.flat_map"), send)
+        return _flat_mapping(guarded_call(_all_of(function), f"{name}.flat_map"), send)
 
 
 def _mapping(call: Callable[[Any], Any], send: Send) -> Send:

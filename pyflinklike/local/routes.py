@@ -11,7 +11,15 @@ from typing import Any
 
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.graph.nodes import KeyBy, Node, Partition, Partitioning
-from pyflinklike.local.stations import Channel, Exit, Send, Station, copied, guarded
+from pyflinklike.local.stations import (
+    Channel,
+    Exit,
+    Send,
+    Station,
+    copied,
+    guarded,
+    guarded_call,
+)
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.shown import shown
 
@@ -117,7 +125,7 @@ class KeyByStation(Station):
     ) -> None:
         super().__init__(out)
         self._selector = node.selector
-        self._key_of = guarded(node.selector.get_key, "the key selector")
+        self._key_of = guarded_call(node.selector.get_key, "the key selector")
         self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
         self._sends = [self._to(channels) for channels in consumers]
         self._task = task

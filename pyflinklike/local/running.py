@@ -10,7 +10,6 @@ from typing import Any
 
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import Job
-from pyflinklike.graph.nodes import WithBroadcast
 from pyflinklike.graph.running import DrivenRun
 from pyflinklike.local.entrances import SourceStation
 from pyflinklike.local.operators import OperatorStation
@@ -117,14 +116,6 @@ class LocalRun(DrivenRun):
         first: list[SourceStation] = []
         others: list[SourceStation] = []
         for node, station in reversed(self._wiring.sources):
-            feeds_broadcasts = node.source.is_bounded and self._only_broadcast(node.id)
-            (first if feeds_broadcasts else others).append(station)
+            comes_first = node.source.is_bounded and self._job.graph.is_only_broadcast(node.id)
+            (first if comes_first else others).append(station)
         return [first, others]
-
-    def _only_broadcast(self, number: int) -> bool:
-        consumers = self._job.graph.consumers[number]
-        return bool(consumers) and all(
-            (isinstance(node, WithBroadcast) and position == 1)
-            or (not isinstance(node, WithBroadcast) and self._only_broadcast(node.id))
-            for node, position in consumers
-        )

@@ -27,6 +27,7 @@ __all__ = [
     "converter_of",
     "copied",
     "guarded",
+    "guarded_call",
     "to_all",
 ]
 
@@ -155,11 +156,29 @@ def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
         except PyflinklikeError:
             raise
         except Exception as error:
-            where = where_raised(error)
-            msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
-            raise UserFunctionError(msg) from error
+            raise _failure(name, value, error) from error
 
     return guard
+
+
+def guarded_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """The same for a call with nothing but an element: without a tuple for the rest."""
+
+    def guard(value: Any) -> Any:
+        try:
+            return call(value)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(name, value, error) from error
+
+    return guard
+
+
+def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
+    where = where_raised(error)
+    msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
+    return UserFunctionError(msg)
 
 
 def to_all(sends: Sequence[Send]) -> Send:

@@ -2,7 +2,7 @@
 """Instances of `AsyncWait`: they hold elements back, and wait for many of them at a time.
 
 Elements are waited for when as many have come as may wait, before a watermark passes, and when the
-clock moves on, so that none stays behind where a source is slow.  A host that gives many elements at
+clock has moved on a little, so that none stays behind where a source is slow.  A host that gives many elements at
 a time says itself when they are waited for: then the next one takes the place of each that is done.
 """
 
@@ -21,6 +21,9 @@ from pyflinklike.runtime.waiting import Waiting
 from pyflinklike.types import TypeInformation
 
 __all__ = ["WaitingStation"]
+
+_HELD_MS = 20
+"""How long elements are held back while others come: few of them would wait at a time with less."""
 
 
 class WaitingStation(OperatorStation):
@@ -50,9 +53,12 @@ class WaitingStation(OperatorStation):
         self._waiting = Waiting(function, *options)
         self._held: list[tuple[Any, int | None]] = []
         self._most_held: float = node.capacity
+        self._now = self._since = 0
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         def element(value: Any, timestamp: int | None) -> None:
+            if not self._held:
+                self._since = self._now
             self._held.append((value, timestamp))
             if len(self._held) >= self._most_held:
                 self.wait()
@@ -64,9 +70,11 @@ class WaitingStation(OperatorStation):
         super()._on_watermark(watermark)
 
     def tick(self, now: int) -> None:
-        """The clock moves on: nothing is held back any longer."""
+        """The clock moves on: nothing is held back for long."""
         super().tick(now)
-        self.wait()
+        self._now = now
+        if self._held and now - self._since >= _HELD_MS:
+            self.wait()
 
     def close(self) -> None:
         """Close the function, and the event loop."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import difflib
-import html
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from pyflinklike.errors import IncompatibleStateError, UnknownStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.tables import html_table
 from pyflinklike.state.agenda import timers_table
 from pyflinklike.state.table import REPLICATED, Shape
 from pyflinklike.stores.descriptors import StoreDescriptor
@@ -106,13 +106,9 @@ class StateInfos(list[StateInfo]):
 
     def _repr_html_(self) -> str:
         names = [each.name for each in attrs.fields(StateInfo)]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        return f"<table><tr>{head}</tr>{''.join(map(_row, self))}</table>"
-
-
-def _row(info: StateInfo) -> str:
-    values = ["" if each is None else str(each) for each in attrs.astuple(info, recurse=False)]
-    return f"<tr>{''.join(f'<td>{html.escape(each)}</td>' for each in values)}</tr>"
+        rows = [attrs.asdict(each, recurse=False) for each in self]
+        is_sized = any(each.bytes is not None for each in self)
+        return html_table(names, rows, "bytes" if is_sized else None)
 
 
 def described(record: OperatorRecord, operator_id: int) -> StateInfos:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.replay.described import StateInfo, described, descriptor_of
+from pyflinklike.replay.described import StateInfo, described, descriptor_of, state_of
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replica.groups import DecodedGroups
 from pyflinklike.replica.image import Image
@@ -79,33 +79,40 @@ class OpenStates:
         self._stores: dict[str, StateStore] = {}
 
     def state(self, name: str) -> OpenState:
-        """The state of a name, which there is.
+        """The state of a name.
 
         Raises:
+            UnknownStateError: There is none any more.
             DeclarationValueError: It has to be unpickled, which is refused.
         """
         found = self._states.get(name)
         if found is None:
-            found = self._states[name] = self._opened(self.infos[name])
+            found = self._states[name] = self._opened(self._info(name))
         return found
+
+    def _info(self, name: str) -> StateInfo:
+        where = f"operator {self.groups.record.identity.name!r}"
+        return state_of(self.infos.values(), name, where)
 
     def _opened(self, info: StateInfo) -> OpenState:
         groups = self.groups
         rows = StateRows.of(groups.record, info)
         spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)
         assembled = assemble(_descriptor(info), groups.tables, groups.clock, spec)
+        groups.assembled[info.name] = assembled  # before: it stamps what has no stamp yet
         groups.declare(spec)
-        groups.assembled[info.name] = assembled
         return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
 
     def store(self, name: str) -> StateStore:
-        """The store of a name, which there is.
+        """The store of a name.
 
         Raises:
+            UnknownStateError: There is none any more.
             DeclarationValueError: It has to be unpickled, which is refused.
         """
         found = self._stores.get(name)
         if found is None:
+            self._info(name)
             found = descriptor_of(name, self.groups.record.states[name]).new_store()
             found.init(self.groups.surroundings)
             self.groups.join(found)

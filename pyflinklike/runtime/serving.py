@@ -88,6 +88,7 @@ class RecordsAfterBroadcast(Records):
             task is given the same.
     """
 
+    records: Records
     broadcast: Sequence[tuple[Any, int | None]]
 
     def __new__(
@@ -95,8 +96,12 @@ class RecordsAfterBroadcast(Records):
     ) -> RecordsAfterBroadcast:
         """Records behind elements of a broadcast input."""
         made = super().__new__(cls, *records)
-        made.broadcast = broadcast
+        made.records, made.broadcast = records, broadcast
         return made
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records that come behind, in their order."""
+        self.records.count_into(metrics, watermark)
 
 
 NO_RECORDS = Records((), (), ())

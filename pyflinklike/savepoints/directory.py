@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -60,6 +61,9 @@ class SavepointDirectory:
             for number, each in enumerate(chosen)
             for info in described(each.record, number)
         )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.place.where)}</p>{self.states()._repr_html_()}"
 
     def dataset(self, state: str, operator: str | None = None) -> Any:
         """The rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.

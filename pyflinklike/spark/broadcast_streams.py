@@ -20,9 +20,9 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.broadcast_inputs import WithBroadcast
 from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.operators import applied
-from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_columns, check_function
 from pyflinklike.spark.setup.event_time import has_watermark
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.settings import check_watermark_policy, time_zone_of
 from pyflinklike.spark.setup.two_inputs import check_both_stream
 from pyflinklike.state.broadcast import broadcast_spec

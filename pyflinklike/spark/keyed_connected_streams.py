@@ -18,8 +18,8 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.functions import Function
 from pyflinklike.spark.inputs import OneInput, TwoInputs
 from pyflinklike.spark.operators import applied
-from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_function
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.settings import check_watermark_policy
 from pyflinklike.spark.setup.two_inputs import (
     check_both_stream,

@@ -23,8 +23,8 @@ from pyflinklike.spark.inputs import OneInput
 from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
 from pyflinklike.spark.maps import Maps
 from pyflinklike.spark.operators import applied
-from pyflinklike.spark.restoring import SavepointLike
 from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.windows_and_joins import WindowsAndJoins
 from pyflinklike.spark.wire.schema import key_type_of
@@ -110,9 +110,10 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
                 query runs a batch at every trigger, so `availableNow` never ends.
             from_savepoint: The state that a stream with a new checkpoint begins with: the
                 directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
-                executors read, or the bytes of `read_savepoint` or of a harness's `snapshot`;
-                of any `max_parallelism` and backend.  A query that continues from its checkpoint
-                ignores it.
+                executors read; a `Savepoint` as it was edited, which needs what it was read from
+                until the first micro-batch is over; or the bytes of `read_savepoint` or of a
+                harness's `snapshot`.  Of any `max_parallelism` and backend.  A query that
+                continues from its checkpoint ignores it.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.

@@ -31,17 +31,17 @@ from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
-from pyflinklike.spark.restoring import SavepointLike, initial_state
+from pyflinklike.spark.restoring import check_savepoint, initial_state
 from pyflinklike.spark.setup.chains import keep_phases
 from pyflinklike.spark.setup.checks import (
     check_max_parallelism,
     check_pickle,
-    check_savepoint,
     checked_backend,
     holds_accumulators,
 )
 from pyflinklike.spark.setup.columnar import in_columns
 from pyflinklike.spark.setup.event_time import event_time_mark
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.requirements import packages_checked

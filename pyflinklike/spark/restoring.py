@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame
 
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.savepoints.directory import open_savepoint
+from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.savepoints import initial_rows
+from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.writing.beginning import initial_frame, refuse_timers
+from pyflinklike.spark.writing.held import HeldState
 from pyflinklike.spark.writing.saved import saved_frames
 
-__all__ = ["SavepointLike", "initial_state"]
-
-SavepointLike = bytes | str | os.PathLike[str]
-"""The bytes of a savepoint, or its directory."""
+__all__ = ["check_savepoint", "initial_state"]
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initial:
@@ -32,11 +35,16 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
+        StateValueError: A verb of a `Savepoint` has no answer for a value or key.
         UnknownStateError: It has several operators, and none of this name.
-        HostError: It holds timers that the query could not fire.
+        HostError: It holds timers that the query could not fire; or it was not written, on
+            PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
         return initial_rows(df, plan, savepoint)
+    if isinstance(savepoint, Mapping):
+        assert isinstance(savepoint, HeldState)
+        return _of_held(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.place.where)
@@ -45,3 +53,35 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
         # PySpark 3.5 has the state travel among the records, out of the driver.
         return initial_rows(df, plan, directory.segment(uid).to_bytes())
     return initial_frame(df, plan, saved_frames(df.sparkSession, directory, uid))
+
+
+def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> DataFrame:
+    if not HAS_TRANSFORM_WITH_STATE:
+        msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
+        raise HostError(f"{msg}; write() it, and pass its path")
+    savepoint.check()
+    uid = plan.task.name
+    frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
+    counted = frames.timers.groupBy("domain").count().collect()
+    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    return initial_frame(df, plan, frames)
+
+
+def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
+    """See that a query can begin with a savepoint.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
+    """
+    if not isinstance(savepoint, (bytes, str, os.PathLike, HeldState)):
+        msg = (
+            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+        )
+        raise DeclarationTypeError(msg)
+    if not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)

@@ -38,7 +38,7 @@ Column = Any
 class TypeInformation(Generic[T_co]):
     """What a state's values are: checks them, copies them, writes them as a column.
 
-    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types are immutable, hashable and compared by structure, field names included.
+    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types are immutable, hashable and compared by structure, field names and defaults included.
     """
 
     __slots__ = ()

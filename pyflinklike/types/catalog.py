@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -169,10 +169,21 @@ class Types:
 
     @staticmethod
     def ROW_NAMED(
-        field_names: Sequence[str], field_types: Sequence[TypeInformation]
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        *,
+        defaults: Mapping[str, Any] | None = None,
     ) -> RowTypeInfo:
-        """A `Row` with these fields."""
-        return RowTypeInfo(field_types, field_names)
+        """A `Row` with these fields.
+
+        Args:
+            field_names: Names of the fields.
+            field_types: Their types.
+            defaults: By name, what a field is in rows that were stored before it was declared:
+                None (as without a default), a bool, a finite number, a str or bytes.  PyFlink has
+                no such thing.
+        """
+        return RowTypeInfo(field_types, field_names, defaults or {})
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo[tuple[Any, ...]]:

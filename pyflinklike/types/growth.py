@@ -6,7 +6,8 @@
     elements, values of maps, fields          the same, inside
 
 Nothing else: what follows loses no digit of a number and mistakes no field for another.  A row in
-which one field goes and another comes is refused, for it may be one that was renamed.
+which one field goes and another comes is refused, for it may be one that was renamed; unless those
+that come have defaults, which a field that was there before needs not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.types.base import Column, TypeInformation
 from pyflinklike.types.catalog import Types
+from pyflinklike.types.field_defaults import default_of
 from pyflinklike.types.nested import ListTypeInfo, MapTypeInfo
 from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
 
@@ -137,9 +139,10 @@ def _of_tuples(stored: Any, declared: Any) -> Grow:
 
 def _of_rows(stored: Any, declared: Any) -> Grow:
     gone = [name for name in stored.field_names if name not in declared.field_names]
-    come = [name for name in declared.field_names if name not in stored.field_names]
+    known = (*stored.field_names, *dict(declared.defaults))
+    come = [name for name in declared.field_names if name not in known]
     if gone and come:
-        why = f"fields {gone} go and {come} come at once, as if renamed"
+        why = f"fields {gone} go and {come} come at once, as if renamed; new ones have defaults"
         raise UngrownError(why, _TRANSFORM)
     return _of_fields(stored.field_names, stored, declared.field_names, declared)
 
@@ -147,6 +150,8 @@ def _of_rows(stored: Any, declared: Any) -> Grow:
 def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], declared: Any) -> Grow:
     """Structs whose fields are those of the declared type, found by name."""
     places = [former.index(name) if name in former else None for name in names]
+    said = getattr(declared, "defaults", ())
+    defaults = [default_of(said, name) for name in names]
     grows = [
         _same if at is None else _part(f"field {name!r}", stored.field_types[at], part)
         for name, at, part in zip(names, places, declared.field_types)
@@ -157,14 +162,21 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
             there = pa.scalar(True)
             return pc.if_else(column.is_valid(), there, pa.scalar(None, pa.bool_()))
         children = [
-            pa.nulls(len(column), part.arrow_type) if at is None else grow(column.field(at))
-            for at, grow, part in zip(places, grows, declared.field_types)
+            _added(part, default, len(column)) if at is None else grow(column.field(at))
+            for at, grow, part, default in zip(places, grows, declared.field_types, defaults)
         ]
         return pa.StructArray.from_arrays(
             children, fields=list(declared.arrow_type), mask=_nulls(column)
         )
 
     return structs
+
+
+def _added(part: TypeInformation, default: Any, rows: int) -> Column:
+    """A field that was not stored."""
+    if default is None:
+        return pa.nulls(rows, part.arrow_type)
+    return pa.repeat(part.to_arrow([default])[0], rows)
 
 
 def _nulls(column: Column) -> Column:

@@ -18,6 +18,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Stat
 from pyflinklike.shown import shown
 from pyflinklike.type_vars import T_co
 from pyflinklike.types.base import Column, TypeInformation
+from pyflinklike.types.field_defaults import checked_defaults, literal_of
 from pyflinklike.types.nested import name_part, require_type
 from pyflinklike.types.nested_columns import null_mask, put_nulls
 from pyflinklike.types.row import Row, row_class
@@ -205,9 +206,12 @@ class RowTypeInfo(TupleTypeInfo[Row]):
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With
     names a named row or a dict must have the same names, in any order.
+
+    `defaults`, a dict by name, is kept as `Defaults`.
     """
 
     field_names: tuple[str, ...] = attrs.field(converter=_tuple_of, default=None)
+    defaults: Any = attrs.field(factory=dict)
     _class: type[Row] = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -225,14 +229,19 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         if len(set(names)) < len(names):
             msg = f"the field names of a row must differ, got {list(names)}; rename some"
             raise DeclarationValueError(msg)
+        defaults = checked_defaults(names, self.field_types, self.defaults)
+        object.__setattr__(self, "defaults", defaults)
         TupleTypeInfo.__attrs_post_init__(self)
         object.__setattr__(self, "_class", row_class(names))
 
     @property
     def signature(self) -> str:
-        """The names and signatures of the fields."""
-        fields = zip(self.field_names, self.field_types)
-        return f"RowTypeInfo({', '.join(f'{name!r}: {part.signature}' for name, part in fields)})"
+        """The names and signatures of the fields, and their defaults."""
+        fields = [
+            f"{name!r}: {part.signature}{literal_of(self.defaults, name)}"
+            for name, part in zip(self.field_names, self.field_types)
+        ]
+        return f"RowTypeInfo({', '.join(fields)})"
 
     def get_field_names(self) -> list[str]:
         """The names of the fields."""

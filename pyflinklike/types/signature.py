@@ -51,6 +51,8 @@ _MAX_DEPTH = 64
 _NAME = re.compile(r"\w+")
 _FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
 
+_LITERAL = re.compile(r"b?'(?:[^'\\]|\\.)*'|b?\"(?:[^\"\\]|\\.)*\"|-?[\w.]+(?:[+-]\d+)?")
+
 
 def type_of(signature: str) -> TypeInformation:
     """The type that has this signature.
@@ -62,7 +64,7 @@ def type_of(signature: str) -> TypeInformation:
     try:
         found = reader.type()
         reader.end()
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, SyntaxError) as error:
         msg = (
             f"state can be taken apart where its types are pyflinklike's own, got {signature[:200]!r}; "
             "restore it with the keys and in the place it was written with"
@@ -115,13 +117,18 @@ class _Reader:
     def _fields(self, *, named: bool) -> TypeInformation:
         names: list[str] = []
         types: list[TypeInformation] = []
+        defaults: dict[str, Any] = {}
         while not self._skip(")"):
             if types:
                 self._expect(", ")
             if named:
                 names.append(ast.literal_eval(self._match(_FIELD)[1]))
             types.append(self.type())
-        return Types.ROW_NAMED(names, types) if named else Types.TUPLE(types)
+            if named and self._skip(" = "):
+                defaults[names[-1]] = ast.literal_eval(self._match(_LITERAL)[0])
+        if named:
+            return Types.ROW_NAMED(names, types, defaults=defaults)
+        return Types.TUPLE(types)
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self._text, self._at)

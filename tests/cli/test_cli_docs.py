@@ -22,7 +22,8 @@ def directory():
     """With the savepoints that the page makes."""
     namespace = {"__name__": "snippets"}
     for block in blocks_of(PAGE):
-        exec(block.compiled(), namespace)
+        if not block.mark:
+            exec(block.compiled(), namespace)
     return namespace["directory"]
 
 

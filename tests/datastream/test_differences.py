@@ -12,13 +12,23 @@ from local_support import Watermarks, local
 
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.common import Duration, Encoder, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, OutputTag, ProcessFunction, Trigger
+from pyflinklike.datastream import (
+    BroadcastProcessFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
+    Trigger,
+)
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.graph.job import Job, JobSettings
+from pyflinklike.graph.nodes import ToSink
+from pyflinklike.graph.sinks import CollectSink
 from pyflinklike.graph.sources import CollectionSource
 
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
 
 
@@ -170,6 +180,23 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
     assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
 
 
+class Ruled(BroadcastProcessFunction):
+    def process_element(self, value, ctx):
+        yield value, ctx.get_broadcast_state(RULES).get("rule")
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put("rule", value)
+
+
+def test_bounded_rules_come_first():
+    """Flink promises no order; here the first element finds all rules."""
+    env = local(pyflinklike__source__records_per_batch="1")
+    stream = env.from_collection(["first"])
+    rules = env.from_collection([1, 2, 3]).broadcast(RULES)
+
+    assert [("first", 3)] == list(stream.connect(rules).process(Ruled()).execute_and_collect())
+
+
 class Alarm(KeyedProcessFunction):
     def process_element(self, value, ctx):
         ctx.timer_service().register_processing_time_timer(1)
@@ -184,3 +211,88 @@ def test_processing_timers_do_not_fire_at_the_end_of_a_batch():
     stream = env.from_collection([1]).key_by(lambda v: v).process(Alarm())
 
     assert [] == list(stream.execute_and_collect())
+
+
+def begun(folder, name="job", function="Sums"):
+    """Begin a job of one operator on Spark, or go on with it; whether it was begun before."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    from pyflinklike.spark.jobs.folders import JobFolder
+    from pyflinklike.spark.jobs.identity import Identity, OperatorIdentity
+    from pyflinklike.spark.jobs.steps import SessionFacts
+
+    job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
+    try:
+        is_begun = job.is_begun
+        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16)
+        job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
+        (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
+        (job.checkpoint / "commits" / "0").touch()
+        return is_begun
+    finally:
+        job.leave(is_over=False)
+
+
+def test_a_job_goes_on_by_its_name(tmp_path):
+    """PyFlink's has to be told from where."""
+    assert [False, True, False] == [begun(tmp_path), begun(tmp_path), begun(tmp_path, "other")]
+
+
+def test_another_program_under_the_name_of_a_job_is_refused(tmp_path):
+    """PyFlink goes by uids, and else by what the graph looks like."""
+    begun(tmp_path)
+
+    with pytest.raises(HostError, match=r"\(Other, .* where there was operator 'Keyed-1' \(Sums"):
+        begun(tmp_path, function="Other")
+
+
+def test_the_checkpoint_of_a_cancelled_job_stays():
+    """PyFlink removes it, unless it is told to retain it."""
+    env = local()
+    env.from_collection([1]).print()
+
+    assert not env._program._settings(env._program.graph(), None).is_dropped_when_cancelled
+
+
+def given_twice(stream, folder):
+    """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    from pyflinklike.spark.jobs.handover import Batch
+    from pyflinklike.spark.jobs.ledger import Ledger
+    from pyflinklike.spark.jobs.results import Results
+    from pyflinklike.spark.wire.parcels import dumped
+
+    graph = stream._program.graph()
+    results = Results(Job(graph, JobSettings()))
+    rows = [(sink.id, dumped([(None, "line", None)])) for sink in graph.sinks]
+    for _ in range(2):
+        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"), "job")
+    return results
+
+
+def test_every_micro_batch_shows_its_files(tmp_path):
+    """PyFlink shows none without checkpoints."""
+    lines = local().from_collection(["line"], Types.STRING())
+    sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+    lines.sink_to(sink.build())
+
+    given_twice(lines, tmp_path)
+
+    assert ["line\n"] == [path.read_text() for path in (tmp_path / "out").rglob("part-*")]
+
+
+def test_what_was_collected_may_come_again(tmp_path):
+    """Spark did not know that it was taken."""
+    lines = local().from_collection(["line"], Types.STRING())
+    lines._program.sinks.append(
+        lines._program.add(
+            ToSink,
+            name="Collect",
+            inputs=(lines._node.id,),
+            type_info=Types.STRING(),
+            sink=CollectSink(),
+        ).id
+    )
+
+    (collected,) = given_twice(lines, tmp_path).collected.values()
+
+    assert ["line", "line"] == list(collected)

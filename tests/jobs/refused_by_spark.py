@@ -9,11 +9,7 @@ from pyflinklike.errors import HostError
 
 __all__ = ["REFUSED", "REFUSED_ON_STREAMS", "runs_or_is_refused"]
 
-REFUSED = {
-    "rules_without_keys",
-    "rules_with_keys",
-    "rules_that_are_withdrawn",
-}
+REFUSED: set[str] = set()
 REFUSED_ON_STREAMS: set[str] = set()
 
 

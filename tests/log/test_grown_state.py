@@ -17,6 +17,8 @@ from type_support import same
 
 from pyflinklike import (
     KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -26,10 +28,12 @@ from pyflinklike import (
 )
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.log.segments import read_segment
-from pyflinklike.testing import KeyedBatchHarness
+from pyflinklike.stores import KeyValueStoreDescriptor
+from pyflinklike.testing import BroadcastHarness, KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.testing.strategies import values_of
 
 on_both = pytest.mark.parametrize("backend", BACKENDS)
+LAW = [BACKENDS[0], pytest.param(*BACKENDS[1].values, id="rocksdb", marks=pytest.mark.thorough)]
 INT, LONG, BIG, TEXT = Types.INT(), Types.LONG(), Types.BIG_INT(), Types.STRING()
 OLD_ROW = Types.ROW_NAMED(["user", "n"], [TEXT, INT])
 NEW_ROW = Types.ROW_NAMED(["n", "city", "user"], [LONG, TEXT, TEXT])
@@ -73,7 +77,7 @@ def do(task, key, script):
     return found
 
 
-@on_both
+@pytest.mark.parametrize("backend", LAW)
 @settings(max_examples=settings().max_examples // 2)
 @given(pair=growing(), kind=st.sampled_from([value_of, list_of, map_of]), data=st.data())
 def test_state_reads_as_the_model_says(backend, pair, kind, data):
@@ -278,3 +282,68 @@ def test_a_compaction_leaves_the_new_type_alone(store):
     declared = read_segment(blob, "tested").declarations.values()
     assert [BIG.signature] == [each.value for each in declared]
     assert {"a": 1, "b": 2} == worker.contents()
+
+
+def test_a_directory_of_a_former_type_restores(tmp_path):
+    """What a harness has written as Parquet files, the program of the new type reads."""
+    driver = drive(list_of(OLD_ROW))
+    driver.add({"user": "u", "n": 1})
+    driver.harness.savepoint(tmp_path / "saved")
+    restored = drive(list_of(NEW_ROW), restore=tmp_path / "saved")
+    assert [(1, None, "u")] == [tuple(each) for each in restored.get()]
+    with pytest.raises(IncompatibleStateError, match="'user'"):
+        drive(list_of(Types.ROW_NAMED(["name", "n"], [TEXT, INT])), restore=tmp_path / "saved")
+
+
+class Storing(KeyedProcessFunction):
+    """Adds to a store's value."""
+
+    def __init__(self, type_info):
+        self.type_info = type_info
+
+    def open(self, runtime_context):
+        descriptor = KeyValueStoreDescriptor("s", TEXT, self.type_info)
+        self.store = runtime_context.get_store(descriptor)
+
+    def process_element(self, value, ctx):
+        self.store.put("x", self.store.get("x", 0) + value)
+        yield self.store.get("x")
+
+
+def test_the_values_of_a_store_grow():
+    """Into a wider type, and not back."""
+    with KeyedProcessHarness(Storing(INT), key_selector=str) as harness:
+        harness.process_element(1)
+        blob = harness.snapshot()
+    with KeyedProcessHarness(Storing(BIG), key_selector=lambda _: "1", restore=blob) as harness:
+        assert [2**80 + 1] == harness.process_element(2**80)
+    with pytest.raises(IncompatibleStateError, match="'Integer', got 'Short'"):
+        KeyedProcessHarness(Storing(Types.SHORT()), key_selector=str, restore=blob)
+
+
+LIMITS = MapStateDescriptor("limits", TEXT, INT)
+WIDER = MapStateDescriptor("limits", TEXT, BIG)
+
+
+class Limited(KeyedBroadcastProcessFunction):
+    """Gives the limit of the rule, which broadcast elements set."""
+
+    def __init__(self, rules):
+        self.rules = rules
+
+    def process_element(self, value, ctx):
+        yield ctx.get_broadcast_state(self.rules).get("low")
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(self.rules).put("low", value)
+
+
+def test_broadcast_state_grows():
+    """As map state does."""
+    with BroadcastHarness(Limited(LIMITS), [LIMITS], str) as harness:
+        harness.process_broadcast_element(3)
+        blob = harness.snapshot()
+    with BroadcastHarness(Limited(WIDER), [WIDER], str, restore=blob) as harness:
+        assert [3] == harness.process_element("a")
+        harness.process_broadcast_element(2**80)
+        assert [2**80] == harness.process_element("a")

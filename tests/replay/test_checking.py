@@ -22,6 +22,7 @@ from pyflinklike import (
 )
 from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
 from pyflinklike.log.roll import Roll
+from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import Head
 from pyflinklike.replay.checking import GroupChecker
 from pyflinklike.replay.clock import BatchClock
@@ -38,12 +39,20 @@ GROUPS = 2
 class Count(KeyedProcessFunction):
     """Counts the records of a key."""
 
+    KIND = Types.LONG()
+
     def open(self, runtime_context):
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", self.KIND))
 
     def process_element(self, value, ctx):
         self.count.update((self.count.value() or 0) + 1)
         yield value.key, self.count.value()
+
+
+class Former(Count):
+    """The same with values of a smaller type, into which it grew."""
+
+    KIND = Types.INT()
 
 
 class Timed(KeyedProcessFunction):
@@ -93,10 +102,11 @@ class Everything(KeyedProcessFunction):
 class Stored:
     """The key groups that a program has written to, and who checks them."""
 
-    def __init__(self, batches, function=None):
+    def __init__(self, batches, function=None, former=None):
         checkpoint = Checkpoint()
-        program = Program(function or Count(), max_parallelism=GROUPS)
         for time, records in enumerate(batches, 1):
+            now = former if former is not None and time == 1 else function or Count()
+            program = Program(now, max_parallelism=GROUPS)
             pairs = [each if isinstance(each, tuple) else (each, 1) for each in records]
             if pairs:
                 checkpoint.run(program, pairs, time=time)
@@ -207,6 +217,19 @@ def test_the_head_of_another_key_group_is_found(stored):
     """Although it is whole, and of the same operator and batch."""
     heads = [blobs[HEAD_AT] for index, blobs in stored.groups.items() if index != stored.index]
     assert [["chain"]] == [stored.parts(head=head) for head in heads]
+
+
+def test_nothing_is_found_where_a_type_has_grown():
+    """Segments of both types lie side by side, and in one key group the former alone."""
+    grown = Stored([["a", "b", "c", "d"], ["a"]], former=Former())
+    kinds = {
+        declared.value
+        for blobs in grown.groups.values()
+        for at, blob in blobs.items()
+        if at >= 0
+        for declared in read_segment(blob, "tested").declarations.values()
+    }
+    assert ({"Integer", "Long"}, []) == (kinds, grown.all_parts())
 
 
 def test_a_lost_timer_is_found():

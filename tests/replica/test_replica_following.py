@@ -81,6 +81,27 @@ def test_a_position_tells_batch_watermark_and_age(query):
         assert (True, -1) == (first < replica.position, replica.position.age)
 
 
+def test_what_a_compaction_removed_is_held_no_more(query):
+    """A replica holds the logs as they are, however long it follows."""
+    with replica_of(query) as replica:
+        for n in range(20):
+            query.batch(everywhere(n), compact=n % 4 == 3)
+            replica.refresh()
+        stored = sum(store.size for store in query.stores)
+        heads = sum(len(store.head.to_bytes()) for store in query.stores if store.head)
+        assert (stored + heads, 0) == (replica.metrics.stored_bytes, replica.metrics.reopens)
+
+
+def test_what_is_decoded_stays_within_its_bound(query):
+    """And what does not fit is decoded again."""
+    with replica_of(query, cache_bytes=2500) as replica:
+        for _ in range(5):
+            assert dict.fromkeys(KEYS, 1) == replica["v"].get_many(KEYS)
+        metrics = replica.metrics
+        assert metrics.decoded_bytes <= 2500
+        assert metrics.cold_loads > len({query.group_of(key) for key in KEYS})
+
+
 def test_batches_that_are_gone_are_read_anew(query):
     """A purged batch is a gap in what was written."""
     with replica_of(query) as replica:
@@ -147,6 +168,34 @@ def test_a_state_that_a_restart_adds_can_be_asked(query):
         query.batch([("b", put(5))], 30)
         replica.refresh()
         assert (None, 5) == (replica["v"].get("a"), replica["v"].get("b"))
+
+
+def test_a_state_that_is_gone_is_told(query):
+    """Of a checkpoint that was begun anew by another program; who holds the state is told, too."""
+    with replica_of(query) as replica:
+        value = replica["v"]
+        query.begin_anew([ListStateDescriptor("w", Types.LONG())], 4)
+        query.batch([("a", lambda on: on["w"].add(1))])
+        replica.refresh()
+        with pytest.raises(UnknownStateError, match=r"\['w'\], got 'v'"):
+            value.get("a")
+        assert [1] == replica["w"].get("a")
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_entries_from_before_a_ttl_live_on(query, asked_before):
+    """They have no stamp, and are given that of the batch in which they are first read."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(10)).build()
+    changed = ValueStateDescriptor("v", Types.LONG())
+    changed.enable_time_to_live(ttl)
+    other = ListStateDescriptor("other", Types.LONG())
+    with replica_of(query) as replica:
+        query.restart([changed, other])
+        query.batch([("a", lambda on: on["other"].add(1))], 100)
+        replica.refresh()
+        if asked_before:  # the key group is current when the state is opened
+            replica["other"].get("b")
+        assert 1 == replica["v"].get("b")
 
 
 def test_a_damaged_segment_is_found_when_it_is_followed(query):

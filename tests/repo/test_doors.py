@@ -41,7 +41,11 @@ def shown_by(door: str) -> dict[str, Any]:
 
 
 # What a door needs that need not be installed.
-NEEDED = {"pyflinklike.spark": "pyspark", "pyflinklike.kafka": "confluent_kafka"}
+NEEDED = {
+    "pyflinklike.spark": "pyspark",
+    "pyflinklike.kafka": "confluent_kafka",
+    "pyflinklike.report": "pyspark",
+}
 
 PUBLIC = {
     f"{door}.{name}": each
@@ -160,7 +164,7 @@ def test_spark_sends_what_a_door_shows_by_its_name():
 
 
 def test_the_light_doors_open_without_spark():
-    """Only `pyflinklike.spark` and `.kafka` import PySpark; neither pandas, RocksDB nor pytest is needed."""
+    """Only `pyflinklike.spark`, `.kafka` and `.report` import PySpark; neither pandas, RocksDB nor pytest is needed."""
     light = sorted(DOORS - set(NEEDED))
     code = (
         f"import sys, {', '.join(light)}\n"

@@ -33,12 +33,12 @@ LAYERS = [
     ("state as data", ["replay", "savepoints"]),
     ("graph", ["graph"]),
     ("runtime", ["runtime"]),
-    ("interactive queries", ["replica"]),
+    ("interactive queries", ["replica", "serve"]),
     ("façade", [""]),  # pyflinklike/__init__.py
     ("hosts", ["testing", "local", "spark", "demo"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("command line", ["cli", "__main__"]),
+    ("pictures and command line", ["report", "cli", "__main__"]),
 ]
 
 # Rooms of one layer that never import each other.
@@ -54,11 +54,13 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.picturing", "cli.sessions"],
+    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.sessions", "report"],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
-    "pandas": ["spark", "demo"],
+    "pandas": ["spark", "demo", "report"],
+    "altair": ["report"],
+    "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.package"],
     "psycopg": ["views.postgres"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
@@ -83,7 +85,7 @@ ONLY_IN = {
 ONLY_FROM = {
     ("runtime", "stores"): ["runtime.assembly"],
     ("runtime", "backends.heap"): [],
-    ("spark", "backends.heap"): ["spark.operators", "spark.jobs.runs"],
+    ("spark", "backends.heap"): ["spark.operators", "spark.jobs.session"],
     ("local", "spark"): [],
     # What needs no state runs on Spark as it does in this process.
     ("spark", "local"): ["spark.jobs.parts", "spark.jobs.steps"],

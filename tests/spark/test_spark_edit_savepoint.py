@@ -151,3 +151,195 @@ def test_what_does_not_fit_is_refused_when_it_is_called(spark, checkpoint, verb,
     """Before anything is written."""
     with pytest.raises(error, match=says):
         verb(Savepoint.read(spark, checkpoint))
+
+
+TTL_MS = StateTtlConfig.new_builder(3_600_000).build()
+LAST = ValueStateDescriptor("last", Types.STRING())
+LAST.enable_time_to_live(TTL_MS)
+
+
+@pytest.fixture(scope="module")
+def users(spark):
+    """Counts, lists, maps, texts with times, and timers of three users; never in a stream."""
+    counts = bounded(spark, [("a", 1), ("b", 20), ("c", 300)], "user string, value long")
+    seen = bounded(
+        spark,
+        [("b", "y", 0), ("a", "w", 4), ("a", "x", 1), ("c", "z", 7)],
+        "user string, value string, position long",
+    )
+    pages = bounded(
+        spark,
+        [("a", "p", 1), ("b", "p", 2), ("b", "q", 3)],
+        "user string, user_key string, value long",
+    )
+    last = bounded(
+        spark, [("a", "new", 9), ("b", "old", 4)], "user string, value string, stamp long"
+    )
+    due = bounded(spark, [("a", 5000), ("b", 5000), ("c", 6000)], "user string, timestamp long")
+    return (
+        Savepoint.new(spark, "user string", "keeping")
+        .with_state(COUNT, counts)
+        .with_state(SEEN, seen)
+        .with_state(PAGES, pages)
+        .with_state(LAST, last)
+        .with_timers(due.withColumn("domain", F.lit("event_time")))
+    )
+
+
+def accounts(spark, *pairs):
+    """A mapping from users to accounts and places."""
+    return bounded(spark, pairs, "user string, account int, place string")
+
+
+MERGE = {"count": "sum", "seen": "concat", "pages": "max", "last": "newest"}
+
+
+def test_several_keys_become_one(spark, users, tmp_path):
+    """State and timers of two users are those of an account; a stream begins with it unwritten."""
+    mapping = accounts(spark, ("a", 1, "x"), ("b", 1, "x"), ("c", 2, "x"), ("d", 9, "x"))
+    moved = users.rekey("account int", mapping, merge=MERGE)
+    assert {1: 21, 2: 300} == {row.account: row.value for row in moved["count"].collect()}
+    elements = moved["seen"].orderBy("account", "position").collect()
+    assert [(1, "x"), (1, "w"), (1, "y"), (2, "z")] == [
+        (row.account, row.value) for row in elements
+    ]
+    pages = {(row.account, row.user_key): row.value for row in moved["pages"].collect()}
+    assert {(1, "p"): 2, (1, "q"): 3} == pages
+    assert [(1, "new", 9)] == [
+        (row.account, row.value, row.stamp) for row in moved["last"].collect()
+    ]
+    assert [(1, 5000), (2, 6000)] == sorted(
+        (row.account, row.timestamp) for row in moved.timers.collect()
+    )
+    feed = Feed(spark, tmp_path / "feed", "account int, user string, ts timestamp, page string")
+    feed.add([(2, "c", at(1), "p"), (1, "a", at(9000), "r")])
+    query = key_by(feed.stream(), "account").process(
+        Keeping(),
+        "text string",
+        event_time="ts",
+        uid="keeping",
+        max_parallelism=4,
+        from_savepoint=moved,
+    )
+    rows = [row[0] for rows in drain(query, tmp_path / "c").values() for row in rows]
+    assert [
+        "1 5000",
+        "2 6000",
+        "a 22 ['x', 'w', 'y'] ['p', 'q', 'r']",
+        "c 301 ['z'] ['p']",
+    ] == sorted(rows)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "says"),
+    [
+        ([("a", 1)], {}, "every key has a new one in the mapping, got .*drop=True"),
+        ([("a", 1), ("a", 2), ("b", 3), ("c", 4)], {}, "an old key has one new key, got"),
+        (
+            [("a", 1), ("b", 1), ("c", 2)],
+            {"merge": {"seen": "concat"}},
+            "an entry has one row, got 2",
+        ),
+        (
+            [("a", 1), ("b", 1), ("c", 2)],
+            {"merge": {key: how for key, how in MERGE.items() if key != "seen"}},
+            "a key has one list, got .*'concat'",
+        ),
+    ],
+    ids=["unmapped", "twice", "unmerged", "lists"],
+)
+def test_keys_without_one_answer_are_refused(spark, users, tmp_path, pairs, options, says):
+    """When it is written, with the key; nothing is."""
+    moved = users.rekey(
+        "account int", accounts(spark, *((*each, "x") for each in pairs)), **options
+    )
+    with pytest.raises(StateValueError, match=says):
+        moved.write(tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+
+
+def test_keys_that_are_left_out_take_their_timers_along(spark, users):
+    """With `drop`; the columns may be several, and one of the former among them."""
+    moved = users.rekey("place string, user string", accounts(spark, ("b", 1, "x")), drop=True)
+    moved.check()
+    assert [("x", "b", 20)] == [
+        (row.place, row.user, row.value) for row in moved["count"].collect()
+    ]
+    assert [("x", "b", 5000)] == [
+        (row.place, row.user, row.timestamp) for row in moved.timers.collect()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("merge", "error", "says"),
+    [
+        ({"count": "concat"}, DeclarationValueError, "lists are merged by 'concat'"),
+        ({"seen": "sum"}, DeclarationValueError, "lists are merged by 'concat'"),
+        ({"count": "newest"}, DeclarationValueError, "needs the times of entries"),
+        ({"last": "sum"}, DeclarationTypeError, "'sum' is of numbers, got string"),
+        ({"cuont": "sum"}, UnknownStateError, "did you mean 'count'"),
+    ],
+)
+def test_a_merge_that_does_not_fit_is_refused_when_it_is_called(spark, users, merge, error, says):
+    """By the name of the state."""
+    with pytest.raises(error, match=says):
+        users.rekey("account int", accounts(spark, ("a", 1, "x")), merge=merge)
+
+
+def test_values_get_another_type(spark, users, tmp_path):
+    """Each that is one of the new type, too; digits go only where that is said."""
+    narrow = users.cast_state("count", Types.SHORT()).cast_state("seen", Types.CHAR())
+    narrow.write(tmp_path / "narrow")
+    found = {
+        info.name: info.value_type for info in Savepoint.read(spark, tmp_path / "narrow").states()
+    }
+    assert {"count": "Short", "seen": "Character"}.items() <= found.items()
+    with pytest.raises(StateValueError, match=r"values of Byte, got .*300.*transform_state"):
+        users.cast_state("count", Types.BYTE()).write(tmp_path / "byte")
+    with pytest.raises(StateValueError, match="in the range of Byte"):
+        users.cast_state("count", Types.BYTE(), lossy=True).write(tmp_path / "byte")
+    halves = users.cast_state("count", Types.DOUBLE()).transform_state(
+        "count", lambda rows: rows.withColumn("value", F.col("value") / 2)
+    )
+    with pytest.raises(StateValueError, match=r"values of Long, got .*0\.5.*lossy=True"):
+        halves.cast_state("count", Types.LONG()).check()
+    whole = halves.cast_state("count", Types.LONG(), lossy=True)
+    whole.check()
+    assert {"a": 0, "b": 10, "c": 150} == {row.user: row.value for row in whole["count"].collect()}
+    with pytest.raises(DeclarationTypeError, match="what Spark can cast"):
+        users.cast_state("count", Types.LIST(Types.LONG()))
+
+
+def test_nested_values_get_another_type(spark, users):
+    """Fields by name: those that go are lost only where that is said."""
+    visit = Types.ROW_NAMED(["n", "place"], [Types.LONG(), Types.STRING()])
+    rows = bounded(
+        spark,
+        [("a", [(2**40, "Rome")]), ("b", [(3, None)]), ("c", None)],
+        "user string, value array<struct<n: long, place: string>>",
+    ).where("value is not null")
+    held = users.with_state(ValueStateDescriptor("visits", Types.LIST(visit)), rows)
+    fewer = Types.LIST(Types.ROW_NAMED(["city", "n"], [Types.STRING(), Types.INT()]))
+    with pytest.raises(StateValueError, match="Rome"):
+        held.cast_state("visits", fewer).check()
+    with pytest.raises(StateValueError, match=str(2**40)):
+        held.cast_state("visits", fewer, lossy=True).check()
+    kept = held.filter_keys(F.col("user") == "b").cast_state("visits", fewer)
+    kept.check()
+    assert [[(None, 3)]] == [
+        [tuple(each) for each in row.value] for row in kept["visits"].collect()
+    ]
+
+
+def test_keys_are_split_into_two_operators(spark, users, tmp_path):
+    """Each is in one of them; each operator of a query begins with its own."""
+    parts = users.split(F.col("user") > "a", "others")
+    counts = {uid: parts.operator(uid)["count"].collect() for uid in parts.operators}
+    assert {"keeping": [1], "others": [20, 300]} == {
+        uid: sorted(row.value for row in rows) for uid, rows in counts.items()
+    }
+    assert 2 == parts.operator("others").timers.count()
+    outputs, _ = run(spark, tmp_path, [("a", at(1), "z"), ("b", at(2), "z")], from_savepoint=parts)
+    assert ["a 2 ['x', 'w'] ['p', 'z']", "b 1 [] ['z']"] == outputs
+    with pytest.raises(DeclarationValueError, match="of another uid, got 'keeping'"):
+        users.split(F.col("user") > "a", "keeping")

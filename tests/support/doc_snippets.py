@@ -56,6 +56,8 @@ def run(blocks: list[Block], **names: Any) -> None:
     # No module has this name, so that cloudpickle takes the classes along by value.
     namespace = {"__name__": "snippets", **names}
     for block in blocks:
+        if "import duckdb" in block.code:
+            pytest.importorskip("duckdb", reason="DuckDB is not installed (the extra `tools`)")
         exec(block.compiled(), namespace)
 
 

@@ -93,7 +93,7 @@ class _Line:
     def run(self) -> list[Any]:
         sources = list(self.job.graph.of_kind(FromSource))
         self.marks = {node.id: 0 for node in sources}
-        files = [micro_batches(node, self.job.settings) for node in sources]
+        files = [micro_batches(node, self.job.settings_of(node)) for node in sources]
         for rows in zip_longest(*files):
             self.micro_batch({node.id: each for node, each in zip(sources, rows) if each})
             self.watermark = max(self.watermark, min(self.marks.values()))

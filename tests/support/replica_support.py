@@ -127,7 +127,8 @@ class FollowedQuery:
     def restart(self, descriptors: Iterable[Any]) -> None:
         """Go on with another program."""
         self.descriptors = list(descriptors)
-        self.operator = self._opened()
+        # Another one is asked: it keeps nothing of a key group, so that each question is the first.
+        self.operator, self.asked = self._opened(), self._opened()
         identity = self.task.identity(STRING)
         declared = self.operator.declared()
         self.record = OperatorRecord(identity, "Doing", "0", "UTC", None, "None", declared)
@@ -204,10 +205,9 @@ class FollowedQuery:
 
     def ask_group(self, index: int, key: Any, act: Callable[[Any], Any]) -> Any:
         """The same in any key group."""
-        operator, store = self._opened(), self.stores[index]
+        store = self.stores[index]
         copy = InMemoryLogStorage(store.head, dict(store.segments))
-        (found,) = self._serve(operator, copy, index, [(key, act)])
-        operator.close()
+        (found,) = self._serve(self.asked, copy, index, [(key, act)])
         return found
 
     # As a source

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from growth_support import WIDER, growing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from type_support import same
 
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.testing.strategies import values_of
 from pyflinklike.types import Types
 from pyflinklike.types.growth import UngrownError, growth
@@ -77,6 +80,7 @@ def test_what_does_not_grow_says_why(stored, declared, why):
     assert caught.value.remedy.startswith("Savepoint.")
 
 
+@settings(max_examples=settings().max_examples // 5)
 @given(growing())
 def test_signatures_tell_the_same_as_types(pair):
     """A reader without the program finds the same growth."""
@@ -87,3 +91,57 @@ def test_a_character_that_is_none_is_damage():
     """It does not become a text unseen."""
     with pytest.raises(ValueError, match="one character"):
         growth(Types.CHAR(), TEXT)(TEXT.to_arrow(["ab"]))
+
+
+def test_a_field_with_a_default_has_it_where_it_was_not_stored():
+    """Also where another field goes: then it is no field that was renamed."""
+    old = row(a=INT, user=TEXT)
+    new = Types.ROW_NAMED(["n", "user"], [LONG, TEXT], defaults={"n": 7})
+    column = growth(old, new)(old.to_arrow([(1, "u"), None]))
+    assert [(7, "u"), None] == new.from_arrow(column)
+    later = Types.ROW_NAMED(["n", "user"], [LONG, TEXT], defaults={"n": 8})
+    assert [(7, "u"), None] == later.from_arrow(growth(new, later)(column))
+
+
+DEFAULTS = [
+    (Types.BOOLEAN(), st.booleans()),
+    (LONG, st.integers(-(2**63), 2**63 - 1)),
+    (Types.DOUBLE(), st.floats(allow_nan=False, allow_infinity=False)),
+    (Types.FLOAT(), st.floats(width=32, allow_nan=False, allow_infinity=False)),
+    (TEXT, st.text()),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), st.binary()),
+    (Types.BIG_INT(), st.integers()),
+    (Types.SQL_DATE(), st.none()),
+]
+
+
+@given(st.sampled_from(DEFAULTS), st.data())
+def test_a_default_survives_in_the_signature(kind_and_values, data):
+    """Whatever it is: a reader without the program finds the same type, and none that differs."""
+    kind, values = kind_and_values
+    value = data.draw(values)
+    made = Types.LIST(Types.ROW_NAMED(["it's", "b"], [kind, kind], defaults={"b": value}))
+    assert made == type_of(made.signature)
+    assert made != Types.LIST(Types.ROW_NAMED(["it's", "b"], [kind, kind]))
+    stored = Types.LIST(Types.ROW_NAMED(["it's"], [kind]))
+    (found,) = made.from_arrow(growth(stored, made)(stored.to_arrow([((None,),)])))
+    expected = None if value is None else kind.freeze(value)
+    assert same([None, expected], list(found[0]))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "error", "says"),
+    [
+        ({"c": 1}, DeclarationValueError, "of the fields"),
+        ({"a": "x"}, DeclarationValueError, "default of field 'a' must fit its type"),
+        ({"d": dt.date(2024, 1, 1)}, DeclarationValueError, "must be None, a bool"),
+        ({"f": float("nan")}, DeclarationValueError, "a finite number"),
+        (7, DeclarationTypeError, "must be a dict"),
+    ],
+    ids=["name", "type", "date", "nan", "no dict"],
+)
+def test_a_default_that_cannot_be_one_is_refused(defaults, error, says):
+    """When the type is made."""
+    names, types = ["a", "d", "f"], [INT, Types.SQL_DATE(), Types.DOUBLE()]
+    with pytest.raises(error, match=says):
+        Types.ROW_NAMED(names, types, defaults=defaults)

@@ -138,3 +138,14 @@ def test_nothing_is_pickled_where_that_is_refused():
     with harness(typed, allow_pickle=False) as driver:
         driver.process_elements(elements(1))
         assert 1 == len(driver.end_of_input())
+
+
+def test_the_type_of_elements_may_grow():
+    """What waits in a window is read in the new type."""
+
+    def of(number: Any) -> Any:
+        return window(TEN, Types.TUPLE([Types.STRING(), number])).process(Contents())
+
+    with harness(of(Types.LONG()), restore=snapshot(of(Types.INT()), 1, 2)) as driver:
+        driver.process_element(("k", 2**40), 3)
+        assert [((0, 10), [1, 2, 2**40])] == contents(driver.process_watermark(20))

@@ -87,8 +87,9 @@ class CheckpointSource:
 
     def _commits(self, where: str) -> dict[int, int]:
         """When each of the batches that Spark retains was committed, in ms."""
-        listing = self.spark.read.format("binaryFile").load(f"{self.location.rstrip('/')}/commits")
+        path = f"{self.location.rstrip('/')}/commits"
         with refusing(where):
+            listing = self.spark.read.format("binaryFile").load(path)
             rows = listing.select("path", "modificationTime").toArrow().to_pylist()
         found = {row["path"].rpartition("/")[2]: row["modificationTime"] for row in rows}
         return {

@@ -3,10 +3,12 @@
 
     stages      which part of the graph runs between which shuffles
     parts       the stations of a stage in a task: those of the local runner
+    spreading   which key groups of the next keyed operator get records
     sending     what leaves a stage: records by key group, parcels that pass on, results
     tasks       the functions that Spark runs
     operators   reads and lays out what a keyed operator processes and gives
     sources     frames of what sources give
+    times       by which time keyed operators are woken
     steps       puts these together
     plans       frames of the steps, in batch mode and in streaming mode
     refusals    what this host does not run

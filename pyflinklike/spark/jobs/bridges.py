@@ -16,12 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike.graph.job import Job
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.jobs.runs import (
-    checked_session,
-    frame_of_batch,
-    frame_of_stream,
-    own_folder,
-)
+from pyflinklike.spark.jobs.folders import new_folder
+from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch
+from pyflinklike.spark.jobs.streams import frame_of_stream
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.wire.columns import OutputEncoder
 from pyflinklike.spark.wire.schema import arrow_schema, output_schema
@@ -57,7 +54,7 @@ def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
 
 def _streamed(job: Job, spark: SparkSession) -> DataFrame:
     """The results of a stream, whose files stay as long as this process: any query may read them."""
-    folder = own_folder(job.settings.checkpoint_dir)
+    folder = new_folder(job.settings.checkpoint_dir)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return frame_of_stream(job, spark, folder)
 
@@ -78,10 +75,18 @@ class _Opening:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Open all parcels, for `mapInArrow`."""
-        plain = self.plain
-        as_row: Callable[[Any], Any] = plain if self.is_row else lambda v: (plain(v),)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 records = pickle.loads(payload)  # noqa: S301  # of the job's own stages
-                rows = [as_row(value) for _, value, _ in records]
+                rows = self._rows([value for _, value, _ in records])
                 yield self.encoder.encode(rows, [None] * len(rows))
+
+    def _rows(self, values: list[Any]) -> list[Any]:
+        if not self.is_row:
+            return [(self.plain(value),) for value in values]
+        if self._is_flat() and set(map(type, values)) == {tuple}:
+            return values  # where no column has parts, no value of a row is one
+        return [self.plain(value) for value in values]
+
+    def _is_flat(self) -> bool:
+        return not any(pa.types.is_nested(kind) for kind in self.encoder.schema.types)

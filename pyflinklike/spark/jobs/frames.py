@@ -28,19 +28,21 @@ from pyflinklike.types.arrow_rows import to_python
 
 __all__ = ["DataFrameSource", "RowMaker", "data_frame_source"]
 
-RowMaker = Callable[[tuple[str, ...], Iterable[Any]], Any]
-"""Makes an element of the names of columns and their values."""
+RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
+"""Makes elements of the names of columns and the values of each row."""
 
 Elements = Iterator[tuple[Any, "int | None"]]
 
 
-def data_frame_source(df: DataFrame, event_time: str | None, make_row: RowMaker) -> DataFrameSource:
+def data_frame_source(
+    df: DataFrame, event_time: str | None, make_rows: RowMaker
+) -> DataFrameSource:
     """The source of a DataFrame's rows.
 
     Args:
         df: Streaming or batch.
         event_time: The timestamp column that has the times of elements, or None.
-        make_row: Makes an element.
+        make_rows: Makes the elements.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It is no DataFrame, has a column that functions
@@ -63,7 +65,7 @@ def data_frame_source(df: DataFrame, event_time: str | None, make_row: RowMaker)
         raise DeclarationValueError(msg)
     zone = time_zone_of(df.sparkSession)
     return DataFrameSource(
-        element_type(df.schema, zone), zone, event_time, make_row, not df.isStreaming, df
+        element_type(df.schema, zone), zone, event_time, make_rows, not df.isStreaming, df
     )
 
 
@@ -75,7 +77,7 @@ class DataFrameSource(Source):
         row_type: Of the rows.
         time_zone: Of the session, in which instants are seen.
         event_time: The column that has the times of elements, or None.
-        make_row: Makes an element.
+        make_rows: Makes the elements.
         is_batch: Whether it ends.
         df: The DataFrame; None in workers, which are given its rows.
     """
@@ -83,9 +85,14 @@ class DataFrameSource(Source):
     row_type: RowTypeInfo
     time_zone: str
     event_time: str | None
-    make_row: RowMaker
+    make_rows: RowMaker
     is_batch: bool
     df: DataFrame | None = None
+
+    @property
+    def identity(self) -> str:
+        """Its columns: Spark tells nothing else of it that stays."""
+        return f"a DataFrame of {self.row_type!r}"
 
     @property
     def is_bounded(self) -> bool:
@@ -114,9 +121,8 @@ class DataFrameSource(Source):
             batch: As Spark gives it to `mapInArrow`.
         """
         columns = [to_python(column, self.time_zone) for column in batch.columns]
-        names, make = tuple(batch.schema.names), self.make_row
-        for values, timestamp in zip(zip(*columns), self._times(batch)):
-            yield make(names, values), timestamp
+        rows = self.make_rows(tuple(batch.schema.names), zip(*columns))
+        return zip(rows, self._times(batch))
 
     def _times(self, batch: pa.RecordBatch) -> Iterable[int | None]:
         if self.event_time is None:
@@ -152,5 +158,5 @@ class DataFrameSource(Source):
             yield pa.RecordBatch.from_arrays([cell], names=["elements"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.row_type, self.time_zone, self.event_time, self.make_row, self.is_batch
+        parts = self.row_type, self.time_zone, self.event_time, self.make_rows, self.is_batch
         return DataFrameSource, parts

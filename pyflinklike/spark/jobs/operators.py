@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -12,14 +12,21 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.runtime.serving import NO_RECORDS, Records, UnsortedRecords
+from pyflinklike.runtime.serving import (
+    NO_RECORDS,
+    Records,
+    RecordsAfterBroadcast,
+    UnsortedRecords,
+)
 from pyflinklike.spark.jobs.parts import Record
+from pyflinklike.spark.jobs.spreading import BROADCAST
 from pyflinklike.spark.jobs.tasks import StageTask
 from pyflinklike.spark.wire.packing import Packing
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, dumped, in_cell, wrapped
+from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
 
-__all__ = ["ObjectLayout", "ObjectReader"]
+__all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader"]
 
 
 @attrs.frozen
@@ -36,7 +43,7 @@ class ObjectReader:
     key_type: TypeInformation
     time_zone: str
     before: StageTask
-    has_two_inputs: bool
+    has_two_inputs: bool = attrs.field(default=False, kw_only=True)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -71,13 +78,13 @@ class ObjectReader:
         )
         return early, others
 
-    def _records(self, parcels: Any) -> Records:
+    def _records(self, parcels: Iterable[Parcel]) -> Records:
         found = [
             (key, self._value(parcel.address.position, value), timestamp)
             for parcel in parcels
             for key, value, timestamp in parcel.records()
         ]
-        return UnsortedRecords(*map(list, zip(*found))) if found else NO_RECORDS
+        return _records_of(found)
 
     def _value(self, position: int, value: Any) -> Any:
         return (position + 1, value) if self.has_two_inputs else value
@@ -89,7 +96,48 @@ class ObjectReader:
         for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
             position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
             found.append((key, self._value(position, value), timestamp))
-        return UnsortedRecords(*map(list, zip(*found)))
+        return _records_of(found)
+
+
+@attrs.frozen
+class BroadcastObjectReader(ObjectReader):
+    """The same of an operator whose second input is broadcast.
+
+    Args:
+        has_keys: Whether the elements of the first one have keys.
+    """
+
+    has_keys: bool = attrs.field(kw_only=True)
+
+    def _records(self, parcels: Iterable[Parcel]) -> Records:
+        main: list[Parcel] = []
+        rules: list[Parcel] = []
+        for parcel in parcels:
+            (rules if parcel.address.position == BROADCAST else main).append(parcel)
+        broadcast = [(value, time) for parcel in rules for _, value, time in parcel.records()]
+        return self._behind(broadcast, ObjectReader._records(self, main))
+
+    def read_sorted(self, records: pa.RecordBatch) -> Records:
+        """The records of a batch's rows, those of the broadcast input first."""
+        broadcast: list[tuple[Any, int | None]] = []
+        found: list[Record] = []
+        times = records.column("time").to_pylist()
+        for cell, time in zip(records.column("parcel").to_pylist(), times):
+            position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
+            if position == BROADCAST:
+                broadcast.append((value, key))
+            else:
+                found.append((key, value, time))
+        return self._behind(broadcast, _records_of(found))
+
+    def _behind(self, broadcast: list[tuple[Any, int | None]], records: Records) -> Records:
+        if not self.has_keys:
+            records = records._replace(keys=[GROUP_KEY] * len(records.values))
+        return RecordsAfterBroadcast(records, broadcast) if broadcast else records
+
+
+def _records_of(found: list[Record]) -> Records:
+    return UnsortedRecords(*map(list, zip(*found))) if found else NO_RECORDS
 
 
 @attrs.frozen

@@ -59,6 +59,8 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
     if not steps.is_streaming:
         return _mapped(frame, task, ROW_TYPE)
     marked = _mapped(frame, task, MARKED_TYPE)
+    if not steps.time_mode.passes_watermark:
+        return marked
     return marked.withWatermark(WATERMARK, "0 milliseconds")
 
 

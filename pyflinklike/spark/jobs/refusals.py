@@ -13,14 +13,14 @@ from pyflinklike.graph.nodes import (
     Node,
     Partition,
     Partitioning,
-    WithBroadcast,
 )
+from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.stages import stages_of
-from pyflinklike.spark.setup.timer_use import uses_processing_timers
+from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event_time
 
-__all__ = ["refuse_unbounded", "refuse_what_is_missing"]
+__all__ = ["refuse_what_is_missing"]
 
 _REMEDY = "set execution.target to local"
 
@@ -42,35 +42,26 @@ def refuse_what_is_missing(job: Job) -> None:
         raise HostError(msg)
 
 
-def refuse_unbounded(job: Job) -> None:
-    """See that a job ends.
-
-    Raises:
-        HostError: It has a source that does not.
-    """
-    for node in job.graph.of_kind(FromSource):
-        if not node.source.is_bounded:
-            msg = f"an unbounded source of the DataStream API {_runs_not(job)}, got {node.name!r}"
-            if isinstance(node.source, DataFrameSource):
-                raise HostError(f"{msg}; call to_data_frame and start a query of its result")
-            raise HostError(f"{msg}; {_REMEDY}")
-
-
 def _runs_not(job: Job) -> str:
     return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
 
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, WithBroadcast):
-            yield node, "a broadcast input"
-        elif isinstance(node, Partition) and node.how in (
+        if isinstance(node, Partition) and node.how in (
             Partitioning.BROADCAST,
             Partitioning.CUSTOM,
         ):
             yield node, "a partitioning that functions see"
+        elif isinstance(node, FromSource) and not _is_read(node.source):
+            yield node, f"an unbounded {type(node.source).__name__}"
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
+
+
+def _is_read(source: Source) -> bool:
+    is_looked_for = source.discovery_milliseconds is not None
+    return source.is_bounded or is_looked_for or isinstance(source, DataFrameSource)
 
 
 def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
@@ -78,7 +69,8 @@ def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
         for number in sorted(stage.inner):
             if stage.number and isinstance(job.graph.nodes[number], AssignTimestamps):
                 yield job.graph.nodes[number], "a watermark strategy behind a keyed operator"
-    for node in job.graph.nodes.values():
-        function = getattr(node, "function", None)
-        if function is not None and uses_processing_timers(function):
-            yield node, "a processing-time timer"
+    timed = first_with_processing_timers(job.graph)
+    if timed is not None and job.graph.is_bounded:
+        yield timed, "a processing-time timer in a job that ends"
+    elif timed is not None and has_event_time(job.graph):
+        yield timed, "a processing-time timer beside event time"

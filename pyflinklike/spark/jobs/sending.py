@@ -7,15 +7,16 @@ record is a row, which Spark sorts.  Behind the last keyed operator each parcel 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+import attrs
 import pyarrow as pa
 
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.spark.jobs.parts import Record
+from pyflinklike.spark.jobs.spreading import BROADCAST, Part, Spread
 from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.object_keys import key_group_of_object
 from pyflinklike.spark.wire.packing import PACKED_TYPE
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
@@ -26,6 +27,7 @@ __all__ = [
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
+    "Following",
     "LastSender",
     "Sender",
     "StreamSender",
@@ -40,6 +42,8 @@ RESULT_TYPE = "output int, payload binary"
 """What keyed operators give to stages, and the last stage to sinks."""
 
 _MAX_PAYLOADS = 1 << 32
+_AFTER_ALL = 1 << 62
+"""Greater than any arrival."""
 _PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
 _MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
 _ROWS = pa.schema(
@@ -73,40 +77,47 @@ class Sender(Protocol):
         """
 
 
-class _KeyGroups:
-    """The key groups of records; those of keys seen before are known.
+@attrs.frozen
+class Following:
+    """The keyed operator behind a stage.
 
     Args:
-        count: How many there are.
+        node: Its number.
+        spread: Says which key groups get records.
+        key_groups: How many there are.
+        has_broadcast: Whether its second input is for all of them.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._known: dict[Hashable, int] = {}
+    node: int
+    spread: Spread
+    key_groups: int
+    has_broadcast: bool
 
-    def of(self, key: Hashable) -> int:
-        """The key group of a frozen key."""
-        group = self._known.get(key)
-        if group is None:
-            group = self._known[key] = key_group_of_object(key, self._count)
-        return group
+    def is_broadcast(self, address: Address) -> bool:
+        """Whether records for it are for every key group."""
+        return self.has_broadcast and address.position == BROADCAST
+
+    def parts(self, address: Address, records: list[Record]) -> Iterable[Part]:
+        """Key groups with the records for them."""
+        if self.is_broadcast(address):
+            return [(range(self.key_groups), records)]
+        return self.spread(records)
 
 
 class StreamSender:
     """For `transformWithState`.
 
     Args:
-        following: The number of the keyed operator's node.
+        following: The keyed operator.
         group_ids: The grouping key of each key group.
         task: The number of this one.
         is_first: Whether the watermark is told.
     """
 
     def __init__(
-        self, following: int, group_ids: Sequence[int], task: int, *, is_first: bool
+        self, following: Following, group_ids: Sequence[int], task: int, *, is_first: bool
     ) -> None:
         self._following, self._group_ids = following, group_ids
-        self._groups = _KeyGroups(len(group_ids))
         self._task, self._sequence = task, task * _MAX_PAYLOADS
         self._is_first = is_first
         self._called: set[int] = set()
@@ -114,19 +125,17 @@ class StreamSender:
 
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records: a payload for each key group, if they are for the keyed operator."""
-        if address.node != self._following:
+        if address.node != self._following.node:
             self.parcel(Parcel(address, dumped(records)))
             return
-        of_groups: dict[int, list[Record]] = {}
-        group_of = self._groups.of
-        for record in records:
-            of_groups.setdefault(group_of(record[0]), []).append(record)
-        for group, mine in of_groups.items():
-            self._add(group, wrapped(Parcel(address, dumped(mine)).to_bytes()))
+        for groups, mine in self._following.parts(address, records):
+            payload = wrapped(Parcel(address, dumped(mine)).to_bytes())
+            for group in groups:
+                self._add(group, payload)
 
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel, which passes through one of the key groups."""
-        if parcel.address.node == self._following:
+        if parcel.address.node == self._following.node:
             self.records(parcel.address, parcel.records())
             return
         self._add(self._task % len(self._group_ids), passing(parcel.to_bytes()))
@@ -171,31 +180,43 @@ class BatchSender:
     """For a shuffle and a sort.
 
     Args:
-        following: The number of the keyed operator's node.
-        key_groups: How many there are.
+        following: The keyed operator.
         task: The number of this one.
     """
 
-    def __init__(self, following: int, key_groups: int, task: int) -> None:
+    def __init__(self, following: Following, task: int) -> None:
         self._following = following
-        self._groups = _KeyGroups(key_groups)
         self._arrival = task * _MAX_PAYLOADS
         self._rows: list[tuple[int, int | None, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records, a row each if they are for the keyed operator."""
-        if address.node != self._following:
+        if address.node != self._following.node:
             self.parcel(Parcel(address, dumped(records)))
             return
-        group_of, position = self._groups.of, address.position
-        for key, value, timestamp in records:
-            cell = dumped([position, key, value])
-            self._rows.append((group_of(key), timestamp, self._arrival, cell))
+        if self._following.is_broadcast(address):
+            self._broadcast(records)
+            return
+        position = address.position
+        for groups, mine in self._following.spread(records):
+            for key, value, timestamp in mine:
+                cell = dumped([position, key, value])
+                self._rows += [(group, timestamp, self._arrival, cell) for group in groups]
+                self._arrival += 1
+
+    def _broadcast(self, records: list[Record]) -> None:
+        """They come before all others, in the order of arrival whatever their times."""
+        for _, value, timestamp in records:
+            cell = dumped([BROADCAST, timestamp, value])
+            arrival = self._arrival - _AFTER_ALL
+            self._rows += [
+                (group, None, arrival, cell) for group in range(self._following.key_groups)
+            ]
             self._arrival += 1
 
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel, which passes."""
-        if parcel.address.node == self._following:
+        if parcel.address.node == self._following.node:
             self.records(parcel.address, parcel.records())
             return
         self._rows.append((-1, None, self._arrival, parcel.to_bytes()))

@@ -2,8 +2,11 @@
 """Frames of what the sources of a job give.
 
 A row names a part of a source, which the task that gets it reads, or it has elements in it.  A
-batch has all parts.  A stream is a folder of files of such rows, a file for each micro-batch: its
-order is that of their times.
+batch has all parts.  A stream is a folder of files of such rows, in the order of their times: of a
+bounded source a file for each micro-batch, of one that looks for parts a file for each discovery.
+
+Spark notes which of these files it has read.  They are written once and stay, so what a micro-batch
+reads is the same when it is run again, and a part that is gone is an error and no silence.
 """
 
 from __future__ import annotations
@@ -15,23 +18,27 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.sources import Source
+from pyflinklike.spark.jobs.durable import rename_durably
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
-__all__ = ["SOURCE_SCHEMA", "batch_frame", "micro_batches", "stream_frame"]
+__all__ = ["SOURCE_SCHEMA", "StreamSource", "batch_frame", "micro_batches"]
 
 SOURCE_SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
         ("split", pa.int32()),
         ("splits", pa.int32()),
+        ("part", pa.string()),
         ("elements", pa.binary()),
         ("is_last", pa.bool_()),
     ]
@@ -40,6 +47,8 @@ SOURCE_SCHEMA = pa.schema(
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """When the first file was written, in seconds: files are read in the order of their times."""
+_COMPLETE = "_begun"
+"""There once what a source gives from the beginning is written; Spark does not read it."""
 
 
 def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) -> DataFrame:
@@ -59,33 +68,102 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
         F.lit(node.id).alias("source"),
         F.col("id").cast("int").alias("split"),
         F.lit(count).alias("splits"),
+        F.lit(None).cast("string").alias("part"),
         F.lit(None).cast("binary").alias("elements"),
         F.lit(True).alias("is_last"),
     )
 
 
-def stream_frame(
-    spark: SparkSession, node: FromSource, settings: JobSettings, folder: Path
-) -> DataFrame:
-    """A source as a stream; a streaming DataFrame as it is.
+class StreamSource:
+    """A source as files that a stream reads; a streaming DataFrame as it is.
 
     Args:
-        spark: The session.
         node: Of the source.
-        settings: Of the job: with `records_per_batch` a micro-batch has so many elements, else
-            all are in one.
-        folder: For the files, empty.
+        settings: Of the job: with `records_per_batch` a micro-batch of a bounded source has so many
+            elements, else all are in one; `files_per_batch` is that of one that looks for parts.
+        folder: For the files.
     """
-    if isinstance(node.source, DataFrameSource) and not node.source.is_bounded:
-        assert node.source.df is not None
-        return node.source.df
-    folder.mkdir(parents=True)
-    for number, rows in enumerate(micro_batches(node, settings)):
-        _write(rows, folder, number)
-    stream = spark.readStream.schema(SOURCE_TYPE).option("maxFilesPerTrigger", 1)
-    frame = stream.parquet(str(folder))
-    count = _splits(node, settings)
-    return frame.repartition(count) if settings.records_per_batch is None and count > 1 else frame
+
+    def __init__(self, node: FromSource, settings: JobSettings, folder: Path) -> None:
+        self._node, self._settings, self._folder = node, settings, folder
+        self._known: set[str] = set()
+        self._next, self._due = 0, 0
+        if _is_streamed(node.source):
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / _COMPLETE).exists():
+            self._go_on()
+        else:
+            self._begin()
+
+    def look(self, now: int) -> None:
+        """See whether there are new parts, if it is time to.
+
+        Args:
+            now: In ms.
+
+        Raises:
+            HostError: The source is not there any more.
+        """
+        interval = self._node.source.discovery_milliseconds
+        if interval is None or now < self._due:
+            return
+        self._due = now + interval
+        found = iter(self._node.source.discover(self._known))
+        while some := list(islice(found, self._settings.files_per_batch)):
+            self._add(
+                [{**_row(self._node, 0, 1, None, is_last=False), "part": each} for each in some]
+            )
+            self._known.update(some)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The stream of type `SOURCE_TYPE`.
+
+        Args:
+            spark: The session.
+        """
+        source = self._node.source
+        if isinstance(source, DataFrameSource) and not source.is_bounded:
+            assert source.df is not None
+            return source.df
+        settings, stream = self._settings, spark.readStream.schema(SOURCE_TYPE)
+        is_discovered = source.discovery_milliseconds is not None
+        if not is_discovered or settings.files_per_batch is not None:
+            stream = stream.option("maxFilesPerTrigger", 1)
+        # Another run may have given the node another number.
+        frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
+        count = _splits(self._node, settings)
+        is_whole = is_discovered or settings.records_per_batch is None
+        return frame.repartition(count) if is_whole and count > 1 else frame
+
+    def _begin(self) -> None:
+        """Write what is there from the beginning; a killed driver may have begun with it."""
+        if self._node.source.is_bounded:
+            for rows in micro_batches(self._node, self._settings):
+                self._add(rows)
+        (self._folder / _COMPLETE).touch()
+
+    def _go_on(self) -> None:
+        """Find out what a former run has written.
+
+        After a restart Spark runs a micro-batch only for new rows.  The one in which timers were to
+        fire for the last watermark might never come, so there is a row without elements.
+        """
+        written = [int(path.stem) for path in self._folder.glob("[0-9]*.parquet")]
+        self._next = max(written, default=-1) + 1
+        if written:
+            parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
+            self._known.update(filter(None, parts.column("part").to_pylist()))
+        self._add([_row(self._node, 0, 1, dumped([]), is_last=self._node.source.is_bounded)])
+
+    def _add(self, rows: list[dict[str, Any]]) -> None:
+        _write(rows, self._folder, self._next)
+        self._next += 1
+
+
+def _is_streamed(source: Source) -> bool:
+    """Whether it is a stream already."""
+    return isinstance(source, DataFrameSource) and not source.is_bounded
 
 
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
@@ -143,4 +221,4 @@ def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
     hidden = folder / f".{number:010}.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA), hidden)
     os.utime(hidden, (_FIRST_TIME + number, _FIRST_TIME + number))
-    hidden.rename(folder / f"{number:010}.parquet")
+    rename_durably(hidden, folder / f"{number:010}.parquet")

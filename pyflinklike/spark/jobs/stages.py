@@ -13,14 +13,24 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from pyflinklike.graph.job import JobGraph
-from pyflinklike.graph.nodes import Fold, FromSource, Keyed, Node, ToSink, TwoInputs
+from pyflinklike.graph.nodes import (
+    Fold,
+    FromSource,
+    Keyed,
+    Node,
+    ToSink,
+    TwoInputs,
+    WithBroadcast,
+)
 
 __all__ = ["Stage", "is_keyed", "stages_of"]
 
 
 def is_keyed(node: Node) -> bool:
-    """Whether a node needs a shuffle by key."""
-    return isinstance(node, (Keyed, Fold)) or (isinstance(node, TwoInputs) and node.is_keyed)
+    """Whether a node needs a shuffle: to the tasks that have the keys, or the broadcast state."""
+    if isinstance(node, TwoInputs):
+        return node.is_keyed
+    return isinstance(node, (Keyed, Fold, WithBroadcast))
 
 
 @attrs.frozen

@@ -11,13 +11,15 @@ import attrs
 from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.graph.job import Job, JobGraph
-from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs
+from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.local.factory import function_of
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.spark.jobs.operators import ObjectLayout, ObjectReader
+from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
 from pyflinklike.spark.jobs.stages import Stage, stages_of
 from pyflinklike.spark.jobs.tasks import StageTask, sides_read
-from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.jobs.times import time_mode_of
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["JobSteps", "SessionFacts"]
 
@@ -50,15 +52,17 @@ class JobSteps:
         self.job, self._facts, self._backend = job, facts, backend
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
+        self.time_mode = time_mode_of(job.graph)
         self._id = str(uuid.uuid4())
 
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
-        groups = 1
-        if stage.following is not None:
-            groups = self._key_groups(stage.graph.nodes[stage.following])
         settings, tasks = self.job.settings, self._facts.partitions
-        return StageTask(stage, settings, tasks, groups, self.is_streaming)
+        if stage.following is None:
+            return StageTask(stage, settings, tasks, 1, self.is_streaming)
+        node = self.job.graph.nodes[stage.following]
+        options = self._has_keys(node), isinstance(node, WithBroadcast)
+        return StageTask(stage, settings, tasks, self.key_groups(node), self.is_streaming, *options)
 
     def operator(self, before: Stage, stage: Stage) -> Plan:
         """What the keyed operator between two stages is in a task.
@@ -67,27 +71,39 @@ class JobSteps:
             DeclarationTypeError: Its function has state that is not of keys.
         """
         node: Any = self.job.graph.nodes[stage.entrances[0]]
-        keys = self.job.graph.nodes[node.inputs[0]]
-        assert isinstance(keys, KeyBy)
         function = function_of(node, is_batch=self.job.settings.is_batch)
         refuse_checkpointed_function(function)
         name = self.job.graph.state_names[node.id]
         return Plan(
             function=function,
             state_backend=self._backend,
-            key_type=keys.key_type,
+            key_type=self.key_type(node),
             task=self._task_info(node, name),
-            time_mode=TimeMode.EVENT_TIME,
-            reader=ObjectReader(
-                keys.key_type,
-                self._facts.time_zone,
-                self._packer(before),
-                isinstance(node, TwoInputs),
-            ),
+            time_mode=self.time_mode,
+            reader=self._reader(node, before),
             layout=ObjectLayout(sides_read(stage)),  # type: ignore[arg-type]
             plan_id=f"{name}-{self._id}",
+            broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
             timed_outputs=True,
         )
+
+    def _reader(self, node: Node, before: Stage) -> ObjectReader:
+        facts = self.key_type(node), self._facts.time_zone, self._packer(before)
+        if isinstance(node, WithBroadcast):
+            return BroadcastObjectReader(*facts, has_keys=self._has_keys(node))
+        return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
+
+    def key_type(self, node: Node) -> TypeInformation:
+        """The type of the keys of an operator.
+
+        Args:
+            node: Of the operator.
+        """
+        keys = self.job.graph.nodes[node.inputs[0]]
+        return keys.key_type if isinstance(keys, KeyBy) else Types.LONG()
+
+    def _has_keys(self, node: Node) -> bool:
+        return isinstance(self.job.graph.nodes[node.inputs[0]], KeyBy)
 
     def _packer(self, before: Stage) -> StageTask:
         """The stage that packs for an operator.
@@ -104,10 +120,16 @@ class JobSteps:
         return TaskInfo(
             name,
             parallelism=self._facts.partitions,
-            max_parallelism=self._key_groups(node),
+            max_parallelism=self.key_groups(node),
             job_parameters=dict(self.job.settings.job_parameters),
         )
 
-    def _key_groups(self, node: Node) -> int:
+    def key_groups(self, node: Node) -> int:
+        """How many key groups a keyed operator has.
+
+        Args:
+            node: Of the operator.
+        """
         asked = node.max_parallelism or self.job.settings.max_parallelism
-        return asked or self._facts.max_parallelism
+        default = self._facts.max_parallelism if self._has_keys(node) else self._facts.partitions
+        return asked or default

@@ -17,15 +17,22 @@ from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
 from pyflinklike.spark.jobs.frames import DataFrameSource
 from pyflinklike.spark.jobs.parts import StageParts
-from pyflinklike.spark.jobs.sending import BatchSender, LastSender, Sender, StreamSender
+from pyflinklike.spark.jobs.sending import (
+    BatchSender,
+    Following,
+    LastSender,
+    Sender,
+    StreamSender,
+)
+from pyflinklike.spark.jobs.spreading import by_key, in_turn
 from pyflinklike.spark.jobs.stages import Stage
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
 
 __all__ = ["SOURCE_TYPE", "StageTask", "sides_read"]
 
-SOURCE_TYPE = "source int, split int, splits int, elements binary, is_last boolean"
-"""What the first stage reads: a part of a source, or a pickle of elements with their times."""
+SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
+"""What the first stage reads: a part of a source by number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
 """How many records may wait in a stage before they are packed."""
@@ -41,6 +48,8 @@ class StageTask:
         tasks: How many there are.
         key_groups: Of the keyed operator behind it.
         is_streaming: Whether that is one on a stream.
+        has_keys: Whether its elements have keys.
+        has_broadcast: Whether its second input is broadcast.
     """
 
     stage: Stage
@@ -48,6 +57,8 @@ class StageTask:
     tasks: int
     key_groups: int
     is_streaming: bool
+    has_keys: bool = True
+    has_broadcast: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -71,11 +82,13 @@ class StageTask:
         yield from sender.end(parts.watermark())
 
     def _sender(self, number: int) -> Sender:
-        following = self.stage.following
-        if following is None:
+        node, groups = self.stage.following, self.key_groups
+        if node is None:
             return LastSender()
+        spread = by_key(groups) if self.has_keys else in_turn(groups, number)
+        following = Following(node, spread, groups, self.has_broadcast)
         if not self.is_streaming:
-            return BatchSender(following, self.key_groups, number)
+            return BatchSender(following, number)
         ids, is_first = group_ids(self.key_groups), self.stage.number == 0
         return StreamSender(following, ids, number, is_first=is_first)
 
@@ -101,9 +114,7 @@ class StageTask:
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
-        take = parts.source(number).take
-        for value, timestamp in source.elements(batch):
-            take(value, timestamp)
+        parts.source(number).take_all(source.elements(batch))
         yield from _sent(parts, sender, is_early=False)
 
     def _end_frames(self, parts: StageParts) -> None:
@@ -120,8 +131,7 @@ class StageTask:
             assert isinstance(node, FromSource)
             station, elements = parts.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
-                for value, timestamp in some:
-                    station.take(value, timestamp)
+                station.take_all(some)
                 yield from _sent(parts, sender, is_early=False)
             if row["is_last"]:
                 for maker in parts.makers:
@@ -172,6 +182,8 @@ def sides_read(stage: Stage) -> tuple[str, ...]:
 def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, int | None]]:
     if row["elements"] is not None:
         return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
+    if row["part"] is not None:
+        return node.source.read_part(row["part"])
     return node.source.read(row["split"], row["splits"])
 
 

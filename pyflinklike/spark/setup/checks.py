@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import os
 from typing import Any
 
 from pyspark import cloudpickle
@@ -26,7 +25,6 @@ __all__ = [
     "check_function",
     "check_max_parallelism",
     "check_pickle",
-    "check_savepoint",
     "checked_backend",
     "holds_accumulators",
 ]
@@ -158,26 +156,6 @@ class _AccumulatorFinder(cloudpickle.CloudPickler):  # type: ignore[misc, unused
         if isinstance(obj, Accumulator):
             self.found = True
         return super().reducer_override(obj)  # type: ignore[no-untyped-call]
-
-
-def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
-    """See that a query can begin with a savepoint.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
-    """
-    if not isinstance(savepoint, (bytes, str, os.PathLike)):
-        msg = (
-            "from_savepoint takes the directory or the bytes of a savepoint, got "
-            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
-        )
-        raise DeclarationTypeError(msg)
-    if not is_streaming:
-        msg = (
-            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
-            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
-        )
-        raise DeclarationValueError(msg)
 
 
 def _pickles(value: Any) -> bool:

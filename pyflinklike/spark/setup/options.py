@@ -7,9 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import TypedDict
 
+from pyspark.sql import DataFrame
+
 from pyflinklike.backends.base import StateBackend
 
-__all__ = ["CommonOptions", "KeyedOptions", "OperatorOptions"]
+__all__ = ["CommonOptions", "KeyedOptions", "OperatorOptions", "SavepointLike"]
+
+SavepointLike = bytes | str | os.PathLike[str] | Mapping[str, DataFrame]
+"""The bytes of a savepoint, its directory, or a `Savepoint`, which is a mapping."""
 
 
 class CommonOptions(TypedDict, total=False):
@@ -28,7 +33,7 @@ class CommonOptions(TypedDict, total=False):
     max_parallelism: int | None
     uid: str | None
     job_parameters: Mapping[str, str] | None
-    from_savepoint: bytes | str | os.PathLike[str] | None
+    from_savepoint: SavepointLike | None
     allow_pickle: bool
 
 

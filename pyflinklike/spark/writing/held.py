@@ -27,6 +27,7 @@ from pyflinklike.spark.writing.edits import (
     refuse_several,
     rows_of,
 )
+from pyflinklike.spark.writing.misfits import Misfits
 from pyflinklike.spark.writing.saved import saved_frames
 from pyflinklike.spark.writing.saving import Frames, save
 from pyflinklike.spark.writing.taking import frames_of, manifest_of
@@ -47,12 +48,14 @@ class HeldState(Mapping[str, DataFrame]):
         operators: What there is of each operator, by uid.
         manifest: What it says of the batch that it is of.
         edited: States whose rows have to be checked.
+        misfits: What verbs found no answer to.
     """
 
     spark: SparkSession
     operators: Mapping[str, Frames]
     manifest: Manifest
     edited: frozenset[tuple[str, str]] = frozenset()
+    misfits: tuple[Misfits, ...] = ()
 
     @classmethod
     def read(
@@ -104,6 +107,17 @@ class HeldState(Mapping[str, DataFrame]):
         record = OperatorRecord(identity, uid, __version__, zone, None, "None", {})
         timers = spark.createDataFrame([], spark_schema(TimersReader(record, None).schema))
         return cls(spark, {uid: Frames(record, {}, timers)}, Manifest(__version__, 0, ()))
+
+    def _repr_html_(self) -> str:
+        batch = self.manifest.batch_id
+        said = "state" if batch is None else f"state of batch {batch}"
+        infos = [
+            info
+            for number, frames in enumerate(self.operators.values())
+            for info in described(frames.record, number)
+            if info.name in frames.states
+        ]
+        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
 
     # A mapping
 
@@ -162,6 +176,7 @@ class HeldState(Mapping[str, DataFrame]):
             self,
             operators={**self.operators, **savepoint.operators},
             edited=self.edited | savepoint.edited,
+            misfits=(*self.misfits, *savepoint.misfits),
         )
 
     def remove_operator(self: S, uid: str) -> S:
@@ -202,13 +217,23 @@ class HeldState(Mapping[str, DataFrame]):
 
         Raises:
             DeclarationValueError: Something is there that shall stay.
-            StateValueError: An entry has several rows.
+            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
         """
+        self.check()
+        save(place_of(path), list(self.operators.values()), self.manifest, mode)
+
+    def check(self) -> None:
+        """See that each entry has one row, and each verb an answer; runs jobs of Spark.
+
+        Raises:
+            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
+        """
+        for each in self.misfits:
+            each.refuse()
         for uid, name in sorted(self.edited):
             frames = self.operators.get(uid)
             if frames is not None and name in frames.states:
                 refuse_several(frames.states[name], rows_of(frames.record, name))
-        save(place_of(path), list(self.operators.values()), self.manifest, mode)
 
     def only(self) -> Frames:
         """What there is of the one operator.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.runtime.declared_states import declared_ttl
 from pyflinklike.shown import shown
+from pyflinklike.spark.writing.casting import cast_values
 from pyflinklike.spark.writing.edits import (
     each_state,
     fitted,
@@ -22,8 +23,12 @@ from pyflinklike.spark.writing.edits import (
     with_said,
 )
 from pyflinklike.spark.writing.held import HeldState
+from pyflinklike.spark.writing.merging import merged
+from pyflinklike.spark.writing.misfits import Misfits
+from pyflinklike.spark.writing.rekeying import rekeyed
 from pyflinklike.spark.writing.saving import Frames
 from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import TypeInformation
 
 __all__ = ["Savepoint"]
 
@@ -150,6 +155,27 @@ class Savepoint(HeldState):
         states = {**frames.states, state: fitted(record, state, frame)}
         return self._with(Frames(record, states, frames.timers))
 
+    def cast_state(
+        self, state: str, type_info: TypeInformation, *, lossy: bool = False
+    ) -> Savepoint:
+        """With values of another type.
+
+        Types that [grow](../how-to/migrate-state.md#change-a-type) need no savepoint.
+
+        Args:
+            state: Its name.
+            type_info: Of the values; of a list's elements and a map's values, where it is one.
+            lossy: Whether values may lose digits, and rows fields.  Without it every value must be
+                one of the new type, too: 3 of `LONG` is one of `INT`, 3.5 of `DOUBLE` is not.
+                A value beyond the range of the new type is refused in both cases.
+
+        Raises:
+            UnknownStateError: There is no such state.
+            DeclarationTypeError: A type is pickled, or Spark has no such cast.
+        """
+        frames, misfits = cast_values(self.only(), state, type_info, lossy=lossy)
+        return self._with(frames, state, misfits=[misfits])
+
     # Timers
 
     def with_timers(self, timers: DataFrame) -> Savepoint:
@@ -194,34 +220,74 @@ class Savepoint(HeldState):
             DeclarationValueError: The key columns or a state of both differ, or `on_conflict`
                 is none of these.
         """
-        if on_conflict not in ("error", "left", "right"):
-            msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
-            raise DeclarationValueError(f"{msg}; choose one")
-        mine, theirs = self.only(), other.only()
-        one, two = mine.record, theirs.record
-        unlike = [
-            name
-            for name in one.states.keys() & two.states.keys()
-            if one.states[name] != two.states[name]
-        ]
-        if one.identity.key_columns != two.identity.key_columns or unlike:
-            msg = f"merge takes savepoints whose keys and states are declared alike, got {unlike}"
-            keys = f"{one.identity.key_columns} and {two.identity.key_columns}"
-            raise DeclarationValueError(f"{msg} and keys {keys}; rename_state() or remove_state()")
-        record = with_said(one, {**one.states, **two.states})
-        states = {**mine.states, **theirs.states}
-        for name in mine.states.keys() & theirs.states.keys():
-            left, right = mine.states[name], fitted(record, name, theirs.states[name])
-            by = rows_of(record, name).entry_names
-            if on_conflict == "left":
-                right = right.join(left.select(*by), by, "left_anti").select(*right.columns)
-            elif on_conflict == "right":
-                left = left.join(right.select(*by), by, "left_anti").select(*left.columns)
-            states[name] = left.unionByName(right)
-        timers = mine.timers.unionByName(theirs.timers).distinct()
-        return self._with(Frames(record, states, timers), *states)
+        frames = merged(self.only(), other.only(), on_conflict)
+        added = self._with(frames, *frames.states)
+        return attrs.evolve(added, misfits=(*self.misfits, *other.misfits))
 
-    def _with(self, frames: Frames, *edited: str) -> Savepoint:
+    def rekey(
+        self,
+        key: str,
+        mapping: DataFrame,
+        *,
+        merge: Mapping[str, str] | None = None,
+        drop: bool = False,
+    ) -> Savepoint:
+        """With state and timers under other key columns.
+
+        Args:
+            key: The new key columns as DDL, such as "account string".
+            mapping: Tells the new key of each old one: has the columns of both.
+            merge: By the name of a state, what becomes of the values of one entry that several old
+                keys have: "sum", "min" or "max"; with a TTL or in a timestamped store also
+                "newest" or "oldest"; "concat" of lists, in the order of the old keys.
+            drop: Whether state and timers of keys that the mapping does not have are left out;
+                by default they are refused.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument does not do, or a store
+                belongs to no key.
+        """
+        if not isinstance(mapping, DataFrame):
+            msg = f"rekey takes a DataFrame of old and new key columns, got {shown(mapping)}"
+            raise DeclarationTypeError(f"{msg}; make one with spark.createDataFrame()")
+        frames, misfits = rekeyed(self.only(), key, mapping, merge or {}, drop=drop)
+        return self._with(frames, *frames.states, misfits=misfits)
+
+    def split(self, condition: Column, uid: str) -> Savepoint:
+        """With the keys for which a condition is true in an operator of their own.
+
+        Each key is in one of the two; state that belongs to no key, such as broadcast state, is in
+        both.
+
+        Args:
+            condition: On the key columns.
+            uid: Of the new operator.
+
+        Raises:
+            DeclarationValueError: The uid is taken, or a store of scope "partition" would have to be
+                taken apart.
+        """
+        frames = self.only()
+        self._refuse_partition_scope(frames)
+        if uid in self.operators:
+            msg = f"split makes an operator of another uid, got {uid!r} for both"
+            raise DeclarationValueError(f"{msg}; choose another one")
+        chosen = F.coalesce(condition, F.lit(False))
+        ours, theirs = self.filter_keys(~chosen), self.filter_keys(chosen)
+        return ours.with_operator(theirs.rename_operator(frames.record.identity.name, uid))
+
+    def _refuse_partition_scope(self, frames: Frames) -> None:
+        for name in frames.states:
+            declaration = rows_of(frames.record, name).declaration
+            if declaration.per_group and not declaration.is_replicated:
+                msg = f'split goes by key, got the store {name!r} of scope "partition", which has'
+                raise DeclarationValueError(f"{msg} none; remove_state() it first")
+
+    def _with(self, frames: Frames, *edited: str, misfits: Iterable[Misfits] = ()) -> Savepoint:
         uid = frames.record.identity.name
-        checked = self.edited | {(uid, name) for name in edited}
-        return attrs.evolve(self, operators={uid: frames}, edited=checked)
+        return attrs.evolve(
+            self,
+            operators={uid: frames},
+            edited=self.edited | {(uid, name) for name in edited},
+            misfits=(*self.misfits, *misfits),
+        )

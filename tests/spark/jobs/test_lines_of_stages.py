@@ -75,7 +75,14 @@ def as_rows(table):
 def sources_of(job):
     """A row for each source, with its number."""
     for node in job.graph.of_kind(FromSource):
-        row = {"source": node.id, "split": 0, "splits": 1, "elements": None, "is_last": True}
+        row = {
+            "source": node.id,
+            "split": 0,
+            "splits": 1,
+            "part": None,
+            "elements": None,
+            "is_last": True,
+        }
         yield node.id, pa.RecordBatch.from_pylist([row])
 
 

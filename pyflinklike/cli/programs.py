@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program would do with stored state: the rules of a restart, asked before it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
+from pyflinklike.functions import Function
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.described import declaration_of
+from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.types.signature import type_of
+
+__all__ = ["Outcome", "declared_by", "function_of", "outcomes", "timers_outcome"]
+
+_TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "ttl"}
+
+
+@attrs.frozen
+class Outcome:
+    """What becomes of something that is stored, or declared.
+
+    Args:
+        operator: Its uid.
+        state: Its name, or "timers".
+        outcome: "same", "migrates", "new", "left over" or "refused".
+        note: What that means, or why.
+    """
+
+    operator: str
+    state: str
+    outcome: str
+    note: str
+
+
+def function_of(address: str) -> Function:
+    """The function of a program.
+
+    Args:
+        address: `module:Class`, or of a function without arguments that gives one.
+
+    Raises:
+        DeclarationValueError: There is none.
+    """
+    module, _, name = address.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    remedy = "write module:Class, of a module that Python finds from here"
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        function = found if isinstance(found, Function) else found()
+    except Exception as error:
+        msg = f"--function takes a class that is made without arguments, got {address!r}"
+        raise DeclarationValueError(f"{msg} ({type(error).__name__}: {error}); {remedy}") from error
+    if not isinstance(function, Function):
+        msg = (
+            f"--function takes a function of pyflinklike, got {address!r}, which gives {function!r}"
+        )
+        raise DeclarationValueError(f"{msg}; {remedy}")
+    return function
+
+
+def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapping[str, Any]]:
+    """The states that a function declares when it is opened, as a record has them.
+
+    Args:
+        function: Is opened and closed.
+        record: Of the operator that it would go on with.
+
+    Raises:
+        UserFunctionError: The function raised.
+        DeclarationTypeError, DeclarationValueError: What it declares cannot be.
+    """
+    identity = record.identity
+    task = TaskInfo(
+        identity.name, max_parallelism=identity.max_parallelism, key_columns=identity.key_columns
+    )
+    operator = keyed_process_operator(
+        function, HashMapStateBackend(), type_of(identity.key), task, "explain"
+    )
+    operator.open()
+    try:
+        return operator.declared()
+    finally:
+        operator.close()
+
+
+def outcomes(
+    record: OperatorRecord,
+    declared: Mapping[str, Mapping[str, Any]],
+    expiring: Callable[[str, Mapping[str, Any], Mapping[str, Any]], str],
+) -> Iterator[Outcome]:
+    """What becomes of each state in a restart.
+
+    Args:
+        record: Of the operator.
+        declared: By the program.
+        expiring: Says what another length of a TTL changes: given a state's name, what is stored
+            and what is declared.
+    """
+    uid = record.identity.name
+    program = attrs.evolve(record, states=declared)
+    for name in sorted({*record.states, *declared}):
+        if name not in record.states:
+            yield Outcome(uid, name, "new", "begins empty")
+            continue
+        if name not in declared:
+            yield Outcome(uid, name, "left over", "stays in the log as it is, and is not read")
+            continue
+        said, says = record.states[name], declared[name]
+        try:
+            stored, now = declaration_of(record, name), declaration_of(program, name)
+            stored.check(now)
+        except IncompatibleStateError as error:
+            yield Outcome(uid, name, "refused", str(error))
+            continue
+        notes = [] if stored == now else [f"{stored.value} is read as {now.value}"]
+        notes += _of_ttl(name, said.get("ttl"), says.get("ttl"), expiring)
+        notes += _of_options(said, says)
+        yield Outcome(uid, name, "same" if stored == now else "migrates", "; ".join(notes))
+
+
+def _of_ttl(
+    name: str,
+    stored: Mapping[str, Any] | None,
+    now: Mapping[str, Any] | None,
+    expiring: Callable[[str, Mapping[str, Any], Mapping[str, Any]], str],
+) -> Iterator[str]:
+    if stored == now:
+        return
+    if stored is None:
+        yield "TTL switched on: entries are stamped with the time of the restart"
+    elif now is None:
+        yield "TTL switched off: all that is stored stays, expired or not"
+    elif stored["time"] != now["time"]:
+        yield f"TTL follows {now['time']}, and stamps were written by {stored['time']}"
+    elif stored["ms"] != now["ms"]:
+        yield f"TTL of {now['ms']} ms, was {stored['ms']} ms: {expiring(name, stored, now)}"
+    else:
+        yield "TTL of the same length, with other settings"
+
+
+def _of_options(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for option in sorted((stored.keys() | now.keys()) - _TYPES):
+        before, after = stored.get(option), now.get(option)
+        if before != after:
+            yield f"{option} is {after}, was {before}"
+
+
+def timers_outcome(
+    record: OperatorRecord, function: Function, counts: Mapping[str, int], *, is_fixed: bool
+) -> Outcome | None:
+    """What becomes of the timers that are registered; None where there is nothing to say.
+
+    Args:
+        record: Of the operator.
+        function: Of the program.
+        counts: How many are registered, by domain.
+        is_fixed: Whether the time mode is, as that of a checkpoint.
+    """
+    from pyflinklike.spark.setup.timer_use import uses_processing_timers
+
+    uid, many = record.identity.name, counts.get("processing_time", 0)
+    uses, had = uses_processing_timers(function), record.time_mode == "ProcessingTime"
+    if uses and is_fixed and not had:
+        note = "the function now uses processing-time timers, and a query keeps its time mode"
+        return Outcome(uid, "timers", "refused", f"{note}; begin a new checkpoint with a savepoint")
+    if not uses and (many or (is_fixed and had)):
+        note = f"{many} processing-time timers could not fire, for the function's code names none"
+        remedy = "pass processing_time_timers=True to process()"
+        return Outcome(uid, "timers", "refused", f"{note}; {remedy}")
+    total = sum(counts.values())
+    return Outcome(uid, "timers", "same", f"{total} registered") if total else None

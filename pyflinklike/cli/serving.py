@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that answers over HTTP: `serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import click
+
+from pyflinklike.cli.looking import Look, command
+from pyflinklike.cli.sources import is_savepoint, operator_of
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.replica.opening import open_state
+from pyflinklike.replica.queryable import QueryableState
+from pyflinklike.serve.application import app
+
+_HOST = "127.0.0.1"
+
+
+@command("serve")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 for any."
+)
+def _serve(look: Look, port: int) -> int:
+    """Answer over HTTP on 127.0.0.1 until it is interrupted; for looking only.
+
+    A checkpoint is followed while its query runs.
+    """
+    if look.batch is not None:
+        msg = f"serve follows the last batch, got --batch {look.batch}; leave it away"
+        raise DeclarationValueError(msg)
+    with _replica(look) as state, _server(port, app(state)) as server:
+        address = f"http://{_HOST}:{server.server_port}/states"
+        look.printer.rows([{"address": address}], ["address"])
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            look.printer.note("interrupted")
+    return 0
+
+
+@contextmanager
+def _replica(look: Look) -> Iterator[QueryableState]:
+    if is_savepoint(look.path):
+        with open_state(look.path, operator=look.operator, allow_scan=True) as state:
+            yield state
+        return
+    from pyflinklike.cli.sessions import session
+
+    with session(look.master, quiet=not look.traceback) as spark:
+        from pyflinklike.spark import open_state as open_followed
+
+        operator = operator_of(look.operator)
+        chosen = 0 if operator is None else operator
+        with open_followed(spark, look.path, operator=chosen, allow_scan=True) as state:
+            yield state
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing: requests are no news."""
+
+
+def _server(port: int, application: Any) -> WSGIServer:
+    try:
+        return make_server(_HOST, port, application, _Server, _Quiet)
+    except OSError as error:
+        msg = f"--port must be one that nobody listens to, got {port} ({error})"
+        raise DeclarationValueError(f"{msg}; give another, or 0 for any") from error

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of rows, as Vega-Lite's specifications with the rows in them; drawn by altair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyflinklike.errors import RequirementError
+
+__all__ = ["bars", "flat_bars", "lines", "needs_altair", "stacked"]
+
+Rows = Sequence[Mapping[str, Any]]
+_WIDTH, _HEIGHT = 640, 200
+_BLUE, _ORANGE = "#3b7dd8", "#d8703b"
+
+
+@contextmanager
+def needs_altair() -> Iterator[None]:
+    """Have an import that fails for want of the extra say so.
+
+    Raises:
+        RequirementError: A package is missing.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").startswith("pyflinklike"):  # our own mistake
+            raise
+        msg = f"pyflinklike.report needs altair and vl-convert-python, got no module {error.name!r}"
+        remedy = "pip install 'pyflinklike[report]' installs both"
+        raise RequirementError(f"{msg}; {remedy}", name=error.name) from error
+
+
+def bars(
+    rows: Rows, of: str, by: str, *, title: str = "", marked: str = "", rule: float | None = None
+) -> Any:
+    """A bar for each row.
+
+    Args:
+        rows: The numbers.
+        of: The column that says how long a bar is.
+        by: The column that names it; bars are in the order of the rows.
+        title: Of the chart.
+        marked: A column of booleans: such bars stand out; empty for none.
+        rule: Where a line is drawn across all of them.
+    """
+    alt = _altair()
+    color = alt.value(_BLUE)
+    if marked:
+        color = alt.condition(f"datum[{marked!r}]", alt.value(_ORANGE), alt.value(_BLUE))
+    chart = (
+        alt.Chart(_data(alt, rows), title=title)
+        .mark_bar()
+        .encode(
+            x=alt.X(_field(by), type="ordinal", sort=None, title=by),
+            y=alt.Y(_field(of), type="quantitative", title=of),
+            color=color,
+            tooltip=_tooltips(alt, rows),
+        )
+    )
+    if rule is not None:
+        line = alt.Chart(_data(alt, [{"median": rule}])).mark_rule(
+            color="#5a6675", strokeDash=[4, 4]
+        )
+        chart = chart + line.encode(y=alt.Y("median", type="quantitative", title=of))
+    return _sized(chart, len(rows))
+
+
+def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
+    """A bar for each row that lies beside its name: for names that are long.
+
+    Args:
+        rows: The numbers.
+        of: The column that says how long a bar is.
+        by: The column that names it; bars are in the order of the rows.
+        title: Of the chart.
+    """
+    alt = _altair()
+    chart = (
+        alt.Chart(_data(alt, rows), title=title)
+        .mark_bar(color=_BLUE)
+        .encode(
+            x=alt.X(_field(of), type="quantitative", title=of),
+            y=alt.Y(_field(by), type="ordinal", sort=None, title=by),
+            tooltip=_tooltips(alt, rows),
+        )
+    )
+    spec: dict[str, Any] = chart.properties(width=_WIDTH).to_dict()
+    return spec
+
+
+def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> Any:
+    """A bar for each value of a column, of several parts.
+
+    Args:
+        rows: The numbers.
+        of: The column that says how long a part is.
+        by: The column that names the bar.
+        parts: The column that names the part.
+        order: Of the parts, from below.
+    """
+    alt = _altair()
+    chart = (
+        alt.Chart(_data(alt, rows))
+        .mark_bar()
+        .encode(
+            x=alt.X(_field(by), type="ordinal", sort=None, title=by),
+            y=alt.Y(_field(of), type="quantitative", title=of),
+            color=alt.Color(_field(parts), type="nominal", sort=list(order), title=parts),
+            tooltip=_tooltips(alt, rows),
+        )
+    )
+    return _sized(chart, len({row[by] for row in rows}))
+
+
+def lines(rows: Rows, of: str, by: str, each: str) -> Any:
+    """A line for each value of a column.
+
+    Args:
+        rows: The numbers.
+        of: The column that says how high a point is.
+        by: The column of numbers that points are in the order of.
+        each: The column that says of which line a point is.
+    """
+    alt = _altair()
+    chart = (
+        alt.Chart(_data(alt, rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X(
+                _field(by), type="quantitative", title=by, axis=alt.Axis(format="d", tickMinStep=1)
+            ),
+            y=alt.Y(_field(of), type="quantitative", title=of),
+            color=alt.Color(_field(each), type="nominal", title=each),
+            tooltip=_tooltips(alt, rows),
+        )
+    )
+    return _sized(chart)
+
+
+def _altair() -> Any:
+    with needs_altair():
+        import altair
+
+    return altair
+
+
+def _sized(chart: Any, bars: int | None = None) -> dict[str, Any]:
+    width = _WIDTH if bars is None else min(_WIDTH, 60 * max(bars, 2))
+    spec: dict[str, Any] = chart.properties(width=width, height=_HEIGHT).to_dict()
+    return spec
+
+
+def _data(alt: Any, rows: Rows) -> Any:
+    return alt.Data(values=[dict(row) for row in rows])
+
+
+def _tooltips(alt: Any, rows: Rows) -> list[Any]:
+    return [
+        alt.Tooltip(_field(name), type="nominal", title=name) for name in (rows[0] if rows else ())
+    ]
+
+
+def _field(name: str) -> str:
+    """The name of a column, in which dots and brackets are no path."""
+    return name.replace(".", "\\.").replace("[", "\\[").replace("]", "\\]")

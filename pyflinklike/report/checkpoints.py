@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`checkpoint_report`: what a query knows, where it is large, how it grows, and what comes next."""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from pyflinklike.report.charts import bars, flat_bars, stacked
+from pyflinklike.report.contents import Contents
+from pyflinklike.report.growth import growth_of
+from pyflinklike.report.page import Picture, Report, opened_for_writing
+from pyflinklike.spark.checking import check_checkpoint
+from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
+from pyflinklike.spark.reading.sources import refusing
+from pyflinklike.spark.reading.states import Location, sized
+
+__all__ = ["checkpoint_report"]
+
+_BATCHES = 20
+
+
+def checkpoint_report(
+    spark: SparkSession,
+    checkpoint: Location,
+    path: str | os.PathLike[str],
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+) -> Report:
+    """Write a page about the state in a checkpoint; the query may be running.
+
+    It is one HTML file of about 1 MB, which any browser opens without a network.  The numbers are
+    in `data` of what is returned, by name, as DataFrames of pandas:
+
+    - `states`: entries and bytes in the log by state, older writes included;
+    - `skew`: entries and bytes by key group, and how many times the median's bytes these are;
+    - `growth`: bytes and entries after each of the last 20 batches, and how many key groups were
+      compacted in it;
+    - `largest_keys`: the keys with the most entries in all states of an operator;
+    - `hottest_keys`: the keys that were written to in the most of the last 20 batches;
+    - `expiry`: entries by when their TTL ends;
+    - `timers`: timers by how far they are ahead;
+    - `check`: what `pyflinklike state check` finds.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        path: Where the page is written to; a file that is there is overwritten.
+        batch_id: After which micro-batch; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all of them.
+
+    Raises:
+        RequirementError: altair or vl-convert-python is missing: the extra `report`.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+        CorruptStateError: What the operator says of itself is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        OSError: The page cannot be written.
+    """
+    written = opened_for_writing(path)
+    location = location_of(checkpoint)
+    found = checkpoint_states(spark, location, operator, batch_id)
+    batch = found[0].batch_id
+    with refusing(f"checkpoint {location!r}"):
+        contents = Contents(found, _BATCHES)
+        pictures = [
+            _states(found),
+            _skew(found),
+            _growth(found),
+            *_keys(contents),
+            _expiry(contents),
+            _timers(contents),
+            _check(spark, location, batch, operator),
+        ]
+    names = ", ".join(each.record.identity.name for each in found)
+    facts = f"{location}, after batch {batch}, operators: {names}"
+    return Report(
+        written, f"State of {os.path.basename(location.rstrip('/'))}", facts, pictures
+    ).write()
+
+
+def _states(found: list[CheckpointState]) -> Picture:
+    rows = [
+        {
+            "operator": info.uid,
+            "state": info.name,
+            "kind": info.kind,
+            "value": info.value_type,
+            "ttl_ms": None if info.ttl is None else info.ttl["ms"],
+            "entries": info.entries,
+            "bytes": info.bytes,
+        }
+        for each in found
+        for info in sized(each)
+    ]
+    columns = ["operator", "state", "kind", "value", "ttl_ms", "entries", "bytes"]
+    note = "Entries and bytes in the log, older writes of an entry included."
+    charts = [flat_bars(rows, "bytes", "state")] if rows else []
+    return Picture("states", "States", note, columns, rows, charts)
+
+
+def _skew(found: list[CheckpointState]) -> Picture:
+    rows: list[dict[str, Any]] = []
+    charts, notes = [], []
+    for each in found:
+        uid = each.record.identity.name
+        heads = sorted(each.heads.items())
+        sizes = [head.log_bytes for _, head in heads] or [0]
+        median, most = statistics.median(sizes), max(sizes)
+        some = [
+            {
+                "operator": uid,
+                "key_group": index,
+                "entries": head.log_entries,
+                "bytes": head.log_bytes,
+                "of_median": round(head.log_bytes / median, 2) if median else None,
+                "stands_out": bool(median) and head.log_bytes > 2 * median,
+            }
+            for index, head in heads
+        ]
+        ratio = f"{most / median:.1f} times the median" if median else "the median is 0"
+        notes.append(
+            f"{uid}: {len(heads)} of {each.max_parallelism} key groups have had records; the "
+            f"median has {median:,.0f} bytes, the largest {most:,} bytes ({ratio})."
+        )
+        charts.append(bars(some, "bytes", "key_group", title=uid, marked="stands_out", rule=median))
+        rows += some
+    columns = ["operator", "key_group", "entries", "bytes", "of_median", "stands_out"]
+    return Picture("skew", "Key groups", " ".join(notes), columns, rows, charts if rows else [])
+
+
+def _growth(found: list[CheckpointState]) -> Picture:
+    rows, charts = [], []
+    for each in found:
+        some = growth_of(each, _BATCHES)
+        title = each.record.identity.name
+        charts.append(bars(some, "bytes", "batch", title=title, marked="has_compacted"))
+        rows += some
+    columns = ["operator", "batch", "bytes", "entries", "key_groups", "compacted", "has_compacted"]
+    note = "The log after each batch; where key groups were compacted a bar stands out."
+    return Picture("growth", "Growth", note, columns, rows, charts)
+
+
+def _keys(contents: Contents) -> Iterator[Picture]:
+    largest, hottest = contents.largest_keys(), contents.hottest_keys()
+    columns = ["operator", "key", "entries"]
+    note = "The keys with the most entries in all states of an operator together."
+    charts = _by_operator(largest, "entries")
+    yield Picture("largest_keys", "Largest keys", note, columns, largest, charts)
+    columns = ["operator", "key", "batches"]
+    note = f"The keys that were written to in the most of the last {_BATCHES} batches."
+    charts = _by_operator(hottest, "batches")
+    yield Picture("hottest_keys", "Hottest keys", note, columns, hottest, charts)
+
+
+def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
+    uids = dict.fromkeys(row["operator"] for row in rows)
+    return [
+        flat_bars([row for row in rows if row["operator"] == uid], of, "key", title=uid)
+        for uid in uids
+    ]
+
+
+def _expiry(contents: Contents) -> Picture:
+    rows = contents.expiry()
+    note = "Entries by when their TTL ends, by the clock of the batch."
+    charts = [stacked(rows, "entries", "ends", "state", [])] if rows else []
+    columns = ["operator", "state", "ends", "entries"]
+    return Picture(
+        "expiry", "Expiry", note if rows else "No state has a TTL.", columns, rows, charts
+    )
+
+
+def _timers(contents: Contents) -> Picture:
+    rows = contents.timers()
+    note = "Timers by how far they are ahead of the clock of the batch."
+    charts = [stacked(rows, "timers", "comes", "domain", [])] if rows else []
+    columns = ["operator", "domain", "comes", "timers"]
+    return Picture(
+        "timers", "Timers", note if rows else "No timer is registered.", columns, rows, charts
+    )
+
+
+def _check(
+    spark: SparkSession, location: str, batch_id: int, operator: int | str | None
+) -> Picture:
+    check = functools.partial(check_checkpoint, spark, location, batch_id=batch_id)
+    found, checked = check(operator=operator)
+    rows = [attrs.asdict(each) for each in found]
+    note = (
+        f"`pyflinklike state check` found {len(rows) or 'nothing'} in {checked.key_groups} key "
+        f"groups, {checked.segments} segments and {checked.entries} entries."
+    )
+    return Picture("check", "Check", note, ["part", "message"], rows)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the log of an operator grew: the heads of its key groups, batch by batch, in two reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyflinklike.log.storage import Head
+from pyflinklike.spark.hosts.log_storage import HEAD_AT
+from pyflinklike.spark.reading.checkpoint import CheckpointState
+from pyflinklike.spark.reading.sources import change_feed, operators_of, stored
+from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.names import KEY_GROUP
+
+__all__ = ["first_batch", "growth_of"]
+
+
+def first_batch(state: CheckpointState, most: int) -> int:
+    """The first of the last batches up to a state's that Spark retains.
+
+    Args:
+        state: Of the operator after the last of them.
+        most: How many.
+    """
+    rows = operators_of(state.spark, state.location, state.where)
+    kept = next(row["minBatchId"] for row in rows if row["operatorId"] == state.operator_id)
+    return max(int(kept), state.batch_id - most + 1)
+
+
+def growth_of(state: CheckpointState, most: int) -> list[dict[str, Any]]:
+    """The bytes and entries in the log after each of the last batches.
+
+    Args:
+        state: Of the operator after the last of them.
+        most: How many.
+    """
+    first = first_batch(state, most)
+    before = stored(state.spark, state.location, state.operator_id, first, state.where)
+    heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
+    rows = [_row(state, first, heads, None)]
+    if first == state.batch_id:
+        return rows
+    feed = change_feed(
+        state.spark, state.location, state.operator_id, first + 1, state.batch_id, state.where
+    )
+    # A compaction deletes the head before it writes another one, in the same batch.
+    wanted = f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT} and change_type = 'update'"
+    changes = feed.where(wanted).select("batch_id", KEY_GROUP, "blob").toArrow()
+    by_batch: dict[int, list[dict[str, Any]]] = {}
+    for change in changes.to_pylist():
+        by_batch.setdefault(change["batch_id"], []).append(change)
+    for batch in range(first + 1, state.batch_id + 1):
+        now = _read(by_batch.get(batch, []), state)
+        compacted = sum(
+            index in heads and _began(heads[index]) != _began(head) for index, head in now.items()
+        )
+        heads = {**heads, **now}
+        rows.append(_row(state, batch, heads, compacted))
+    return rows
+
+
+def _began(head: Head) -> tuple[int, int]:
+    """Where the log of a key group begins, which a compaction alone changes."""
+    return head.first_sequence, head.compacted_at
+
+
+def _heads(table: Any, state: CheckpointState) -> dict[int, Head]:
+    return _read(table.to_pylist(), state)
+
+
+def _read(rows: Iterable[dict[str, Any]], state: CheckpointState) -> dict[int, Head]:
+    found = {}
+    for row in rows:
+        index = index_of(row[KEY_GROUP], state.max_parallelism)
+        found[index] = Head.from_bytes(row["blob"], f"{state.where}, key group {index}")
+    return found
+
+
+def _row(
+    state: CheckpointState, batch: int, heads: dict[int, Head], compacted: int | None
+) -> dict[str, Any]:
+    return {
+        "operator": state.record.identity.name,
+        "batch": batch,
+        "bytes": sum(head.log_bytes for head in heads.values()),
+        "entries": sum(head.log_entries for head in heads.values()),
+        "key_groups": len(heads),
+        "compacted": compacted,
+        "has_compacted": bool(compacted),
+    }

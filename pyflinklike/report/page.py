@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report: numbers, the pictures of them, and one HTML file that fetches nothing."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pyflinklike.replay.tables import html_table
+from pyflinklike.report.charts import needs_altair
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Picture", "Report", "opened_for_writing"]
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:"
+)
+"""With it a browser refuses to fetch anything, whatever the page asks for."""
+_STYLE = """
+body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem;color:#1b2430}
+h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2.2rem 0 .2rem}
+p{margin:.2rem 0 .6rem;color:#5a6675}table{border-collapse:collapse}
+th,td{padding:.2rem .9rem .2rem 0;border-bottom:1px solid #e3e8ee;vertical-align:top}
+td{overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
+th{font-weight:600;color:#5a6675;font-size:.85rem}summary{color:#5a6675;cursor:pointer}
+"""
+_EMBED = """
+for (const [id, spec] of Object.entries(JSON.parse(document.getElementById("charts").textContent)))
+  vegaEmbed("#" + id, spec, {actions: {export: true, source: false, compiled: false, editor: false}});
+"""
+_TALLEST = 12
+_SNIPPET, _VERSION = "window.vegaEmbed = vegaEmbed;", "6.4"
+
+
+@attrs.frozen
+class Picture:
+    """Numbers, and a chart of them.
+
+    Args:
+        name: Under which a report has its numbers.
+        title: Of what they are.
+        note: What they say, in a sentence.
+        columns: Their names.
+        rows: The numbers.
+        charts: Vega-Lite's specifications of what is drawn; without any the table alone is shown.
+    """
+
+    name: str
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    charts: Sequence[Mapping[str, Any]] = ()
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """A page that was written, and the numbers in it.
+
+    Args:
+        path: Of the page.
+        title: Of what it is.
+        facts: A line beneath the title.
+        pictures: In order.
+    """
+
+    path: str
+    title: str
+    facts: str
+    pictures: Sequence[Picture] = attrs.field(repr=False)
+
+    @property
+    def data(self) -> Mapping[str, pd.DataFrame]:
+        """The numbers of each picture, by its name: a DataFrame of pandas."""
+        import pandas as pd
+
+        return {
+            each.name: pd.DataFrame(list(each.rows), columns=list(each.columns))
+            for each in self.pictures
+        }
+
+    def _repr_html_(self) -> str:
+        parts = "".join(_noted(each) + _shown(each) for each in self.pictures)
+        return f"<h3>{html.escape(self.title)}</h3><p>{html.escape(self.facts)}</p>{parts}"
+
+    def write(self) -> Report:
+        """Write the page.
+
+        Raises:
+            RequirementError: What draws the charts is missing.
+        """
+        Path(self.path).write_text(_page(self), encoding="utf-8")
+        return self
+
+
+def opened_for_writing(path: str | os.PathLike[str]) -> str:
+    """The path of a page that can be written there, found out before the numbers are.
+
+    Raises:
+        RequirementError: What draws the charts is missing.
+        OSError: Nothing can be written there.
+    """
+    _script()
+    with Path(path).open("a", encoding="utf-8"):
+        return os.fspath(path)
+
+
+def _page(report: Report) -> str:
+    charts = {
+        f"chart-{each.name}-{at}": spec
+        for each in report.pictures
+        for at, spec in enumerate(each.charts)
+    }
+    body = "\n".join(_noted(each) + _charted(each) for each in report.pictures)
+    title = html.escape(report.title)
+    # In a script's text only `<` could end it.
+    specs = json.dumps(charts, default=str, allow_nan=False).replace("<", "\\u003c")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{title}</h1><p>{html.escape(report.facts)}</p>\n{body}\n"
+        f'<script id="charts" type="application/json">{specs}</script>\n'
+        f"<script>{_script()}</script>\n<script>{_EMBED}</script></body></html>\n"
+    )
+
+
+@functools.cache
+def _script() -> str:
+    """What draws charts in a browser: Vega, in the version that altair writes for."""
+    with needs_altair():
+        import altair  # noqa: F401 - asked for before anything is read
+        import vl_convert
+
+    return vl_convert.javascript_bundle(_SNIPPET, vl_version=_VERSION).replace(
+        "</script", "<\\/script"
+    )
+
+
+def _noted(picture: Picture) -> str:
+    note = f"<p>{html.escape(picture.note)}</p>" if picture.note else ""
+    return f"<h2>{html.escape(picture.title)}</h2>{note}"
+
+
+def _charted(picture: Picture) -> str:
+    places = "".join(
+        f'<div id="chart-{picture.name}-{at}"></div>' for at in range(len(picture.charts))
+    )
+    table = _shown(picture)
+    if places and len(picture.rows) > _TALLEST:
+        table = f"<details><summary>The numbers</summary>{table}</details>"
+    return places + table
+
+
+def _shown(picture: Picture) -> str:
+    return html_table(picture.columns, picture.rows) if picture.rows else ""

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`query_report`: what the micro-batches of a query did, from its progress."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQuery
+
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.report.charts import lines, stacked
+from pyflinklike.report.page import Picture, Report, opened_for_writing
+from pyflinklike.report.progress_log import read_progress
+from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.spark.progress import metrics_of
+
+__all__ = ["query_report"]
+
+_PHASES = (
+    *("latestOffset", "getBatch", "queryPlanning", "addBatch", "walCommit", "commitOffsets"),
+    *("commitBatch",),
+)
+_DRAWN = ("warm_loads", "cold_loads", "timers_fired", "expired_entries", "late_records")
+_MILLISECOND = dt.timedelta(milliseconds=1)
+Progress = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+
+def query_report(
+    query: StreamingQuery | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+) -> Report:
+    """Write a page about the micro-batches of a query.
+
+    It is one HTML file of about 1 MB, which any browser opens without a network.  The numbers are
+    in `data` of what is returned, by name, as DataFrames of pandas, a row for each batch or more:
+
+    - `throughput`: rows read, and rows per second in and through;
+    - `durations`: ms by phase (`addBatch`, `walCommit`, ...); what Spark does not tell is "other";
+    - `watermark`: how many ms the watermark was behind the time of the batch;
+    - `state`: rows and bytes in memory that Spark counts of each stateful operator;
+    - `operators`: what operators of `process` count of themselves, such as `cold_loads`;
+    - `metrics`: what the user's functions count.
+
+    Args:
+        query: A query, of which Spark keeps the last 100 batches
+            (`spark.sql.streaming.numRecentProgressUpdates`); or the file of a `ProgressLog`.
+        path: Where the page is written to; a file that is there is overwritten.
+        name: Name or id of the query, where the file is of several.
+
+    Raises:
+        RequirementError: altair or vl-convert-python is missing: the extra `report`.
+        DeclarationValueError: The query has done no batch yet, the file is no progress log, or it
+            is of several queries.
+        OSError: The file cannot be read, or the page not be written.
+    """
+    written = opened_for_writing(path)
+    if isinstance(query, (str, os.PathLike)):
+        every = _of_one(list(read_progress(query)), name, os.fspath(query))
+    else:
+        every = [json.loads(each.json) for each in query.recentProgress]
+    batches = _once(every)
+    if not batches:
+        msg = "query_report draws batches that a query has done, got a query that did none yet"
+        raise DeclarationValueError(f"{msg}; wait for its first progress")
+    first, last = batches[0], batches[-1]
+    called = last.get("name") or last["id"]
+    facts = f"batches {first['batchId']} to {last['batchId']}, {first['timestamp']} to {last['timestamp']}"
+    return Report(written, f"Query {called}", facts, _pictures(batches)).write()
+
+
+def _of_one(every: list[Progress], name: str | None, file: str) -> list[Progress]:
+    if name is not None:
+        every = [each for each in every if name in (each.get("name"), each["id"])]
+    known = {each["id"]: each.get("name") or each["id"] for each in every}
+    if len(known) > 1:
+        msg = f"query_report is of one query, got file {file!r} of {sorted(known.values())}"
+        raise DeclarationValueError(f"{msg}; choose with name=")
+    return every
+
+
+def _once(every: Iterable[Progress]) -> list[Progress]:
+    """The last progress of each batch that did something: a restart does its first batch again."""
+    batches = {each["batchId"]: each for each in every if "addBatch" in each.get("durationMs", {})}
+    return [batches[each] for each in sorted(batches)]
+
+
+def _pictures(batches: Sequence[Progress]) -> list[Picture]:
+    return [
+        _throughput(batches),
+        _durations(batches),
+        _watermark(batches),
+        _state(batches),
+        _operators(batches),
+        _metrics(batches),
+    ]
+
+
+def _throughput(batches: Sequence[Progress]) -> Picture:
+    rows = [
+        {
+            "batch": each["batchId"],
+            "at": each["timestamp"],
+            "rows": each.get("numInputRows"),
+            "in_per_second": _finite(each.get("inputRowsPerSecond")),
+            "processed_per_second": _finite(each.get("processedRowsPerSecond")),
+        }
+        for each in batches
+    ]
+    drawn = [
+        {"batch": row["batch"], "what": what, "rows per second": row[what]}
+        for row in rows
+        for what in ("in_per_second", "processed_per_second")
+        if row[what] is not None
+    ]
+    charts = [lines(drawn, "rows per second", "batch", "what")] if drawn else []
+    return Picture("throughput", "Throughput", "", list(rows[0]), rows, charts)
+
+
+def _durations(batches: Sequence[Progress]) -> Picture:
+    rows: Rows = []
+    for each in batches:
+        told = dict(each["durationMs"])
+        total = told.pop("triggerExecution", sum(told.values()))
+        told["other"] = max(total - sum(told.values()), 0)
+        rows += [{"batch": each["batchId"], "phase": what, "ms": ms} for what, ms in told.items()]
+    note = "Where the time of each batch went; the state is read, changed and written in addBatch."
+    chart = stacked(rows, "ms", "batch", "phase", [*_PHASES, "other"])
+    return Picture("durations", "Time of a batch", note, list(rows[0]), rows, [chart])
+
+
+def _watermark(batches: Sequence[Progress]) -> Picture:
+    rows: Rows = []
+    for each in batches:
+        watermark = each.get("eventTime", {}).get("watermark")
+        if watermark is not None and not watermark.startswith("1970-01-01T00:00:00"):
+            lag = (_instant(each["timestamp"]) - _instant(watermark)) // _MILLISECOND
+            rows.append({"batch": each["batchId"], "watermark": watermark, "lag_ms": lag})
+    note = "How far the watermark was behind the time of the batch." if rows else "There was none."
+    drawn = [{**row, "what": "watermark"} for row in rows]
+    charts = [lines(drawn, "lag_ms", "batch", "what")] if rows else []
+    return Picture("watermark", "Watermark", note, ["batch", "watermark", "lag_ms"], rows, charts)
+
+
+def _state(batches: Sequence[Progress]) -> Picture:
+    rows = [
+        {
+            "batch": each["batchId"],
+            "operator_id": number,
+            "rows": operator.get("numRowsTotal"),
+            "memory_bytes": operator.get("memoryUsedBytes"),
+        }
+        for each in batches
+        for number, operator in enumerate(each.get("stateOperators", []))
+    ]
+    note = "What Spark counts: a row is a segment of a key group's log, or its head."
+    charts = [lines(rows, "memory_bytes", "batch", "operator_id")] if rows else []
+    columns = ["batch", "operator_id", "rows", "memory_bytes"]
+    return Picture("state", "State in Spark's store", note, columns, rows, charts)
+
+
+def _operators(batches: Sequence[Progress]) -> Picture:
+    names = OperatorMetrics.names()
+    rows: Rows = []
+    for each in batches:
+        for uid in each.get("observedMetrics", {}):
+            told = metrics_of(each, uid)
+            if told is not None and set(names) <= set(told.asDict()):
+                said = {"batch": each["batchId"], "operator": uid}
+                rows += [{**said, "metric": what, "value": told[what]} for what in names]
+    drawn = [
+        {"batch": r["batch"], "what": f"{r['operator']} {r['metric']}", "number": r["value"]}
+        for r in rows
+        if r["metric"] in _DRAWN
+    ]
+    charts = [lines(drawn, "number", "batch", "what")] if drawn else []
+    note = "What operators count of themselves; drawn are loads, timers, expiry and late records."
+    columns = ["batch", "operator", "metric", "value"]
+    return Picture("operators", "Operators", note, columns, rows, charts)
+
+
+def _metrics(batches: Sequence[Progress]) -> Picture:
+    rows: Rows = []
+    for each in batches:
+        for uid in each.get("observedMetrics", {}):
+            told = metrics_of(each, uid)
+            users = {} if told is None else told.asDict().get("user") or {}
+            said = {"batch": each["batchId"], "operator": uid}
+            rows += [{**said, "metric": what, "value": value} for what, value in users.items()]
+    drawn = [
+        {"batch": r["batch"], "what": f"{r['operator']} {r['metric']}", "number": r["value"]}
+        for r in rows
+    ]
+    charts = [lines(drawn, "number", "batch", "what")] if drawn else []
+    note = "What the functions count." if rows else "The functions count nothing."
+    columns = ["batch", "operator", "metric", "value"]
+    return Picture("metrics", "The functions' own metrics", note, columns, rows, charts)
+
+
+def _finite(value: Any) -> float | None:
+    """A rate; Spark writes one over no time as NaN or Infinity."""
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return round(float(value), 1)
+    return None
+
+
+def _instant(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))

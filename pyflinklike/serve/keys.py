@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys out of a query string: JSON, by the types of the key columns or of a store's keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.replay.described import StateInfo
+from pyflinklike.replay.typed import key_of
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
+from pyflinklike.types.nested import ByteArrayTypeInfo
+from pyflinklike.types.signature import type_of
+from pyflinklike.types.times import DateTypeInfo
+
+__all__ = ["json_key_of", "namespace_of", "state_key_of", "store_key_of"]
+
+
+def state_key_of(text: str, info: StateInfo) -> Any:
+    """A key of the stream.
+
+    Args:
+        text: JSON; of several key columns an array.  A single text may lack its quotes.
+        info: Of a state that belongs to keys.
+
+    Raises:
+        StateValueError: It is none.
+    """
+    return key_of(text, info.key_columns)
+
+
+def store_key_of(text: str, info: StateInfo) -> Any:
+    """A key of a store; of tuples an array, of bytes hex after 0x, of dates ISO 8601.
+
+    Raises:
+        StateValueError: It is none.
+    """
+    assert info.user_key_type is not None
+    declared = type_of(info.user_key_type)
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = text
+    if declared == Types.STRING() and not isinstance(given, str):
+        given = text  # the digits of a name, say
+    try:
+        return _typed(given, declared)
+    except (ValueError, TypeError) as error:
+        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {text!r}"
+        raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
+
+
+def json_key_of(text: str) -> Any:
+    """A key whose type is not known: JSON, an array of which is a tuple, or else the text itself."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(given) if isinstance(given, list) else given
+
+
+def namespace_of(text: str, info: StateInfo) -> Any:
+    """A namespace, such as a window; None where the state has none.
+
+    Raises:
+        StateValueError: It is none.
+    """
+    if info.namespace_type is None:
+        return None
+    given = json_key_of(text)
+    if given is None:
+        msg = f"state {info.name!r}: its entries belong to windows, got no namespace="
+        raise StateValueError(f"{msg}; give the window as JSON")
+    return given
+
+
+def _typed(given: Any, declared: TypeInformation) -> Any:
+    if isinstance(declared, TupleTypeInfo) and isinstance(given, list):
+        return tuple(_typed(each, kind) for each, kind in zip(given, declared.field_types))
+    if isinstance(given, str) and isinstance(declared, ByteArrayTypeInfo):
+        return bytes.fromhex(given.removeprefix("0x"))
+    if isinstance(given, str) and isinstance(declared, DateTypeInfo):
+        return dt.date.fromisoformat(given)
+    return given

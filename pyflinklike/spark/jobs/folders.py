@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a job in streaming mode: what it goes on from when its driver was killed.
+
+    job.json       what began the job
+    checkpoint/    Spark's: offsets, state, commits
+    sources/       for each source the rows that Spark reads, a file for each micro-batch or discovery
+    outputs.json   which micro-batch the sinks have
+
+It is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has come to its end.
+A job without such a directory has a folder that goes with it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import uuid
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.graph.file_source import local_path
+from pyflinklike.graph.job import JobSettings
+from pyflinklike.spark.jobs.durable import read_json, write_json
+from pyflinklike.spark.jobs.identity import Identity, refuse_changes
+from pyflinklike.spark.jobs.ledger import Ledger
+from pyflinklike.spark.jobs.steps import SessionFacts
+
+__all__ = ["JobFolder", "folder_name", "new_folder"]
+
+_FORMAT = 1
+
+
+def folder_name(job_name: str) -> str:
+    """What the folder of a job is called.
+
+    Args:
+        job_name: Any text; two names never have one folder.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", job_name)
+    if plain == job_name and plain.strip("."):
+        return plain
+    return f"{plain}-{zlib.crc32(job_name.encode()):08x}"
+
+
+class JobFolder:
+    """The folder of a job; nobody else has it until it is left.
+
+    Args:
+        settings: Of the job.
+
+    Raises:
+        HostError: Another run of the job has it, or the job is to go on from where it is not.
+        CorruptStateError: It is damaged.
+    """
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._settings = settings
+        self._lock: IO[bytes] | None = None
+        self.is_kept = settings.checkpoint_dir is not None
+        self.path = self._found() if self.is_kept else new_folder(None)
+        try:
+            self._begun = self._read()
+            if settings.recovery_path is not None:
+                self._refuse_other(settings.recovery_path)
+        except BaseException:
+            self.leave(is_over=False)
+            raise
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a former run has been here."""
+        return self._begun is not None
+
+    @property
+    def name(self) -> str:
+        """Names the files that the job writes: the same in each run, and no other folder's."""
+        assert self._begun is not None
+        return str(self._begun["token"])
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's."""
+        return self.path / "checkpoint"
+
+    def source(self, position: int) -> Path:
+        """Where rows of a source are.
+
+        Args:
+            position: Of the source among all of the job, from 0.
+        """
+        return self.path / "sources" / str(position)
+
+    def facts(self, facts: SessionFacts) -> SessionFacts:
+        """What the job was begun with: a session with other settings goes on with these.
+
+        Args:
+            facts: Of the session.
+        """
+        if self._begun is None:
+            return facts
+        partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
+        return SessionFacts(partitions, groups, facts.time_zone)
+
+    def begin(self, identity: Identity, facts: SessionFacts) -> Ledger:
+        """Begin the job, or see that it is the one that was begun.
+
+        Args:
+            identity: Of the program.
+            facts: As `facts` gave them.
+
+        Returns:
+            The note of what its sinks have.
+
+        Raises:
+            HostError: It is another one.
+            CorruptStateError: The folder is damaged.
+        """
+        if self._begun is None:
+            self._begun = self._written(identity, facts, uuid.uuid4().hex[:12])
+        elif self._has_nothing():
+            # Its name stays: what it has begun to write is found by it.
+            shutil.rmtree(self.path)
+            self._begun = self._written(identity, facts, self.name)
+        else:
+            refuse_changes(Identity.from_json(self._begun), identity, str(self.path))
+        return Ledger(self.path / "outputs.json")
+
+    def leave(self, *, is_over: bool) -> None:
+        """Let others have it.
+
+        Args:
+            is_over: Whether nobody will go on from it.
+        """
+        if is_over or not self.is_kept:
+            # In one step: what is half removed is no folder of a job.
+            gone = self.path.with_name(f".removed-{uuid.uuid4()}")
+            if self.path.exists():
+                self.path.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _found(self) -> Path:
+        parent = local_path(str(self._settings.checkpoint_dir)).absolute()
+        parent.mkdir(parents=True, exist_ok=True)
+        path = parent / folder_name(self._settings.name)
+        self._lock = _locked(path, self._settings.name)
+        return path
+
+    def _read(self) -> dict[str, Any] | None:
+        found = read_json(self.path / "job.json")
+        if found is None and self.checkpoint.exists():
+            msg = (
+                f"a job's folder says what began it, got {str(self.path)!r} with a checkpoint and without "
+                "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
+            )
+            raise CorruptStateError(msg)
+        if found is not None and found.get("format") != _FORMAT:
+            msg = f"a job's folder of format {_FORMAT} is read, got {found.get('format')!r}; use the version of pyflinklike that wrote it"
+            raise CorruptStateError(msg)
+        return found
+
+    def _refuse_other(self, recovery_path: str) -> None:
+        asked = local_path(recovery_path).absolute()
+        if asked != self.path or not self.is_begun:
+            what = (
+                "where no job was" if asked == self.path else "another place than the job's folder"
+            )
+            msg = (
+                f"execution.state-recovery.path is the folder that a former run of the job has left, got "
+                f"{recovery_path!r}, {what}; leave the key out: a job goes on in {str(self.path)!r} by itself"
+            )
+            raise HostError(msg)
+
+    def _has_nothing(self) -> bool:
+        """Whether no micro-batch has come to its end: then another program may begin here."""
+        commits = self.checkpoint / "commits"
+        has_commits = commits.exists() and any(each.name.isdigit() for each in commits.iterdir())
+        return not has_commits and not (self.path / "outputs.json").exists()
+
+    def _written(self, identity: Identity, facts: SessionFacts, token: str) -> dict[str, Any]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        begun = {
+            "format": _FORMAT,
+            "name": self._settings.name,
+            "token": token,
+            "partitions": facts.partitions,
+            "max_parallelism": facts.max_parallelism,
+            **identity.to_json(),
+        }
+        write_json(self.path / "job.json", begun)
+        return begun
+
+
+def new_folder(parent: str | None) -> Path:
+    """A folder of one run.
+
+    Args:
+        parent: Where it shall be; None is this machine's folder for what does not stay.
+    """
+    if parent is None:
+        return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
+    directory = local_path(parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
+
+
+def _locked(path: Path, name: str) -> IO[bytes]:
+    """Take the lock of a folder, which a killed process does not hold any more."""
+    import fcntl
+
+    lock = path.with_name(f".{path.name}.lock").open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        msg = (
+            f"a job runs once at a time, got a second run of {name!r} in {str(path)!r}; cancel the other "
+            "one, or give this one another name, as in execute(name)"
+        )
+        raise HostError(msg) from error
+    return lock

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Savepoint.rekey`: state under other key columns, where several old keys may become one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+from pyspark.sql.window import Window
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.shown import shown
+from pyflinklike.spark.wire.names import quoted
+from pyflinklike.spark.wire.schema import ddl_type, key_type_of
+from pyflinklike.spark.writing.edits import fitted, fitted_timers, rows_of
+from pyflinklike.spark.writing.misfits import Misfits
+from pyflinklike.spark.writing.saving import Frames
+
+__all__ = ["MERGES", "identity_of", "rekeyed"]
+
+MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
+"""How values of several old keys become one: `concat` of lists, the others of anything else."""
+_TIMES = ("stamp", "timestamp")
+"""Columns that tell which entry was written later."""
+_NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
+_NEW = "__rekeyed_"
+_FORMER = "__former_key"
+_PLACES = (_FORMER, "key_group")
+
+
+def identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
+    """The record of an operator under other key columns.
+
+    Args:
+        frame: Any of its session.
+        record: Of the operator.
+        key: The new columns as DDL.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: A column cannot be a key.
+    """
+    fields = ddl_type(frame, key, "key").fields  # type: ignore[attr-defined]
+    kind = key_type_of([each.dataType for each in fields], record.time_zone)
+    columns = tuple((each.name, each.dataType.simpleString()) for each in fields)
+    identity = attrs.evolve(record.identity, key_columns=columns, key=kind.signature)
+    return attrs.evolve(record, identity=identity)
+
+
+@attrs.frozen(eq=False)
+class _Rekeying:
+    """From old key columns to new ones.
+
+    Args:
+        before: Record under the old ones.
+        after: Under the new ones.
+        mapping: Columns of both: the old ones as they are, the new ones with a prefix.
+    """
+
+    before: OperatorRecord
+    after: OperatorRecord
+    mapping: DataFrame
+
+    @property
+    def old(self) -> tuple[str, ...]:
+        return KeyColumns.of(self.before).names
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        return KeyColumns.of(self.after).names
+
+    def moved(self, frame: DataFrame) -> DataFrame:
+        """Rows with the new key columns in place of the old ones; of those keys that have a new one.
+
+        The former key is in the column `_FORMER`.
+        """
+        rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
+        new = [F.col(_NEW + each).alias(each) for each in self.new]
+        joined = frame.join(self.mapping, list(self.old), "inner")
+        former = F.struct(*map(quoted, self.old)).alias(_FORMER)
+        return joined.select(*new, *rest, former)
+
+    def unmapped(self, frame: DataFrame) -> DataFrame:
+        """The keys that have no new one."""
+        keys = frame.select(*map(quoted, self.old))
+        return keys.join(self.mapping, list(self.old), "left_anti")
+
+
+def rekeyed(
+    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, str], *, drop: bool
+) -> tuple[Frames, list[Misfits]]:
+    """An operator under other key columns.
+
+    Args:
+        frames: Of the operator.
+        key: The new columns as DDL.
+        mapping: The old and the new key columns.
+        merge: How values of several old keys become one, by the name of the state.
+        drop: Whether keys without a new one are left out.
+
+    Returns:
+        The operator, and what does not fit.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument does not do.
+    """
+    after = identity_of(mapping, frames.record, key)
+    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
+    _check_merge(frames, merge)
+    misfits = [_several(work)]
+    states = {}
+    for name, frame in frames.states.items():
+        rows = rows_of(frames.record, name)
+        if rows.declaration.is_replicated:
+            states[name] = frame
+            continue
+        if rows.declaration.per_group:
+            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
+            raise DeclarationValueError(f"{msg}; remove_state() it first")
+        if not drop:
+            misfits.append(_unmapped(work, frame, f"state {name!r}"))
+        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
+        misfits += more
+        if rows.info.kind == "list" and name not in merge:
+            misfits.append(_mixed_lists(work, name, frame))
+        states[name] = fitted(after, name, moved)
+    if not drop:
+        misfits.append(_unmapped(work, frames.timers, "timers"))
+    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
+    return Frames(after, states, timers), misfits
+
+
+def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) -> DataFrame:
+    old, new = KeyColumns.of(before).names, KeyColumns.of(after).names
+    columns = after.identity.key_columns
+    if not {*old, *(name for name, _ in columns)} <= {*mapping.columns}:
+        msg = f"rekey takes a DataFrame of the old key columns {list(old)} and the new ones"
+        got = f"{[name for name, _ in columns]}, got {mapping.columns}"
+        raise DeclarationValueError(f"{msg} {got}; select() them")
+    added = [
+        F.col(quoted(name)).cast(kind).alias(_NEW + each)
+        for each, (name, kind) in zip(new, columns)
+    ]
+    return mapping.select(*map(quoted, old), *added).distinct()
+
+
+def _check_merge(frames: Frames, merge: Mapping[str, str]) -> None:
+    for name, how in merge.items():
+        rows = rows_of(frames.record, name)
+        is_list = rows.info.kind == "list"
+        if how not in MERGES or is_list is not (how == "concat"):
+            msg = f"merge of state {name!r}: lists are merged by 'concat', others by one of "
+            raise DeclarationValueError(f"{msg}{MERGES[:-1]}, got {shown(how)}")
+        timed = any(each in frames.states[name].columns for each in _TIMES)
+        if how in ("newest", "oldest") and not timed:
+            msg = f"merge of state {name!r}: {how!r} needs the times of entries, got a state"
+            raise DeclarationValueError(f"{msg} without TTL; use 'sum', 'min' or 'max'")
+        kind = frames.states[name].schema["value"].dataType
+        if how == "sum" and not isinstance(kind, (*_NUMBERS, st.FloatType, st.DoubleType)):
+            msg = f"merge of state {name!r}: 'sum' is of numbers, got {kind.simpleString()}"
+            raise DeclarationTypeError(f"{msg}; use transform_state(), or another merge")
+
+
+def _several(work: _Rekeying) -> Misfits:
+    """Old keys with several new ones."""
+    counted = work.mapping.groupBy(*map(quoted, work.old)).count().where("count > 1")
+    return Misfits(counted, "mapping: an old key has one new key", "choose one of them")
+
+
+def _unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
+    rule = f"{what}: every key has a new one in the mapping"
+    return Misfits(work.unmapped(frame), rule, "add it, or pass drop=True")
+
+
+def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
+    old = F.struct(*map(quoted, work.old))
+    keys = frame.join(work.mapping, list(work.old), "inner")
+    counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
+    mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
+    return Misfits(
+        mixed, f"state {name!r}: a key has one list", f"pass merge={{{name!r}: 'concat'}}"
+    )
+
+
+def _merged(
+    work: _Rekeying, name: str, frame: DataFrame, how: str | None
+) -> tuple[DataFrame, list[Misfits]]:
+    """The rows of a state, one for each entry where it is told how."""
+    if how is None:
+        return frame, []
+    if how == "concat":
+        by = Window.partitionBy(*map(quoted, work.new)).orderBy(_FORMER, "position")
+        return frame.withColumn("position", F.row_number().over(by).cast("long")), []
+    names = rows_of(work.after, name).entry_names
+    grouped = frame.groupBy(*map(quoted, names))
+    others = [each for each in frame.columns if each not in (*names, "value", *_PLACES)]
+    if how in ("newest", "oldest"):
+        pick = F.max_by if how == "newest" else F.min_by
+        time = next(each for each in _TIMES if each in frame.columns)
+        row = F.struct("value", *map(quoted, others))
+        chosen = grouped.agg(pick(row, F.coalesce(time, F.lit(0))).alias("row"))
+        return chosen.select(*map(quoted, names), "row.*"), []
+    kind = frame.schema["value"].dataType
+    kept = [F.max(quoted(each)).alias(each) for each in others]
+    if how != "sum" or not isinstance(kind, _NUMBERS):
+        value = {"sum": F.sum, "min": F.min, "max": F.max}[how]("value").cast(kind)
+        return grouped.agg(value.alias("value"), *kept), []
+    summed = grouped.agg(F.sum(F.col("value").cast("decimal(38,0)")).alias("value"), *kept)
+    too_large = summed.where(F.col("value").try_cast(kind).isNull())
+    misfits = Misfits(
+        too_large, f"state {name!r}: sums must be {kind.simpleString()}", "cast_state() it first"
+    )
+    return summed.withColumn("value", F.col("value").try_cast(kind)), [misfits]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pyflinklike state serve`: a process that answers until it is interrupted."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.cli.entry import main
+from pyflinklike.testing import KeyedProcessHarness
+
+
+class Total(KeyedProcessFunction):
+    """A sum."""
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value[1])
+        return []
+
+
+@pytest.fixture
+def savepoint(tmp_path):
+    """Of one key."""
+    path = tmp_path / "saved"
+    with KeyedProcessHarness(Total(), lambda each: each[0], key_type=Types.STRING()) as harness:
+        harness.process_element(("ann", 7))
+        harness.savepoint(path)
+    return str(path)
+
+
+def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
+    """The address is the first line; no session is started."""
+    command = [sys.executable, "-m", "pyflinklike", "state", "serve", savepoint]
+    process = subprocess.Popen([*command, "--port", "0", "--json"], stdout=subprocess.PIPE)
+    try:
+        address = json.loads(process.stdout.readline())["address"]
+        with urllib.request.urlopen(f"{address}/total?key=ann") as answer:
+            assert {"key": "ann", "value": 7} == json.load(answer)
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(30)
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+
+
+def test_what_cannot_be_served_is_refused(savepoint, capsys):
+    """A port that is taken, and a batch."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert 2 == main(["state", "serve", savepoint, "--port", port])
+        assert 2 == main(["state", "serve", savepoint, "--batch", "3"])
+    told = capsys.readouterr().err
+    assert "nobody listens" in told
+    assert "leave it away" in told

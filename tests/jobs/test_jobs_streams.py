@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of streams that do not end, as parts of queries that begin again: broadcast rules, processing time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pyflinklike.common import Configuration, Row, Time, Types
+from pyflinklike.datastream import (
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    StreamExecutionEnvironment,
+)
+from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.datastream.window import TumblingProcessingTimeWindows
+from pyflinklike.errors import HostError
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+PATIENCE = 150
+
+
+@pytest.fixture(autouse=True)
+def shipped_jobs(spark, request):
+    """The functions of this module go to workers by value."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+def environment():
+    """One whose jobs run on Spark."""
+    values = {"execution.target": "spark"}
+    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+
+
+def append(spark, folder, rows):
+    """A file of users and numbers."""
+    frame = spark.createDataFrame(rows, "user string, n long")
+    frame.coalesce(1).write.mode("append").parquet(str(folder))
+
+
+def stream_of(spark, folder):
+    """The files as the stream of a job, one in a micro-batch."""
+    reading = spark.readStream.schema("user string, n long").option("maxFilesPerTrigger", 1)
+    return environment().from_data_frame(reading.parquet(str(folder)))
+
+
+class Rated(KeyedBroadcastProcessFunction):
+    """Counts the elements of a key, times its rate; a new rule is told once in each task."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        rate = ctx.get_broadcast_state(RULES).get(value.user)
+        yield Row(user=value.user, n=self.count.value() * (rate or 0))
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put(value.user, value.n)
+        yield Row(user=f"rule {value.user}", n=value.n)
+
+
+def test_broadcast_rules_stay_when_a_query_begins_again(spark, tmp_path):
+    """In every key group, also in those that had no element; each rule is processed once in each task."""
+
+    def given():
+        environment_ = environment()
+        reading = spark.readStream.schema("user string, n long").option("maxFilesPerTrigger", 1)
+        main, rules = (
+            environment_.from_data_frame(reading.parquet(str(tmp_path / name)))
+            for name in ("main", "rules")
+        )
+        rated = main.key_by(lambda row: row.user).connect(rules.broadcast(RULES)).process(Rated())
+        rows = []
+        query = (
+            rated.to_data_frame("user string, n long")
+            .writeStream.foreachBatch(lambda df, _: rows.extend(map(tuple, df.collect())))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(PATIENCE)
+        return sorted(rows)
+
+    append(spark, tmp_path / "rules", [("a", 10), ("b", 100)])
+    append(spark, tmp_path / "main", [("a", 0)])
+    first = given()
+    append(spark, tmp_path / "main", [("a", 0), ("b", 0), ("c", 0)])
+    append(spark, tmp_path / "rules", [("b", 7)])
+    second = given()
+
+    rules = [("rule a", 10), ("rule b", 100)]
+    assert sorted([("a", 10), *rules, *rules]) == first
+    assert sorted([("a", 20), ("b", 7), ("c", 0), ("rule b", 7), ("rule b", 7)]) == second
+
+
+def rows_until(query, rows, enough):
+    """The rows once there are enough of them; the query goes on."""
+    deadline = time.monotonic() + PATIENCE
+    while not enough(rows):
+        assert query.exception() is None
+        assert time.monotonic() < deadline, rows
+        query.awaitTermination(0.1)
+    return rows
+
+
+def test_windows_in_processing_time_fire_without_further_elements(spark, tmp_path):
+    """Also after the query begins again; no element is lost, and none counts twice."""
+    append(spark, tmp_path / "in", [("a", 1), ("b", 2), ("a", 3)])
+    windows = TumblingProcessingTimeWindows.of(Time.seconds(4))
+
+    def started(rows):
+        counts = (
+            stream_of(spark, tmp_path / "in")
+            .key_by(lambda row: row.user)
+            .window(windows)
+            .reduce(lambda one, other: Row(user=one.user, n=one.n + other.n))
+            .key_by(lambda row: row.user)
+            .reduce(lambda one, other: Row(user=one.user, n=one.n + other.n))
+        )
+        return (
+            counts.to_data_frame("user string, n long")
+            .writeStream.foreachBatch(lambda df, _: rows.extend(map(tuple, df.collect())))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+
+    rows = []
+    query = started(rows)
+    rows_until(query, rows, lambda _: any(each.numInputRows for each in query.recentProgress))
+    query.stop()
+    query = started(rows)
+    rows_until(query, rows, lambda rows: len(rows) >= 2)
+    append(spark, tmp_path / "in", [("a", 10)])
+    rows_until(query, rows, lambda rows: len(rows) >= 3)
+    query.stop()
+
+    assert rows[2:] == [("a", 14)]
+    assert sorted(rows[:2]) == [("a", 4), ("b", 2)]
+
+
+class Alarm(KeyedProcessFunction):
+    """Registers a timer."""
+
+    def process_element(self, value, ctx):
+        """Registers it."""
+        ctx.timer_service().register_processing_time_timer(1)
+
+
+def test_processing_time_is_refused_beside_event_time(spark, tmp_path):
+    """Spark has one of them for a query; and a query in processing time does not end."""
+    append(spark, tmp_path / "in", [("a", 1)])
+    reading = spark.readStream.schema("user string, n long, at timestamp")
+    timed = environment().from_data_frame(reading.parquet(str(tmp_path / "in")), event_time="at")
+    ends = environment().from_collection([1])
+
+    with pytest.raises(HostError, match="a processing-time timer beside event time"):
+        timed.key_by(lambda row: row.user).process(Alarm()).to_data_frame("n int")
+    with pytest.raises(HostError, match="a processing-time timer in a job that ends"):
+        ends.key_by(lambda n: n).process(Alarm()).to_data_frame("n int")

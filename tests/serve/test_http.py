@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas and views over HTTP: what is asked in a URL, and what comes back.
+
+The application is called as a server calls it; wsgiref's validator sees that both keep to WSGI.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import threading
+import urllib.error
+import urllib.request
+from decimal import Decimal
+from urllib.parse import quote, urlencode
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.validate import validator
+
+import pytest
+from replica_support import FollowedQuery, replica_of
+
+from pyflinklike import (
+    Instant,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Row,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.serve import app
+from pyflinklike.serve.json_values import json_value
+from pyflinklike.stores import (
+    KeyValueStoreDescriptor,
+    SessionStoreDescriptor,
+    VersionedStoreDescriptor,
+    WindowStoreDescriptor,
+)
+from pyflinklike.views import MaterializedView
+
+TEXT, LONG = Types.STRING(), Types.LONG()
+
+
+def get(application, path, method="GET", **query):
+    """Status, body and headers of a request."""
+    told = {}
+
+    def start_response(status, headers, _=None):
+        told.update(status=int(status[:3]), headers=dict(headers))
+        return io.BytesIO().write
+
+    environ = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path,
+        "QUERY_STRING": urlencode(query),
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(),
+        "wsgi.errors": io.StringIO(),
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    answered = validator(application)(environ, start_response)
+    body = b"".join(answered)
+    answered.close()
+    return told["status"], json.loads(body) if body else None, told["headers"]
+
+
+def act(on):
+    """What is in every state and store."""
+    on["total"].update(7)
+    on["pages"].put("home", 2)
+    on["words"].add("é")
+    on["kv"].put("a", 1)
+    on["kv"].put("b", 2)
+    on["own"].put("a", 3)
+    for start in (10, 15, 20, 25):
+        on["windows"].put("A", start, start)
+    on["sessions"].put("A", 1, 5, 9)
+    on["versions"].put("A", 1, 10)
+    on["versions"].put("A", 2, 20)
+
+
+@pytest.fixture
+def query():
+    """A query with a state and a store of each kind, after one batch."""
+    query = FollowedQuery(
+        [
+            ValueStateDescriptor("total", LONG),
+            MapStateDescriptor("pages", TEXT, LONG),
+            ListStateDescriptor("words", TEXT),
+            KeyValueStoreDescriptor("kv", TEXT, LONG, scope="partition"),
+            KeyValueStoreDescriptor("own", TEXT, LONG),
+            WindowStoreDescriptor("windows", TEXT, LONG, window_size=10),
+            SessionStoreDescriptor("sessions", TEXT, LONG),
+            VersionedStoreDescriptor("versions", TEXT, LONG, history_retention=100),
+        ]
+    )
+    query.batch([("ann", act)])
+    return query
+
+
+@pytest.fixture
+def served(query):
+    """The application over a replica of it."""
+    with replica_of(query) as replica:
+        yield app(replica)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "expected"),
+    [
+        ("/states/total", {"key": '"ann"'}, {"key": "ann", "value": 7}),
+        ("/states/total", {"key": "ann"}, {"key": "ann", "value": 7}),
+        ("/states/pages", {"key": "ann"}, {"key": "ann", "value": {"home": 2}}),
+        ("/states/words", {"key": "ann"}, {"key": "ann", "value": ["é"]}),
+        ("/stores/kv/get", {"key": '"a"'}, {"value": 1}),
+        (
+            "/stores/kv/all",
+            {"reverse": "true"},
+            {"items": [{"key": "b", "value": 2}, {"key": "a", "value": 1}], "more": False},
+        ),
+        ("/stores/kv/range", {"to": "a"}, {"items": [{"key": "a", "value": 1}], "more": False}),
+        ("/stores/kv/all", {"limit": 1}, {"items": [{"key": "a", "value": 1}], "more": True}),
+        ("/stores/own/get", {"key": "a", "current": "ann"}, {"value": 3}),
+        (
+            "/stores/windows/fetch",
+            {"key": "A", "from": 10, "to": "1970-01-01T00:00:00.020Z", "current": "ann"},
+            {"items": [[10, 10], [15, 15], [20, 20]], "more": False},
+        ),
+        ("/stores/windows/get", {"key": "A", "window_start": 20, "current": "ann"}, {"value": 20}),
+        (
+            "/stores/sessions/fetch_session",
+            {"key": "A", "start": 1, "end": 5, "current": "ann"},
+            {"value": 9},
+        ),
+        (
+            "/stores/versions/get",
+            {"key": "A", "as_of": 15, "current": "ann"},
+            {"value": {"value": 1, "timestamp": 10, "valid_to": 20}},
+        ),
+    ],
+)
+def test_what_is_there_is_answered(served, path, asked, expected):
+    """With the batch that it is of."""
+    status, body, headers = get(served, path, **asked)
+    assert (200, expected, "0") == (status, body, headers["X-Batch-Id"])
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "asked"),
+    [
+        (404, "/states/total", {"key": "nobody"}),
+        (404, "/states/nothing", {"key": "ann"}),
+        (404, "/stores/nothing/get", {"key": "a"}),
+        (404, "/stores/kv/fetch", {"key": "a"}),
+        (404, "/stores/kv/get", {"key": "zz"}),
+        (404, "/elsewhere", {}),
+        (400, "/states/total", {}),
+        (400, "/stores/own/get", {"key": "a"}),
+        (400, "/stores/windows/get", {"key": "A", "current": "ann"}),
+        (400, "/stores/windows/fetch", {"key": "A", "from": "soon", "current": "ann"}),
+        (400, "/stores/kv/all", {"limit": "many"}),
+        (400, "/stores/kv/all", {"limit": "-1"}),
+        (400, "/states/total", {"key": "ann", "max_age": "x"}),
+        (503, "/states/total", {"key": "ann", "at_least_batch": 3}),
+    ],
+)
+def test_what_is_not_there_has_a_status(served, status, path, asked):
+    """And says in words what is wrong."""
+    found, body, _ = get(served, path, **asked)
+    assert (status, True) == (found, bool(body["message"]))
+
+
+def test_a_scan_that_is_not_allowed_is_a_conflict(query):
+    """As the error of the replica."""
+    with replica_of(query, allow_scan=False) as replica:
+        status, body, _ = get(app(replica), "/stores/kv/all")
+    assert (409, "ScanDisabledError") == (status, body["error"])
+
+
+def test_only_reading_is_known(served):
+    """HEAD is a GET without a body."""
+    status, _, headers = get(served, "/states", method="POST")
+    head, body, _ = get(served, "/states", method="HEAD")
+    assert (405, "GET, HEAD", 200, None) == (status, headers["Allow"], head, body)
+
+
+def test_a_replica_that_is_closed_is_not_available(query):
+    """A load balancer may ask another one."""
+    replica = replica_of(query)
+    replica.close()
+    status, _, headers = get(app(replica), "/states")
+    assert (503, "1") == (status, headers["Retry-After"])
+
+
+def test_the_states_are_listed(served):
+    """With what a client must know to ask for them."""
+    _, body, _ = get(served, "/states")
+    told = {each["name"]: (each["kind"], each["key_columns"]) for each in body["states"]}
+    assert (("value", [["k", "string"]]), ("key-value", [])) == (told["total"], told["kv"])
+
+
+def test_a_view_is_served(tmp_path):
+    """Rows by key, with the view's batch and its age in seconds."""
+    now = [1_000]
+    with MaterializedView("v", key="user", path=tmp_path, clock=lambda: now[0]) as view:
+        view.apply([{"user": "ann", "total": 7}], 4)
+        now[0] = 6_999
+        served = app(view)
+        status, body, headers = get(served, "/rows", key='"ann"')
+        assert (200, {"user": "ann", "total": 7}) == (status, body["value"])
+        assert ("4", "5") == (headers["X-Batch-Id"], headers["Age"])
+        assert 404 == get(served, "/rows", key="bob")[0]
+
+
+def test_a_server_of_the_standard_library_runs_it(served):
+    """Over a socket, with a name that has to be quoted."""
+
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *_):
+            """Nothing."""
+
+    with make_server("127.0.0.1", 0, served, handler_class=Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/states/"
+        with urllib.request.urlopen(f"{url}total?key={quote('ann')}") as answer:
+            assert {"key": "ann", "value": 7} == json.load(answer)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}{quote('über')}?key=1")
+        server.shutdown()
+    assert (404, True) == (refused.value.code, "über" in json.load(refused.value)["message"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**53, 2**53),
+        (2**53 + 1, "9007199254740993"),
+        (float("nan"), "nan"),
+        (b"\x00a", "0x0061"),
+        (Row(a=1, b=[Row(1, 2)]), {"a": 1, "b": [[1, 2]]}),
+        ({1: (2, None)}, [[1, [2, None]]]),
+        (dt.datetime(2026, 1, 2, 3), "2026-01-02T03:00:00"),
+        (Decimal("1.10"), "1.10"),
+        (True, True),
+    ],
+)
+def test_values_are_json(value, expected):
+    """What JSON has no form for is a text, and no digit is lost."""
+    assert expected == json.loads(json.dumps(json_value(value)))
+
+
+def test_an_instant_is_a_text():
+    """Its own."""
+    assert isinstance(json_value(Instant(1, 0)), str)
+
+
+def test_nothing_else_is_served():
+    """It is refused when the application is made."""
+    with pytest.raises(DeclarationTypeError, match="open_state"):
+        app({"ann": 7})

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each micro-batch comes to the sinks once, wherever the driver is killed; and what hands them over."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import attrs
+import pytest
+
+from pyflinklike.common import Encoder, Types
+from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.datastream.connectors.file_system import BucketAssigner, FileSink
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.graph.job import Job, JobSettings
+from pyflinklike.graph.sinks import Renaming
+from pyflinklike.spark.jobs.handover import Batch, Handover
+from pyflinklike.spark.jobs.ledger import Ledger
+from pyflinklike.spark.jobs.results import Results
+from pyflinklike.spark.wire.parcels import dumped
+
+
+class Killed(Exception):
+    """The driver is gone."""
+
+
+class Clock:
+    """Another second, and so another folder, at each look."""
+
+    def __init__(self):
+        self.now = 0
+
+    def __call__(self):
+        """Of day one."""
+        self.now += 1000
+        return self.now
+
+
+CLOCK = Clock()
+
+
+SECONDS = BucketAssigner.date_time_bucket_assigner("mm-ss", "UTC")
+
+
+def job_of(folder, buckets=SECONDS):
+    """A job with two sinks in one folder."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    lines = env.from_collection(["a"], Types.STRING())
+    for _ in range(2):
+        builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
+        lines.sink_to(attrs.evolve(builder.with_bucket_assigner(buckets).build(), clock=CLOCK))
+    return Job(env._program.graph(), JobSettings())
+
+
+def batch_of(job, number):
+    """Two lines for each sink."""
+    return Batch(
+        number,
+        [
+            (sink.id, dumped([(None, f"{at} {number} {line}", None) for line in "xy"]))
+            for at, sink in enumerate(job.graph.sinks)
+        ],
+    )
+
+
+def written(folder):
+    """All lines that are visible."""
+    return sorted(
+        line
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+        for line in path.read_text().splitlines()
+    )
+
+
+def life(tmp_path, numbers):
+    """A driver that is given micro-batches, until it is killed."""
+    job = job_of(tmp_path / "out")
+    ledger, results = Ledger(tmp_path / "outputs.json"), Results(job)
+    results.remove_unfinished("job")
+    for number in numbers:
+        results.add_batch(batch_of(job, number), ledger, "job")
+
+
+def killed_at(monkeypatch, step):
+    """Have the driver be killed before a step: a renaming by its number, or the note."""
+    renamings = iter(range(10))
+    perform, note = Renaming.perform, Ledger.note
+
+    def performing(self):
+        if next(renamings) == step:
+            raise Killed
+        perform(self)
+
+    def noting(self, batch, files):
+        if step == "note":
+            raise Killed
+        note(self, batch, files)
+
+    monkeypatch.setattr(Renaming, "perform", performing)
+    monkeypatch.setattr(Ledger, "note", noting)
+
+
+@pytest.mark.parametrize("step", ["note", 0, 1, 2, 3])
+def test_a_micro_batch_is_there_once_wherever_the_driver_was_killed(tmp_path, monkeypatch, step):
+    """Also where it was partly visible, and where its folder would be another one by now."""
+    with monkeypatch.context() as context:
+        killed_at(context, step)
+        with pytest.raises(Killed):
+            life(tmp_path, [0])
+
+    life(tmp_path, [0, 1])
+
+    assert written(tmp_path / "out") == sorted(
+        f"{sink} {number} {line}" for sink in (0, 1) for number in (0, 1) for line in "xy"
+    )
+    assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]
+
+
+def test_a_micro_batch_that_was_taken_is_not_taken_again(tmp_path):
+    """Spark did not know that it was done."""
+    life(tmp_path, [0, 1])
+    life(tmp_path, [1])
+
+    assert len(written(tmp_path / "out")) == 8
+
+
+def test_two_sinks_of_one_folder_do_not_take_each_others_names(tmp_path):
+    """A file that is renamed to one that is there would replace it."""
+    job = job_of(tmp_path / "out", BucketAssigner.base_path_bucket_assigner())
+    results = Results(job)
+
+    results.add_batch(batch_of(job, 0), Ledger(tmp_path / "outputs.json"), "job")
+
+    assert ["0 0 x", "0 0 y", "1 0 x", "1 0 y"] == written(tmp_path / "out")
+
+
+def test_what_others_write_stays(tmp_path):
+    """Only what is hidden and named after the job goes."""
+    for name in (".part-other-0-0.inprogress.1", "part-job-9", ".part-job-0"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / name).touch()
+
+    life(tmp_path, [])
+
+    assert len([*(tmp_path / "out").iterdir()]) == 3
+
+
+def test_a_damaged_note_is_seen(tmp_path):
+    """It would say that a micro-batch is written that is not."""
+    life(tmp_path, [0])
+    path = tmp_path / "outputs.json"
+    path.write_text(path.read_text().replace('"batch": 0', '"batch": 9'))
+
+    with pytest.raises(CorruptStateError, match="got a damaged one"):
+        Ledger(path)
+
+
+def given(handover, number):
+    """A thread that gives a micro-batch, and what became of it."""
+    became = []
+
+    def give():
+        try:
+            handover.give(Batch(number, []))
+        except HostError as error:
+            became.append(error)
+        else:
+            became.append("done")
+
+    thread = Thread(target=give)
+    thread.start()
+    return thread, became
+
+
+def test_a_micro_batch_is_noted_when_it_is_done_with():
+    """Not when it was taken."""
+    handover = Handover()
+    thread, became = given(handover, 3)
+
+    batch = handover.take(10)
+    before = list(became)
+    handover.done()
+    thread.join()
+
+    assert (Batch(3, []), [], ["done"]) == (batch, before, became)
+
+
+def test_a_job_that_ends_turns_a_micro_batch_away():
+    """So Spark gives it again after a restart."""
+    handover = Handover()
+    thread, became = given(handover, 3)
+    handover.take(10)
+    handover.close()
+    thread.join()
+
+    with pytest.raises(HostError, match="got number 3"):
+        raise became[0]
+    with pytest.raises(HostError, match="got number 4"):
+        handover.give(Batch(4, []))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources as the files that a stream reads: written once, also over restarts."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow.parquet as pq
+import pytest
+
+from pyflinklike.common import WatermarkStrategy
+from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.errors import HostError
+from pyflinklike.graph.job import JobSettings
+from pyflinklike.graph.nodes import FromSource
+from pyflinklike.spark.jobs.sources import StreamSource
+
+INTERVAL = 100
+
+
+def files_in(path):
+    """The node of a source that looks for files."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path))
+    return node_of(source.monitor_continuously(INTERVAL).build())
+
+
+def node_of(source):
+    """The node of a source."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "source")
+    stream.print()
+    (node,) = env._program.graph().of_kind(FromSource)
+    return node
+
+
+def collection(*elements):
+    """The node of a collection."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.from_collection(list(elements))
+    stream.print()
+    (node,) = env._program.graph().of_kind(FromSource)
+    return node
+
+
+def rows(folder):
+    """What each file holds, in the order in which Spark reads them: parts, or None and whether it is the end."""
+    paths = sorted(folder.glob("[0-9]*.parquet"), key=lambda path: path.stat().st_mtime)
+    return [
+        [
+            os.path.basename(row["part"]) if row["part"] else row["is_last"]
+            for row in pq.read_table(path).to_pylist()
+        ]
+        for path in paths
+    ]
+
+
+@pytest.fixture
+def input_folder(tmp_path):
+    """With two files and what is hidden."""
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("b", "deep/a", ".hidden", "_hidden"):
+        (folder / name).write_text("line\n")
+    os.utime(folder / "b", (1, 1))
+    return folder
+
+
+def test_each_file_is_found_once(tmp_path, input_folder):
+    """The older ones first, those in folders too."""
+    source = StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    source.look(0)
+    source.look(INTERVAL)
+    (input_folder / "c").touch()
+    source.look(2 * INTERVAL)
+
+    assert rows(tmp_path / "rows") == [["b", "a"], ["c"]]
+
+
+def test_files_are_looked_for_when_it_is_time(tmp_path, input_folder):
+    """Not before."""
+    source = StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    source.look(5)
+    (input_folder / "c").touch()
+    source.look(INTERVAL + 4)
+    before = rows(tmp_path / "rows")
+    source.look(INTERVAL + 5)
+
+    assert ([["b", "a"]], [["b", "a"], ["c"]]) == (before, rows(tmp_path / "rows"))
+
+
+def test_files_are_found_once_over_restarts(tmp_path, input_folder):
+    """After one there is a row without elements, for timers that are due."""
+    for _ in range(3):
+        StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows").look(0)
+
+    assert rows(tmp_path / "rows") == [["b", "a"], [False], [False]]
+
+
+def test_a_file_that_is_half_written_at_a_kill_is_written_anew(tmp_path, input_folder):
+    """It is hidden until it is whole."""
+    StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    (tmp_path / "rows" / ".0000000000.parquet").write_bytes(b"PAR1")
+    source = StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    source.look(0)
+
+    assert rows(tmp_path / "rows") == [[False], ["b", "a"]]
+
+
+def test_a_micro_batch_has_so_many_files(tmp_path, input_folder):
+    """As the settings say."""
+    settings = JobSettings(files_per_batch=1)
+    StreamSource(files_in(input_folder), settings, tmp_path / "rows").look(0)
+
+    assert rows(tmp_path / "rows") == [["b"], ["a"]]
+
+
+def test_a_folder_that_is_gone_is_an_error(tmp_path):
+    """An empty one is none."""
+    (tmp_path / "in").mkdir()
+    source = StreamSource(files_in(tmp_path / "in"), JobSettings(), tmp_path / "rows")
+    source.look(0)
+    (tmp_path / "in").rmdir()
+
+    with pytest.raises(HostError, match="reads files that are there"):
+        source.look(INTERVAL)
+
+
+def test_lines_of_a_part_are_those_of_its_file(input_folder):
+    """And one that is gone is an error."""
+    source = files_in(input_folder).source
+    part = source.discover(())[0]
+    lines = list(source.read_part(part))
+    (input_folder / "b").unlink()
+
+    assert lines == [("line", None)]
+    with pytest.raises(FileNotFoundError):
+        list(source.read_part(part))
+
+
+def test_a_bounded_source_is_written_once_and_tells_its_end_again(tmp_path):
+    """The timers of the end may not have fired when the driver was killed."""
+    settings = JobSettings(records_per_batch=2)
+    for _ in range(2):
+        StreamSource(collection(1, 2, 3), settings, tmp_path / "rows")
+
+    assert rows(tmp_path / "rows") == [[False], [False], [True], [True]]
+
+
+def test_a_bounded_source_that_was_not_written_wholly_is_written_anew(tmp_path):
+    """No stream has read it."""
+    settings = JobSettings(records_per_batch=2)
+    StreamSource(collection(1, 2, 3), settings, tmp_path / "rows")
+    (tmp_path / "rows" / "_begun").unlink()
+    (tmp_path / "rows" / "0000000001.parquet").unlink()
+    StreamSource(collection(1, 2, 3), settings, tmp_path / "rows")
+
+    assert rows(tmp_path / "rows") == [[False], [False], [True]]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By which time the keyed operators of a job are woken."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
+from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from pyflinklike.errors import HostError
+from pyflinklike.graph.job import Job
+from pyflinklike.graph.sources import Source
+from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
+from pyflinklike.spark.jobs.times import time_mode_of
+from pyflinklike.spark.setup.plan import TimeMode
+
+
+class Endless(Source):
+    """A source without an end, which Spark looks for."""
+
+    is_bounded = False
+    discovery_milliseconds = 1
+
+
+def stream_of(strategy=None):
+    """A keyed stream of an endless source."""
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    strategy = strategy or WatermarkStrategy.no_watermarks()
+    return env.from_source(Endless(), strategy, "endless").key_by(lambda n: n, Types.INT())
+
+
+def windowed(stream, windows):
+    """The last element of each window."""
+    return stream.window(windows.of(Time.seconds(1))).reduce(lambda _, other: other)
+
+
+def job_of(stream):
+    """The job of a stream."""
+    stream.print()
+    program = stream._program
+    graph = program.graph()
+    return Job(graph, program._settings(graph, None))
+
+
+class Counting(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+
+@pytest.mark.parametrize(
+    ("stream", "mode"),
+    [
+        (lambda: stream_of().process(Counting()), TimeMode.EVENT_TIME),
+        (lambda: windowed(stream_of(), TumblingEventTimeWindows), TimeMode.EVENT_TIME),
+        (lambda: windowed(stream_of(), TumblingProcessingTimeWindows), TimeMode.PROCESSING_TIME),
+    ],
+    ids=["no timers", "event time", "processing time"],
+)
+def test_processing_time_is_for_its_timers_only(stream, mode):
+    """A query in processing time has a micro-batch after the other, also without data."""
+    job = job_of(stream())
+
+    refuse_what_is_missing(job)
+
+    assert mode is time_mode_of(job.graph)
+
+
+def test_processing_time_beside_event_time_is_refused():
+    """Spark would pass no watermark on, and what waits for one would never come."""
+    timed = stream_of(WatermarkStrategy.for_monotonous_timestamps())
+
+    with pytest.raises(HostError, match="a processing-time timer beside event time"):
+        refuse_what_is_missing(job_of(windowed(timed, TumblingProcessingTimeWindows)))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XXH64 in Python: its published values, and the forms of numbers that Spark uses.
+
+That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs_key_route`.
+"""
+
+import pytest
+
+from pyflinklike.spark.wire.xxhash64 import hash_bytes, hash_int, hash_long, signed
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0xEF46DB3751D8E999),
+        (b"a", 0xD24EC4F1A98C6E5B),
+        (b"abc", 0x44BC2CF5AD770999),
+        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+    ],
+)
+def test_the_published_values(data, expected):
+    """Of XXH64 with the seed 0, one of them longer than a stripe."""
+    assert expected == hash_bytes(data, 0)
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 2**31 - 1, -(2**31)])
+def test_numbers_are_hashed_as_their_bytes(value):
+    """Four of them, or eight, in little-endian order."""
+    four, eight = value.to_bytes(4, "little", signed=True), value.to_bytes(8, "little", signed=True)
+    assert (hash_bytes(four), hash_bytes(eight)) == (hash_int(value), hash_long(value))
+
+
+def test_a_hash_has_a_sign():
+    """Spark shows it as a bigint, of which it takes the remainder."""
+    assert (2**63 - 1, -(2**63), -1) == (signed(2**63 - 1), signed(2**63), signed(2**64 - 1))
