@@ -30,6 +30,14 @@ def test_numbers_are_hashed_as_their_bytes(value):
     assert (hash_bytes(four), hash_bytes(eight)) == (hash_int(value), hash_long(value))
 
 
+def test_the_values_in_sparks_documentation():
+    """Of one column, of several, and of an array, whose elements follow each other."""
+    abc = hash_bytes(b"ABC")
+    spark = hash_int(2, hash_int(123, hash_bytes(b"Spark")))
+    found = [signed(each) for each in (abc, hash_bytes(b"DEF", abc), spark)]
+    assert [4105715581806190027, 3233247871021311208, 5602566077635097486] == found
+
+
 def test_a_hash_has_a_sign():
     """Spark shows it as a bigint, of which it takes the remainder."""
     assert (2**63 - 1, -(2**63), -1) == (signed(2**63 - 1), signed(2**63), signed(2**64 - 1))
