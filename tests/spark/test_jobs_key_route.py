@@ -112,4 +112,4 @@ def test_a_key_is_stored_as_a_job_stores_it(spark):
     key = (dt.datetime(2026, 10, 25, 2, 30), "a")
     frozen, group = KeyRoute(spark, of)(key)
     wanted = wanted_keys(spark, of, [key])
-    assert ([frozen], {group}) == (wanted.stored.to_pylist(), set(wanted.groups))
+    assert ([frozen.data], {group}) == (wanted.stored.to_pylist(), set(wanted.groups))
