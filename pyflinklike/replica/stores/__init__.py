@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores as their replica shows them: Kafka Streams' read-only stores, with the same verbs.
+
+A store of scope "key" is read under one current key.  One of scope "partition" is read in every key
+group, and what these give is merged by the store's own order, so that the answer does not depend on
+how many key groups there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.errors import StateValueError
+from pyflinklike.replay.described import StateInfo
+from pyflinklike.replica.states import Pick
+from pyflinklike.replica.stores.base import NO_KEY_GIVEN, ReadOnlyStore
+from pyflinklike.replica.stores.key_value import ReadOnlyKeyValueStore
+from pyflinklike.replica.stores.session import ReadOnlySessionStore
+from pyflinklike.replica.stores.versioned import ReadOnlyVersionedStore
+from pyflinklike.replica.stores.window import ReadOnlyWindowStore
+
+__all__ = [
+    "NO_KEY_GIVEN",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyStore",
+    "ReadOnlyVersionedStore",
+    "ReadOnlyWindowStore",
+    "read_only_store",
+]
+
+
+_KINDS: dict[str, type[ReadOnlyStore]] = {
+    "key-value": ReadOnlyKeyValueStore,
+    "timestamped": ReadOnlyKeyValueStore,
+    "lru": ReadOnlyKeyValueStore,
+    "window": ReadOnlyWindowStore,
+    "session": ReadOnlySessionStore,
+    "versioned": ReadOnlyVersionedStore,
+}
+
+
+def read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
+    """The read-only store of a kind.
+
+    Raises:
+        StateValueError: The key is None.
+    """
+    if key is None:
+        msg = f"store {info.name!r}: a key must not be None, got None; give the current key"
+        raise StateValueError(msg)
+    return _KINDS[info.kind](info, pick, key, allow_scan=allow_scan)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A versioned store as its replica shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.replica.stores.base import ReadOnlyStore
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import VersionedRecord
+from pyflinklike.stores.times import TimeLike
+
+__all__ = ["ReadOnlyVersionedStore"]
+
+
+class ReadOnlyVersionedStore(ReadOnlyStore):
+    """A versioned store: what of Kafka Streams' VersionedKeyValueStore reads."""
+
+    def get(self, key: Any, as_of: TimeLike | None = None) -> VersionedRecord | None:
+        """The version that is valid, now or at a time; None where none is or it is forgotten.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        found: VersionedRecord | None = self._first(lambda store: store.get(key, as_of))
+        return found
+
+    def history(
+        self,
+        key: Any,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        order: str = "desc",
+    ) -> Cursor[VersionedRecord]:
+        """The versions that were valid at some time from one to another, as `VersionedStore.history`.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+            StoreValueError: `order` is neither "asc" nor "desc".
+        """
+        return self._cursor(
+            lambda store: store.history(key, time_from, time_to, order), reverse=order == "desc"
+        )

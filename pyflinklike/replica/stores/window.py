@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A window store as its replica shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike.replica.stores.base import ReadOnlyStore
+from pyflinklike.stores.cursor import Cursor
+from pyflinklike.stores.records import WindowedKeyValue
+from pyflinklike.stores.times import TimeLike
+
+__all__ = ["ReadOnlyWindowStore"]
+
+
+class ReadOnlyWindowStore(ReadOnlyStore):
+    """A window store: Kafka Streams' ReadOnlyWindowStore, with the bounds of `WindowStore`.
+
+    Bounds of time are those of a window's start, both included; None is an open one.
+    """
+
+    def get(self, key: Any, window_start: TimeLike, default: Any = None) -> Any:
+        """The value of the window that begins then, or the default.
+
+        Raises:
+            StateValueError: The key is None, or something does not fit; or there are duplicates.
+        """
+        return self._first(lambda store: store.get(key, window_start), default)
+
+    def fetch(
+        self,
+        key: Any,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[tuple[int, Any]]:
+        """The windows of a key that begin in a stretch of time: (start in ms, value).
+
+        Raises:
+            StateValueError: The key is None, or something does not fit its type.
+        """
+        return self._cursor(
+            lambda store: store.fetch(key, time_from, time_to, reverse=reverse), reverse=reverse
+        )
+
+    def fetch_range(
+        self,
+        key_from: Any = None,
+        key_to: Any = None,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The same for all keys from one to another, both included; None is an open end.
+
+        Raises:
+            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            StateValueError: Something does not fit its type.
+        """
+        bounds = key_from, key_to, time_from, time_to
+        return self._scan(
+            "fetch_range",
+            lambda store: store.fetch_range(*bounds, reverse=reverse),
+            reverse=reverse,
+        )
+
+    def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
+        """All windows of all keys, as `fetch_range`."""
+        return self.fetch_range(reverse=reverse)
+
+    def fetch_all(
+        self,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """The windows of all keys that begin in a stretch of time, as `fetch_range`."""
+        return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
