@@ -68,7 +68,10 @@ def _declare(state: WorkingState, segment: Segment, declaration: Declaration) ->
     """The id of a table; one that was written under another declaration gets a new one."""
     table_id = state.declared.get(declaration.name)
     if table_id is None or state.declarations[table_id] != declaration:
-        table_id = state.declared[declaration.name] = max(state.declarations, default=-1) + 1
+        table_id = len(state.declarations)  # which is free, but in a log that was not written here
+        while table_id in state.declarations:
+            table_id += 1
+        state.declared[declaration.name] = table_id
         state.declarations[table_id] = segment.declarations[table_id] = declaration
     return table_id
 

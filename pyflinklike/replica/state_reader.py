@@ -13,6 +13,7 @@ from pyflinklike.replica.settings import Settings
 from pyflinklike.replica.states import Pick, ReadOnlyState
 from pyflinklike.replica.stores import NO_KEY_GIVEN, ReadOnlyStore, read_only_store
 from pyflinklike.replica.version import Version
+from pyflinklike.shown import shown
 
 __all__ = ["StateReader"]
 
@@ -76,7 +77,7 @@ class StateReader:
             raise UnknownStoreError(f"{msg}; use [{name!r}]")
         if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
             rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
-            got = "no key" if key is NO_KEY_GIVEN else f"key={key!r}"
+            got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
             msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
             raise StateAccessError(
                 f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= away'}"

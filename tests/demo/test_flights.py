@@ -117,6 +117,7 @@ def test_the_demo_says_that_stream_and_batch_agree(spark, year, tmp_path, capsys
     assert "alerts: 3 flights running 15 minutes late or more" in shown
 
 
+@pytest.mark.thorough
 def test_the_example_goes_on_where_it_stopped(spark, year, tmp_path):
     """Run for a day, and again for three: as the harness on all three."""
     flights = example("late_flights")

@@ -28,6 +28,7 @@ def _compilations(spark):
     return spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount()
 
 
+@pytest.mark.thorough
 @pytest.mark.classic(reason="reads a counter of the JVM")
 def test_later_micro_batches_run_the_code_that_the_first_has_compiled(spark, tmp_path):
     """Spark writes literals into the code it compiles: none of ours may change from batch to batch, as the time of the batch does."""

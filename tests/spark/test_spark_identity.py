@@ -86,6 +86,7 @@ def test_changed_key_columns_are_refused(spark, tmp_path, kind, key, columns, ca
         drain(counted(changed, *columns), tmp_path / "checkpoint")
 
 
+@pytest.mark.thorough
 def test_operators_of_a_chain_that_changed_places_are_refused(spark, tmp_path):
     """By name, without any uid."""
     feed = Feed(spark, tmp_path / "input", "key string")

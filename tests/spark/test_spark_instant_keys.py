@@ -61,6 +61,7 @@ def _expected(n, *, fold_of_last):
     return sorted(((at, at, fold, n) for at, fold in zip(times, folds)), key=repr)
 
 
+@pytest.mark.thorough
 @reads_state
 def test_state_of_an_instant_is_found_in_every_time_zone(spark, tmp_path, zone):
     """The two hours of autumn are two keys, at any depth, and a restart and a savepoint in other zones go on with them."""
