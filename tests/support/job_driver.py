@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from pyflinklike.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
 from pyflinklike.common.watermark_strategy import TimestampAssigner
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -99,6 +97,8 @@ def declared(folder: Path) -> StreamExecutionEnvironment:
 
 def main() -> None:
     """Run the job until it is killed."""
+    from pyspark.sql import SparkSession  # its model needs no PySpark
+
     described = json.loads(sys.argv[1])
     builder = SparkSession.builder.master("local[2]")
     for name, value in described["settings"].items():
