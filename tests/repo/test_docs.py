@@ -95,10 +95,13 @@ ENTRIES = [
     for entry in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
 ]
 
+NEED_MORE = ("pyflinklike.spark", "pyflinklike.report", "pyflinklike.kafka")
+"""Doors behind which other packages are needed."""
+
 
 def resolved(entry):
     """What an entry of the reference describes; skips where that needs PySpark, which is missing."""
-    if entry.startswith("pyflinklike.spark"):
+    if entry.startswith(("pyflinklike.spark", "pyflinklike.report")):
         pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     if entry.startswith("pyflinklike.kafka"):
         pytest.importorskip("confluent_kafka", reason="no Kafka client (the extra `kafka`)")
@@ -113,7 +116,7 @@ def test_the_reference_has_an_entry_for_every_public_name(door):
         resolved(entry)
         for entry in ENTRIES
         if door == entry.rpartition(".")[0]
-        or not entry.startswith(("pyflinklike.spark", "pyflinklike.kafka"))
+        or not entry.startswith(NEED_MORE)
     ]
     described += [getattr(errors, name) for name in errors.__all__]
 
