@@ -115,8 +115,7 @@ def test_the_reference_has_an_entry_for_every_public_name(door):
     described = [
         resolved(entry)
         for entry in ENTRIES
-        if door == entry.rpartition(".")[0]
-        or not entry.startswith(NEED_MORE)
+        if door == entry.rpartition(".")[0] or not entry.startswith(NEED_MORE)
     ]
     described += [getattr(errors, name) for name in errors.__all__]
 
