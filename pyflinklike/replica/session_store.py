@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyflinklike.replica.stores.base import ReadOnlyStore
+from pyflinklike.replica.read_only_store import ReadOnlyStore
 from pyflinklike.stores.cursor import Cursor
 from pyflinklike.stores.records import WindowedKeyValue
 from pyflinklike.stores.times import TimeLike

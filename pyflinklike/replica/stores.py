@@ -12,12 +12,12 @@ from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
+from pyflinklike.replica.key_value_store import ReadOnlyKeyValueStore
+from pyflinklike.replica.read_only_store import NO_KEY_GIVEN, ReadOnlyStore
+from pyflinklike.replica.session_store import ReadOnlySessionStore
 from pyflinklike.replica.states import Pick
-from pyflinklike.replica.stores.base import NO_KEY_GIVEN, ReadOnlyStore
-from pyflinklike.replica.stores.key_value import ReadOnlyKeyValueStore
-from pyflinklike.replica.stores.session import ReadOnlySessionStore
-from pyflinklike.replica.stores.versioned import ReadOnlyVersionedStore
-from pyflinklike.replica.stores.window import ReadOnlyWindowStore
+from pyflinklike.replica.versioned_store import ReadOnlyVersionedStore
+from pyflinklike.replica.window_store import ReadOnlyWindowStore
 
 __all__ = [
     "NO_KEY_GIVEN",
