@@ -48,7 +48,7 @@ def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
         with urllib.request.urlopen(f"{address}/total?key=ann") as answer:
             assert {"key": "ann", "value": 7} == json.load(answer)
         process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(30)
+        assert 0 == process.wait(120)
     finally:
         process.kill()
         process.stdout.close()

@@ -55,7 +55,7 @@ def test_imports_are_frozen_once_and_again_after_further_imports(monkeypatch):
         (value, count > 10_000) for value, count in (first, second)
     ]
     assert second[1] - first[1] < len(made)
-    assert third[1] - first[1] >= len(made)
+    assert third[1] - first[1] > len(made) // 2
 
 
 def test_nothing_is_frozen_where_no_worker_is_used_again(monkeypatch):
