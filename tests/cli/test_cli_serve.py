@@ -39,6 +39,15 @@ def savepoint(tmp_path):
     return str(path)
 
 
+@pytest.fixture
+def interrupts():
+    """Reach the processes of a test, also where the tests themselves run in a shell's background."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
     """The address is the first line; no session is started."""
     command = [sys.executable, "-m", "pyflinklike", "state", "serve", savepoint]
@@ -48,7 +57,7 @@ def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
         with urllib.request.urlopen(f"{address}/total?key=ann") as answer:
             assert {"key": "ann", "value": 7} == json.load(answer)
         process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(120)
+        assert 0 == process.wait(30)
     finally:
         process.kill()
         process.stdout.close()
