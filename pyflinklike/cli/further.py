@@ -36,6 +36,8 @@ def _check(look: Look, all_batches: bool) -> int:
     looked_at = ", ".join(each for each in counts if not each.startswith("0 "))
     what = f"{len(found)} findings" if found else "nothing found"
     look.printer.note(f"{what} in {looked_at or 'what could be read'}")
+    for each in checked.left_out:
+        look.printer.note(f"not checked: {each}")
     return 1 if found else 0
 
 

@@ -51,6 +51,7 @@ class Checked:
         entries: Rows in these, older writes included; or in the files of a savepoint.
         files: Of a savepoint.
         batches: Of a checkpoint.
+        left_out: What could not be looked at, and why.
     """
 
     key_groups: int = 0
@@ -58,6 +59,7 @@ class Checked:
     entries: int = 0
     files: int = 0
     batches: int = 0
+    left_out: tuple[str, ...] = ()
 
     def __add__(self, other: Checked) -> Checked:
         return Checked(*(a + b for a, b in zip(attrs.astuple(self), attrs.astuple(other))))

@@ -198,4 +198,5 @@ def _check(
         f"`pyflinklike state check` found {len(rows) or 'nothing'} in {checked.key_groups} key "
         f"groups, {checked.segments} segments and {checked.entries} entries."
     )
+    note += "".join(f" Not checked: {each}." for each in checked.left_out)
     return Picture("check", "Check", note, ["part", "message"], rows)

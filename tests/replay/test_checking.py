@@ -20,14 +20,16 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
 from pyflinklike.log.roll import Roll
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import Head
-from pyflinklike.replay.checking import GroupChecker
+from pyflinklike.replay.checking import Checked, GroupChecker
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.waking import wanted_call
+from pyflinklike.spark.operator_checks import OperatorCheck
 from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -270,3 +272,22 @@ def test_a_group_without_a_head_is_found(stored):
     found, _ = stored.checker.check(stored.index, None, stored.segments, "tested")
     other, _ = stored.checker.check(7, stored.head, stored.segments, "tested")
     assert (["head"], ["roll"]) == ([e.part for e in found], [e.part for e in other])
+
+
+def test_what_cannot_be_looked_at_is_told():
+    """Nothing found is not said of what nobody has looked for: keys of a type that is not read."""
+    identity = OperatorIdentity("tested", GROUPS, (("k", "interval day to second"),), "")
+    unread = OperatorRecord(identity, "", "0", "UTC", None, "None", {})
+    check = OperatorCheck(None, "place", 0, 7, None)
+
+    told = check._unread_keys(unread)
+    assert "batch 7: whether keys are in their key groups" in told
+    assert "interval day to second" in told
+    columns = (("k", "string"),)
+    assert (
+        check._unread_keys(
+            attrs.evolve(unread, identity=attrs.evolve(identity, key_columns=columns))
+        )
+        is None
+    )
+    assert (Checked(1, left_out=("a",)) + Checked(2, left_out=("b",))).left_out == ("a", "b")

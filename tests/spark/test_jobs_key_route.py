@@ -33,6 +33,7 @@ PARTS = {
     "int": ints(32),
     "bigint": ints(64),
     "string": st.text(st.characters(codec="utf-8"), max_size=80),
+    "string collate UTF8_LCASE": st.text(st.characters(codec="utf-8"), max_size=20),
     "binary": st.binary(max_size=80),
     "date": st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)),
     "timestamp": INSTANTS,

@@ -48,12 +48,8 @@ class KeyRoute:
         self._freeze = key_type_of_record(record).freeze_key
         self._max_parallelism = record.identity.max_parallelism
         self._has_columns = bool(record.identity.key_columns)
-        kinds = [each for _, each in record.identity.key_columns]
         types = _types(record) if self._has_columns else []
-        self._hashes = [
-            _asked if "collate" in said else _hash_of(kind, record.time_zone)
-            for said, kind in zip(kinds, types)
-        ]
+        self._hashes = [_hash_of(kind, record.time_zone) for kind in types]
 
     def __call__(self, key: Any) -> tuple[Any, int]:
         """A key as it is stored, and its key group.
