@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import attrs
 
@@ -134,7 +134,7 @@ def _found(
 ) -> _Answer:
     # WSGI gives the bytes of a path as Latin-1.
     path = str(environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
-    parts = [unquote(each) for each in path.split("/") if each]
+    parts = path.strip("/").split("/")
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     try:
         return answer(parts, query)
@@ -167,8 +167,8 @@ class _Replica:
         with self.state.snapshot(**bounds) as at:
             if parts == ["states"]:
                 found: _Answer = _Answer({"states": [_described(each) for each in at.states()]})
-            elif len(parts) == 2 and parts[0] == "states":
-                found = _state(at, parts[1], query)
+            elif len(parts) > 1 and parts[0] == "states":
+                found = _state(at, "/".join(parts[1:]), query)
             elif len(parts) == 3 and parts[0] == "stores":
                 found = _store(at, parts[1], parts[2], query)
             else:

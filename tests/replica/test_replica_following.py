@@ -296,6 +296,14 @@ def test_names_that_are_not_there_are_told():
             replica.store("s")
 
 
+def test_a_state_may_have_a_slash_in_its_name():
+    """Which is what parts the tables of a store; also if it is asked after another one."""
+    query = FollowedQuery([VALUE, ValueStateDescriptor("v/w", Types.LONG())])
+    query.batch([("a", lambda on: (on["v"].update(3), on["v/w"].update(8)))])
+    with replica_of(query) as replica:
+        assert (3, 8) == (replica["v"].get("a"), replica["v/w"].get("a"))
+
+
 def test_a_scan_has_to_be_allowed(query):
     """It decodes every key group."""
     with (

@@ -77,6 +77,7 @@ def act(on):
     on["total"].update(7)
     on["pages"].put("home", 2)
     on["words"].add("é")
+    on["a%41/b"].update(41)
     on["kv"].put("a", 1)
     on["kv"].put("b", 2)
     on["own"].put("a", 3)
@@ -95,6 +96,8 @@ def query():
             ValueStateDescriptor("total", LONG),
             MapStateDescriptor("pages", TEXT, LONG),
             ListStateDescriptor("words", TEXT),
+            ValueStateDescriptor("aA/b", LONG),
+            ValueStateDescriptor("a%41/b", LONG),
             KeyValueStoreDescriptor("kv", TEXT, LONG, scope="partition"),
             KeyValueStoreDescriptor("own", TEXT, LONG),
             WindowStoreDescriptor("windows", TEXT, LONG, window_size=10),
@@ -120,6 +123,7 @@ def served(query):
         ("/states/total", {"key": "ann"}, {"key": "ann", "value": 7}),
         ("/states/pages", {"key": "ann"}, {"key": "ann", "value": {"home": 2}}),
         ("/states/words", {"key": "ann"}, {"key": "ann", "value": ["é"]}),
+        ("/states/a%41/b", {"key": "ann"}, {"key": "ann", "value": 41}),
         ("/stores/kv/get", {"key": '"a"'}, {"value": 1}),
         (
             "/stores/kv/all",
