@@ -298,10 +298,10 @@ def test_names_that_are_not_there_are_told():
 
 def test_a_state_may_have_a_slash_in_its_name():
     """Which is what parts the tables of a store; also if it is asked after another one."""
-    query = FollowedQuery([VALUE, ValueStateDescriptor("v/w", Types.LONG())])
-    query.batch([("a", lambda on: (on["v"].update(3), on["v/w"].update(8)))])
+    query = FollowedQuery([VALUE, ValueStateDescriptor("w/x", Types.LONG())])
+    query.batch([("a", lambda on: (on["v"].update(3), on["w/x"].update(8)))])
     with replica_of(query) as replica:
-        assert (3, 8) == (replica["v"].get("a"), replica["v/w"].get("a"))
+        assert (3, 8) == (replica["v"].get("a"), replica["w/x"].get("a"))
 
 
 def test_a_scan_has_to_be_allowed(query):
