@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -13,8 +13,8 @@ from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, UnknownStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replay.html_tables import html_table
 from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.tables import html_table
 from pyflinklike.state.agenda import timers_table
 from pyflinklike.state.table import REPLICATED, Shape
 from pyflinklike.stores.descriptors import StoreDescriptor
@@ -33,6 +33,7 @@ __all__ = [
     "declaration_of",
     "described",
     "descriptor_of",
+    "owner_of",
     "state_of",
     "timers_of",
 ]
@@ -193,6 +194,16 @@ def declaration_of(record: OperatorRecord, name: str) -> Declaration:
         said.get("value", ""),
         said.get("namespace", ""),
     )
+
+
+def owner_of(table: str, names: Container[str]) -> str:
+    """The state or store that a table belongs to: a store's further tables are `store/part`.
+
+    Args:
+        table: Its name.
+        names: Those of the operator's states and stores; a state may have a slash in its name.
+    """
+    return table if table in names else table.partition("/")[0]
 
 
 def descriptor_of(name: str, said: Mapping[str, Any]) -> StoreDescriptor:

@@ -17,6 +17,7 @@ from pyflinklike.clock import Clock
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.replay.described import owner_of
 from pyflinklike.replica.counters import ReplicaMetrics
 from pyflinklike.replica.image import Image
 from pyflinklike.replica.tables import UnwrittenTables
@@ -143,7 +144,8 @@ class DecodedGroups:
         self._entered = at
 
     def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
-        for name in [each for each in state.pending if not self._is_of_interest(each)]:
+        states = self._states
+        for name in [each for each in state.pending if owner_of(each, states) not in states]:
             del state.pending[name]
         with self.tables.written(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:
@@ -152,10 +154,6 @@ class DecodedGroups:
         self._decoded[at[0]] = at[1]
         self._cache.keep(at, state, self._cache_bytes)
         self._metrics.decoded_bytes = self._cache.total_bytes
-
-    def _is_of_interest(self, table: str) -> bool:
-        """Whether it is of a state that may be asked for, or of a store: `store/part` is, too."""
-        return table in self._states or table.partition("/")[0] in self._states
 
 
 class _NoCleanup:

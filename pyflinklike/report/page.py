@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyflinklike.replay.tables import html_table
+from pyflinklike.replay.html_tables import html_table
 from pyflinklike.report.charts import needs_altair
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import StateInfo, StateInfos, described, state_of
+from pyflinklike.replay.described import StateInfo, StateInfos, described, owner_of, state_of
 from pyflinklike.replay.group import StateReader, TimersReader
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replay.segment_rows import SegmentsReader
@@ -89,8 +89,8 @@ def sized(state: CheckpointState) -> StateInfos:
     for name, totals in (("entries", entries), ("entry_bytes", sizes)):
         for counted in rows.column(name).to_pylist():
             for table, number in counted:
-                store = table.partition("/")[0]
-                totals[store] = totals.get(store, 0) + number
+                owner = owner_of(table, state.record.states)
+                totals[owner] = totals.get(owner, 0) + number
     return StateInfos(
         attrs.evolve(each, entries=entries.get(each.name, 0), bytes=sizes.get(each.name, 0))
         for each in infos
