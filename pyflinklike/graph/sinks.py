@@ -35,6 +35,19 @@ class Renaming(NamedTuple):
         if self.hidden.exists():
             self.hidden.rename(self.path)
 
+    def check(self) -> None:
+        """See that this process can rename it.
+
+        Raises:
+            HostError: What a task has written is not to be seen from here.
+        """
+        if not self.hidden.exists():
+            msg = (
+                "a FileSink writes to a file system that the driver and all workers have mounted, got "
+                f"no {str(self.hidden)!r} on the driver, which a task has written; give such a path"
+            )
+            raise HostError(msg)
+
 
 class SinkWriter(Protocol):
     """Writes the elements that come to one instance of a sink."""
@@ -59,6 +72,11 @@ class SinkWriter(Protocol):
 
 class Sink:
     """Something that takes elements."""
+
+    @property
+    def is_written_by_tasks(self) -> bool:
+        """Whether each worker of a cluster writes the elements that it has, and not the program."""
+        return False
 
     def remove_unfinished(self, name: str) -> None:
         """Remove what writers whose names begin so have begun and not finished.

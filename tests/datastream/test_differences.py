@@ -258,14 +258,19 @@ def given_twice(stream, folder):
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     from pyflinklike.spark.jobs.handover import Batch
     from pyflinklike.spark.jobs.ledger import Ledger
+    from pyflinklike.spark.jobs.outlets import Outlets
     from pyflinklike.spark.jobs.results import Results
-    from pyflinklike.spark.wire.parcels import dumped
+    from pyflinklike.spark.jobs.sending import LastSender
+    from pyflinklike.spark.wire.parcels import Address
 
     graph = stream._program.graph()
     results = Results(Job(graph, JobSettings()))
-    rows = [(sink.id, dumped([(None, "line", None)])) for sink in graph.sinks]
     for _ in range(2):
-        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"), "job")
+        task = LastSender(Outlets(graph.sinks, "job-0").opened(0))
+        task.records(Address(graph.sinks[0].id, 0), [(None, "line", None)])
+        (batch,) = task.end(0)
+        rows = list(zip(*(column.to_pylist() for column in batch.columns)))
+        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"))
     return results
 
 
