@@ -13,12 +13,20 @@ from pyflinklike.common.types import Row, RowKind, Types, restore_row
 from pyflinklike.doors import pin
 from pyflinklike.graph.file_sink import Encoder
 from pyflinklike.graph.running import JobStatus
+from pyflinklike.graph.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from pyflinklike.graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.types import Instant, TypeInformation
 
 __all__ = [
+    "ByteArraySchema",
     "CompletableFuture",
     "Configuration",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
@@ -29,6 +37,8 @@ __all__ = [
     "JobStatus",
     "Row",
     "RowKind",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Time",
     "TimestampAssigner",
     "TypeInformation",
@@ -43,10 +53,6 @@ __getattr__ = refusing(
     {
         **dict.fromkeys(
             (
-                "SimpleStringSchema",
-                "ByteArraySchema",
-                "SerializationSchema",
-                "DeserializationSchema",
                 "JsonRowSerializationSchema",
                 "JsonRowDeserializationSchema",
                 "CsvRowSerializationSchema",

@@ -29,7 +29,6 @@ MISSING_MODULES: Mapping[str, str] = {
             "elasticsearch",
             "hybrid_source",
             "jdbc",
-            "kafka",
             "kinesis",
             "pulsar",
             "rabbitmq",

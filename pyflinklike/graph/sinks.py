@@ -7,6 +7,7 @@ A host carries them out in its own way: by `writer`, where the elements are in t
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,15 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.java_text import print_text
 from pyflinklike.types import TypeInformation
 
-__all__ = ["CollectSink", "PrintSink", "Renaming", "Sink", "SinkWriter"]
+__all__ = ["CollectSink", "DeliveryGuarantee", "PrintSink", "Renaming", "Sink", "SinkWriter"]
+
+
+class DeliveryGuarantee(Enum):
+    """What a sink promises, as `pyflink.datastream.connectors.base.DeliveryGuarantee`."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
 
 
 class Renaming(NamedTuple):

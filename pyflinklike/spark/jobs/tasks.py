@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
-from pyflinklike.spark.jobs.frames import DataFrameSource
+from pyflinklike.spark.jobs.frames import FrameSource
 from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import (
@@ -61,7 +61,7 @@ class StageTask:
     is_streaming: bool
     has_keys: bool = True
     has_broadcast: bool = False
-    outlets: Outlets = Outlets()
+    outlets: Outlets = attrs.field(factory=Outlets)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -110,7 +110,7 @@ class StageTask:
             return self._from_operator
         return self._from_frame if self._frames() else self._from_sources
 
-    def _frames(self) -> list[tuple[int, DataFrameSource]]:
+    def _frames(self) -> list[tuple[int, FrameSource]]:
         """The source of the stage, if Spark gives its rows as they are."""
         if self.stage.number:
             return []
@@ -118,8 +118,8 @@ class StageTask:
         return [
             (node.id, node.source)
             for node in sources
-            if isinstance(node.source, DataFrameSource)
-            and node.source.is_bounded is not self.is_streaming
+            if isinstance(node.source, FrameSource)
+            and node.source.is_frame(is_streaming=self.is_streaming)
         ]
 
     def _from_frame(
