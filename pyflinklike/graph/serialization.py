@@ -22,6 +22,7 @@ __all__ = [
     "SerializationSchema",
     "SimpleStringSchema",
     "check_schema",
+    "value_of",
 ]
 
 
@@ -97,7 +98,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         Raises:
             ValueError: There are none.
         """
-        return _there(message).decode(self._charset, "replace")
+        return value_of(message).decode(self._charset, "replace")
 
     def get_produced_type(self) -> TypeInformation:
         """STRING."""
@@ -121,7 +122,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         Raises:
             ValueError: There are none.
         """
-        return _there(message)
+        return value_of(message)
 
     def get_produced_type(self) -> TypeInformation:
         """PRIMITIVE_ARRAY of BYTE, whose values are bytes."""
@@ -166,7 +167,15 @@ def _bytes(value: Any, rule: str) -> bytes:
     return bytes(value)
 
 
-def _there(message: bytes | None) -> bytes:
+def value_of(message: bytes | None) -> bytes:
+    """The bytes of a record.
+
+    Args:
+        message: They, or None.
+
+    Raises:
+        ValueError: There are none.
+    """
     if message is None:
         msg = "the record has no value: it is a tombstone; read it with a DeserializationSchema of your own"
         raise ValueError(msg)
