@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.graph.generated import DataGeneratorSource
 from pyflinklike.graph.sources import Source
 from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
@@ -27,7 +28,14 @@ from pyflinklike.spark.wire.parcels import dumped
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["DataFrameSource", "Elements", "FrameSource", "RowMaker", "data_frame_source"]
+__all__ = [
+    "DataFrameSource",
+    "Elements",
+    "FrameSource",
+    "RowMaker",
+    "data_frame_source",
+    "frame_source",
+]
 
 RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
 """Makes elements of the names of columns and the values of each row."""
@@ -67,6 +75,50 @@ class FrameSource(Source):
         Args:
             batch: As Spark gives it to `mapInArrow`.
         """
+
+
+def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
+    """What Spark reads of a source as rows of a frame; None where it has parts or is read here.
+
+    Args:
+        source: Of a job.
+        is_streaming: Whether the job is in streaming mode.
+    """
+    if isinstance(source, DataGeneratorSource) and not source.is_bounded:
+        return _RateSource(source)
+    if isinstance(source, FrameSource) and source.is_frame(is_streaming=is_streaming):
+        return source
+    return None
+
+
+@attrs.frozen(eq=False)
+class _RateSource(FrameSource):
+    """Generated elements without an end, by the numbers of Spark's own source `rate`.
+
+    Args:
+        source: Makes the elements.
+    """
+
+    source: DataGeneratorSource
+
+    @property
+    def is_bounded(self) -> bool:
+        """No."""
+        return False
+
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """On a stream."""
+        return is_streaming
+
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
+        """Numbers, so many in a second."""
+        reading = spark.readStream.format("rate").option("rowsPerSecond", str(self.source.rate))
+        return reading.load()
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some numbers, without times."""
+        numbers = batch.column("value").to_pylist()
+        return zip(map(self.source.element, numbers), repeat(None))
 
 
 def data_frame_source(

@@ -25,9 +25,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
-from pyflinklike.graph.sources import Source
 from pyflinklike.spark.jobs.durable import read_json, rename_durably, write_json
-from pyflinklike.spark.jobs.frames import FrameSource
+from pyflinklike.spark.jobs.frames import FrameSource, frame_source
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
@@ -61,11 +60,11 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
         node: Of the source.
         settings: Of the job.
     """
-    source = node.source
-    if isinstance(source, FrameSource) and source.is_frame(is_streaming=False):
-        return source.frame(spark, None, None)
-    if source.is_in_parts:
-        rows = [tuple(row.values()) for row in _named(node, source.parts(), is_last=False)]
+    frame = frame_source(node.source, is_streaming=False)
+    if frame is not None:
+        return frame.frame(spark, None, None)
+    if node.source.is_in_parts:
+        rows = [tuple(row.values()) for row in _named(node, node.source.parts(), is_last=False)]
         return spark.createDataFrame(rows, SOURCE_TYPE)
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
@@ -93,7 +92,7 @@ class StreamSource:
         self._node, self._settings, self._folder = node, settings, folder
         self._known: set[str] = set()
         self._next, self._due = 0, 0
-        self._streamed = _streamed(node.source)
+        self._streamed = frame_source(node.source, is_streaming=True)
         folder.mkdir(parents=True, exist_ok=True)
         if self._streamed is not None:
             self._beginning = self._noted(self._streamed)
@@ -173,13 +172,6 @@ class StreamSource:
     def _add(self, rows: list[dict[str, Any]]) -> None:
         _write(rows, self._folder, self._next)
         self._next += 1
-
-
-def _streamed(source: Source) -> FrameSource | None:
-    """The source if Spark reads it as a stream; else the driver writes files of it."""
-    if isinstance(source, FrameSource) and source.is_frame(is_streaming=True):
-        return source
-    return None
 
 
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:

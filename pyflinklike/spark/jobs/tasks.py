@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
-from pyflinklike.spark.jobs.frames import FrameSource
+from pyflinklike.spark.jobs.frames import FrameSource, frame_source
 from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import (
@@ -114,13 +114,11 @@ class StageTask:
         """The source of the stage, if Spark gives its rows as they are."""
         if self.stage.number:
             return []
-        sources = self.stage.graph.of_kind(FromSource)
-        return [
-            (node.id, node.source)
-            for node in sources
-            if isinstance(node.source, FrameSource)
-            and node.source.is_frame(is_streaming=self.is_streaming)
-        ]
+        found = (
+            (node.id, frame_source(node.source, is_streaming=self.is_streaming))
+            for node in self.stage.graph.of_kind(FromSource)
+        )
+        return [(number, source) for number, source in found if source is not None]
 
     def _from_frame(
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
