@@ -82,26 +82,20 @@ def keyed_rows(harness, names, now=0, key_columns=(("k", "string"),)):
 
 def model(elements):
     """What each key must have, with None for a state that has nothing."""
-    held = {}
+    last, every, by_name = {}, {}, {}
     for key, verb, number in elements:
-        last, every, by_name = held.get(key, (None, [], {}))
-        held[key] = {
-            "update": lambda: (number, every, by_name),
-            "add": lambda: (last, [*every, number], by_name),
-            "put": lambda: (last, every, {**by_name, f"n{number}": number}),
-            "forget": lambda: (None, every, by_name),
-            "empty": lambda: (last, [], by_name),
-            "remove": lambda: (
-                last,
-                every,
-                {name: n for name, n in by_name.items() if n != number},
-            ),
-        }[verb]()
-    return {
-        key: (last, every or None, by_name or None)
-        for key, (last, every, by_name) in held.items()
-        if (last, every, by_name) != (None, [], {})
-    }
+        if verb == "update":
+            last[key] = number
+        elif verb == "add":
+            every.setdefault(key, []).append(number)
+        elif verb == "put":
+            by_name.setdefault(key, {})[f"n{number}"] = number
+        elif verb == "remove":
+            by_name.get(key, {}).pop(f"n{number}", None)
+        else:
+            {"forget": last, "empty": every}[verb].pop(key, None)
+    held = {key: (last.get(key), every.get(key), by_name.get(key) or None) for key, *_ in elements}
+    return {key: states for key, states in held.items() if states != (None, None, None)}
 
 
 @given(ELEMENTS)
