@@ -64,9 +64,9 @@ def numbers(brokers: Brokers, topic: str, numbers: range) -> list[str]:
     return [str(number) for number in numbers]
 
 
-def timed(brokers: Brokers, topic: str, times: list[int]) -> None:
-    """Records with these times as values, too."""
+def timed(brokers: Brokers, topic: str, times: list[int], partition: int = 0) -> None:
+    """Records of a partition with these times as values, too."""
     producer = Producer({"bootstrap.servers": brokers.servers})
     for time in times:
-        producer.produce(topic, str(time), partition=0, timestamp=time)
+        producer.produce(topic, str(time), partition=partition, timestamp=time)
     assert producer.flush(20) == 0

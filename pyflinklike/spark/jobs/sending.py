@@ -32,6 +32,7 @@ __all__ = [
     "LastSender",
     "Sender",
     "StreamSender",
+    "marked_row",
 ]
 
 WATERMARK = "__watermark"
@@ -108,6 +109,21 @@ class Following:
         return self.spread(records)
 
 
+def marked_row(watermark: int) -> pa.RecordBatch:
+    """A row that tells a watermark, and calls no key group.
+
+    Args:
+        watermark: In ms.
+    """
+    return _marked_batch([(ROLL_CALL, -1, roll_payload(()))], watermark)
+
+
+def _marked_batch(rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
+    columns: list[Any] = [pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)]
+    times = pa.array([_as_time(watermark)] * len(rows), pa.int64())
+    return pa.RecordBatch.from_arrays([*columns, times.cast(_MARKED.types[-1])], schema=_MARKED)
+
+
 class StreamSender:
     """For `transformWithState`.
 
@@ -165,15 +181,10 @@ class StreamSender:
         """Nothing is left of what was packed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
-        columns: list[Any] = [
-            pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)
-        ]
-        if not self._is_first:
-            return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
-        columns.append(
-            pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
-        )
-        return pa.RecordBatch.from_arrays(columns, schema=_MARKED)
+        if self._is_first:
+            return _marked_batch(rows, watermark)
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)]
+        return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
 
 
 def _as_time(watermark: int | None) -> int | None:

@@ -56,6 +56,8 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self._id = self.output_name = str(uuid.uuid4())
         """Begins the names of what tasks write; a job that goes on has the one of its folder."""
+        self.is_fed = False
+        """Whether the driver makes the watermark, and not Spark of what tasks tell it."""
 
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
@@ -65,7 +67,9 @@ class JobSteps:
             return StageTask(stage, settings, tasks, 1, self.is_streaming, outlets=outlets)
         node = self.job.graph.nodes[stage.following]
         options = self._has_keys(node), isinstance(node, WithBroadcast)
-        return StageTask(stage, settings, tasks, self.key_groups(node), self.is_streaming, *options)
+        key_groups, tells = self.key_groups(node), self.is_fed and stage.number == 0
+        task = StageTask(stage, settings, tasks, key_groups, self.is_streaming, *options)
+        return attrs.evolve(task, tells_marks=tells)
 
     def operator(self, before: Stage, stage: Stage) -> Plan:
         """What the keyed operator between two stages is in a task.
