@@ -7,13 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kafka_jobs import new_topic, numbers, reading, timed, values_to, writing
+from kafka_jobs import endless, new_topic, numbers, reading, timed, values_to, writing
 from kafka_support import Brokers, committed, mock_brokers, wait_for
 
 from pyflinklike.common import (
     Configuration,
     Duration,
-    SimpleStringSchema,
     Time,
     Types,
     WatermarkStrategy,
@@ -75,12 +74,6 @@ def test_a_job_between_topics_that_ends(brokers, mode):
     steps = [10] if mode == "BATCH" else range(1, 11)
     expected = Counter(f"{digit} {step}" for digit in range(10) for step in steps)
     assert expected == texts(brokers, out)
-
-
-def endless(brokers: Brokers, source: str) -> Any:
-    """A source without an end."""
-    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(source)
-    return builder.set_value_only_deserializer(SimpleStringSchema())
 
 
 def test_a_cancelled_job_goes_on_at_its_offsets(brokers, tmp_path):

@@ -213,7 +213,7 @@ def test_a_source_without_an_end_is_not_for_this_process(brokers):
     builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics("t")
     source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
-    with pytest.raises(HostError, match="is read by Spark only"):
+    with pytest.raises(HostError, match="or call set_bounded"):
         stream(source).execute_and_collect()
 
 

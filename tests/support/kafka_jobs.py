@@ -18,7 +18,7 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaSource,
 )
 
-__all__ = ["new_topic", "numbers", "reading", "stream", "timed", "values_to", "writing"]
+__all__ = ["endless", "new_topic", "numbers", "reading", "stream", "timed", "values_to", "writing"]
 
 _NAMES = (f"job{number}" for number in count())
 
@@ -38,6 +38,12 @@ def reading(brokers: Brokers, *topics: str) -> Any:
         .set_value_only_deserializer(SimpleStringSchema())
         .set_bounded(KafkaOffsetsInitializer.latest())
     )
+
+
+def endless(brokers: Brokers, topic: str) -> Any:
+    """A builder of a source without an end."""
+    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
+    return builder.set_value_only_deserializer(SimpleStringSchema())
 
 
 def writing(brokers: Brokers, serializer: Any) -> Any:

@@ -78,8 +78,7 @@ class StageTask:
             yield from self._processed(self._noted(batches, splits), parts, sender)
             watermark = parts.watermark()
             if self.tells_marks:
-                marks = [Mark(*split, watermark) for split in sorted(splits)]
-                sender.parcel(Parcel(Address(MARKS, 0), dumped(marks)))
+                self._tell(splits, watermark, sender)
                 watermark = MIN_WATERMARK
             yield from sender.end(watermark)
         except BaseException:
@@ -94,6 +93,12 @@ class StageTask:
             if self.tells_marks and batch.num_rows:
                 splits.update(self._splits_of(batch))
             yield batch
+
+    def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
+        """Tell the driver how far splits have come; those without elements tell nothing."""
+        if splits:
+            marks = [Mark(*split, watermark) for split in sorted(splits)]
+            sender.parcel(Parcel(Address(MARKS, 0), dumped(marks)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
