@@ -145,6 +145,16 @@ def test_an_element_of_which_no_record_can_be_made(brokers, element, topic_of, e
         elements.get_execution_environment().execute()
 
 
+def test_ids_of_records_are_of_a_stream_of_spark(brokers, topic):
+    """Elsewhere no micro-batch is written again."""
+    elements = local().from_collection(["a"], Types.STRING())
+    sink = writing(brokers, values_to(topic)).set_property("pyflinklike.recordIds", "true")
+    elements.sink_to(sink.build())
+
+    with pytest.raises(HostError, match="recordIds is for streams"):
+        elements.get_execution_environment().execute()
+
+
 # Declarations
 
 
