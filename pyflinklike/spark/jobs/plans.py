@@ -46,7 +46,7 @@ def job_frame(steps: JobSteps, sources: Mapping[int, DataFrame]) -> DataFrame:
             frame = results if stage.following else _mapped(results, steps.task(stage), RESULT_TYPE)
         else:
             kind = ROW_TYPE if stage.following else RESULT_TYPE
-            frame = _mapped(_in_batch(frame, plans), steps.task(stage), kind)
+            frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), kind)
     return frame
 
 
@@ -73,8 +73,11 @@ def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFr
     return observed(served(payloads, plans, []), plans)
 
 
-def _in_batch(frame: DataFrame, plans: Sequence[Plan]) -> DataFrame:
-    rows = with_batch_time(frame).repartition(KEY_GROUP)
+def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:
+    # Where nobody asks for a number, Spark may choose a smaller one.
+    asked = steps.job.settings.parallelism
+    rows = with_batch_time(frame)
+    rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
     running = with_imports_frozen(run_in_batch(plans))
     result: DataFrame = in_order.mapInArrow(running, RESULT_TYPE)

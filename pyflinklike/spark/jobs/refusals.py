@@ -12,7 +12,7 @@ from pyflinklike.graph.nodes import (
     FromSource,
     Node,
     Partition,
-    Partitioning,
+    ToSink,
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
@@ -48,15 +48,24 @@ def _runs_not(job: Job) -> str:
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, Partition) and node.how in (
-            Partitioning.BROADCAST,
-            Partitioning.CUSTOM,
-        ):
-            yield node, "a partitioning that functions see"
-        elif isinstance(node, FromSource) and not _is_read(node.source):
+        if isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}"
+    yield from _partitioned_elsewhere(job)
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
+
+
+def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
+    """Partitionings that functions see, before what is in another stage: they are within one."""
+    for stage in stages_of(job.graph):
+        for number in sorted(stage.inner):
+            node = job.graph.nodes[number]
+            if isinstance(node, Partition) and node.is_seen:
+                consumers = [each for each, _ in job.graph.consumers[number]]
+                if not all(
+                    isinstance(each, ToSink) or each.id in stage.inner for each in consumers
+                ):
+                    yield node, "a broadcast() or partition_custom() before what has keyed inputs"
 
 
 def _is_read(source: Source) -> bool:

@@ -55,6 +55,11 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self._id = str(uuid.uuid4())
 
+    @property
+    def partitions(self) -> int:
+        """How many tasks there are behind a shuffle."""
+        return self._facts.partitions
+
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
         targets = tuple(
