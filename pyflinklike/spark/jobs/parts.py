@@ -171,9 +171,9 @@ class StageParts(Wiring):
         parts = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
         before = max((self._parallelism[each.id] for each in parts), default=1)
         is_split = any(isinstance(each, Partition) and each.is_seen for each in parts)
-        if is_split and not isinstance(node, PASSED_ON) and not is_keyed(node):
-            self._split.add(node.id)
-        elif before > 1 and node.id in self._stage.inner:
+        if is_split:
+            is_split = not isinstance(node, PASSED_ON) and not is_keyed(node)
+        if is_split or (before > 1 and node.id in self._stage.inner):
             self._split.add(node.id)
         if node.id not in self._split:
             return 1
