@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from jobs.collection import job
 from jobs.keyed_jobs import Count, first, pairs
-from jobs.timed import timed
+from jobs.timed import ByField, timed
 from jobs.two_input_jobs import RULES, Raised
 
-from pyflinklike.common import Time, Types
-from pyflinklike.datastream import KeyedCoProcessFunction, KeyedProcessFunction, OutputTag
+from pyflinklike.common import Time, Types, WatermarkStrategy
+from pyflinklike.datastream import (
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
+)
 from pyflinklike.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import TumblingEventTimeWindows
 
@@ -173,6 +178,22 @@ def rules_beside_a_fold(env):
     raised = stream.key_by(first).connect(env.from_collection([("a", 10)]).broadcast(RULES))
     counted = stream.key_by(first).process(Count())
     return raised.process(Raised()).union(counted, stream.key_by(first).sum(1))
+
+
+class Timed(ProcessFunction):
+    """Elements with their times."""
+
+    def process_element(self, value, ctx):
+        yield value, ctx.timestamp()
+
+
+@job((("a", 1), 1), (("a", 3), 3), (("a", 6), 6), batch=[(("a", 6), 2**63 - 1)])
+def times_of_what_a_keyed_operator_gives(env):
+    """Assigned behind it, and kept by a fold."""
+    sums = timed(env, ("a", 1), ("a", 2), ("a", 3)).key_by(first).sum(1)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    again = sums.assign_timestamps_and_watermarks(strategy).key_by(lambda pair: pair[1])
+    return again.max(1).process(Timed())
 
 
 @job(*[(key, 8) for key in ("a", "b")])
