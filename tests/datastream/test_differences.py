@@ -22,7 +22,7 @@ from pyflinklike.datastream import (
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
-from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.errors import DeclarationTypeError, HostError, StateValueError
 from pyflinklike.graph.job import Job, JobSettings
 from pyflinklike.graph.nodes import ToSink
 from pyflinklike.graph.sinks import CollectSink
@@ -178,6 +178,12 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
     stream = local().from_collection([0.1, 0.2]).key_by(lambda _: 0).process(Total())
 
     assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
+
+
+def test_an_element_outside_its_type_is_refused():
+    """PyFlink's source makes 557549056 of it."""
+    with pytest.raises(StateValueError, match="type Integer takes an int .*got 9147483648"):
+        local().from_collection([9147483648], Types.INT())
 
 
 class Ruled(BroadcastProcessFunction):
