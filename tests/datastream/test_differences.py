@@ -182,7 +182,7 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
 
 def test_an_element_outside_its_type_is_refused():
     """PyFlink's source makes 557549056 of it."""
-    with pytest.raises(StateValueError, match="type Integer takes an int .*got 9147483648"):
+    with pytest.raises(StateValueError, match=r"type Integer takes an int .*got 9147483648"):
         local().from_collection([9147483648], Types.INT())
 
 
@@ -229,7 +229,7 @@ def begun(folder, name="job", function="Sums"):
     job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
     try:
         is_begun = job.is_begun
-        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16)
+        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
         job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()
