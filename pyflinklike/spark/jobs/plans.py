@@ -70,7 +70,7 @@ def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFr
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
         payloads = packed(frame, plans[0])  # the same stage packs for all of them
-    return observed(served(payloads, plans, []), plans)
+    return observed(served(payloads, plans), plans)
 
 
 def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:

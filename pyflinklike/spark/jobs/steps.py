@@ -15,6 +15,7 @@ from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.local.factory import function_of
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
+from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.stages import Stage, stages_of
 from pyflinklike.spark.jobs.tasks import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.times import time_mode_of
@@ -53,7 +54,8 @@ class JobSteps:
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
-        self._id = str(uuid.uuid4())
+        self._id = self.output_name = str(uuid.uuid4())
+        """Begins the names of what tasks write; a job that goes on has the one of its folder."""
 
     @property
     def partitions(self) -> int:
@@ -62,13 +64,15 @@ class JobSteps:
 
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
+        settings, tasks = self.job.settings, self._facts.partitions
+        if not stage.following:
+            outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
+            return StageTask(stage, settings, tasks, (), self.is_streaming, outlets)
         targets = tuple(
             self._target(self.job.graph.nodes[number], place)
             for place, number in enumerate(stage.following)
         )
-        return StageTask(
-            stage, self.job.settings, self._facts.partitions, targets, self.is_streaming
-        )
+        return StageTask(stage, settings, tasks, targets, self.is_streaming)
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)

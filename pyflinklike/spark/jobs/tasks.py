@@ -15,7 +15,8 @@ from pyspark import TaskContext
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
-from pyflinklike.spark.jobs.frames import DataFrameSource
+from pyflinklike.spark.jobs.frames import FrameSource, frame_source
+from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import (
     BatchSender,
@@ -71,6 +72,7 @@ class StageTask:
         tasks: How many there are.
         targets: The keyed operators behind it, in the order of their places.
         is_streaming: Whether these are on a stream.
+        outlets: The sinks that the tasks of the last stage write.
     """
 
     stage: Stage
@@ -78,6 +80,7 @@ class StageTask:
     tasks: int
     targets: tuple[Target, ...]
     is_streaming: bool
+    outlets: Outlets = attrs.field(factory=Outlets)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -86,6 +89,16 @@ class StageTask:
         parts = StageParts(self.stage, self.settings, (number, self.tasks))
         parts.tick(wall_clock())
         sender = self._sender(number)
+        try:
+            yield from self._processed(batches, parts, sender)
+            yield from sender.end(parts.watermark())
+        except BaseException:
+            sender.abandon()
+            raise
+
+    def _processed(
+        self, batches: Iterable[pa.RecordBatch], parts: StageParts, sender: Sender
+    ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
         try:
             parts.open()
@@ -98,12 +111,11 @@ class StageTask:
             parts.abandon()
             raise
         parts.close()
-        yield from sender.end(parts.watermark())
 
     def _sender(self, number: int) -> Sender:
         following = [target.following(number) for target in self.targets]
         if not following:
-            return LastSender()
+            return LastSender(self.outlets.opened(number))
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)
@@ -114,17 +126,15 @@ class StageTask:
             return self._from_operator
         return self._from_frame if self._frames() else self._from_sources
 
-    def _frames(self) -> list[tuple[int, DataFrameSource]]:
+    def _frames(self) -> list[tuple[int, FrameSource]]:
         """The source of the stage, if Spark gives its rows as they are."""
         if self.stage.number:
             return []
-        sources = self.stage.graph.of_kind(FromSource)
-        return [
-            (node.id, node.source)
-            for node in sources
-            if isinstance(node.source, DataFrameSource)
-            and node.source.is_bounded is not self.is_streaming
-        ]
+        found = (
+            (node.id, frame_source(node.source, is_streaming=self.is_streaming))
+            for node in self.stage.graph.of_kind(FromSource)
+        )
+        return [(number, source) for number, source in found if source is not None]
 
     def _from_frame(
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
