@@ -166,7 +166,6 @@ def test_replicas_of_a_query_that_is_killed_answer_as_a_harness(spark, tmp_path)
         seen.check(first)
         with fast.snapshot(max_age=0) as at:
             seen.check(at)
-        print(slow.metrics, fast.metrics, sorted(seen.files.items()))
         assert [] == seen.failures
     assert all(len(each) == 1 for each in seen.files.values()), seen.files
     told = [max(files) for _, files in sorted(seen.files.items())]

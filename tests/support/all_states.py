@@ -222,7 +222,5 @@ def model(batches: Iterable[Sequence[tuple[str, int]]], users: Iterable[str]) ->
             harness.end_batch()
         # A read counts as a use, so each user is asked once.
         return {
-            user: found
-            for user in users
-            for found in harness.process_element(Row(user=user, n=-1))
+            user: found for user in users for found in harness.process_element(Row(user=user, n=-1))
         }

@@ -25,6 +25,7 @@ from pyflinklike.log.storage import HEAD_AT
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replica import Position, QueryableState
 from pyflinklike.replica.following import Write, followed
+from pyflinklike.replica.held import Part
 from pyflinklike.replica.image import Image, image_of
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
 from pyflinklike.runtime.assembly import keyed_process_operator
@@ -114,6 +115,7 @@ class FollowedQuery:
     def __init__(self, descriptors: Iterable[Any], max_parallelism: int = 4) -> None:
         self.batch_id, self.oldest, self.run, self.is_away = -1, 0, 0, False
         self.now, self.watermark = 0, MIN_WATERMARK
+        self.part = Part()  # of what replicas hold that are opened from now on
         self.writes: list[list[Write]] = []
         self._begin(max_parallelism)
         self.restart(descriptors)
@@ -219,13 +221,14 @@ class FollowedQuery:
     def latest(self) -> Image:
         """All of the last batch."""
         self._check()
+        held = self.part.held(self.route(self.record), self.max_parallelism)
         groups = {
             index: {HEAD_AT: store.head.to_bytes(), **store.segments}
             for index, store in enumerate(self.stores)
-            if store.head is not None
+            if store.head is not None and held.has_group(index)
         }
-        clock = BatchClock(self.now, self.watermark)
-        return image_of(self._position(), clock, groups, dict(self.called.blobs), "tested")
+        clock, called = BatchClock(self.now, self.watermark), dict(self.called.blobs)
+        return image_of(self._position(), clock, groups, called, "tested", held=held)
 
     def after(self, image: Image) -> Image | None:
         """What came since."""
