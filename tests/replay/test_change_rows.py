@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of each batch's changes, applied one batch after another, gives the state."""
+"""What is told of each batch's changes, applied one batch after another, gives the state.
+
+And the rows of the state are what a function reads that has only the log.
+"""
+
+import contextlib
 
 import attrs
 import pytest
@@ -150,8 +155,36 @@ def test_changes_of_each_batch_give_the_state(ttl, batches):
             rows = rows_of(record, state, log_of(replica.store), BatchClock(now), expired=False)
             expected = {(state, row["k"], entry_of(row)): told(row) for row in rows}
             assert expected == alive(held, state, now)
+            of_key = {key: [row for row in rows if row["k"] == key] for key in "ab"}
+            assert read_by_function(replica, ttl, state) == {
+                key: in_form(state, mine) for key, mine in of_key.items()
+            }
         followed.changes = []
     replica.close()
+
+
+def read_by_function(replica, ttl, state):
+    """What a worker that has only the log reads of a state, by key."""
+    with contextlib.closing(Noted(ttl)) as other:
+        other.store = replica.store.copy()
+        other.operator.clock.processing_time = replica.operator.clock.processing_time
+        other.lose()
+        found = {}
+        for key in "ab":
+            other.operator.current.key = key
+            mine = getattr(other.states, state)
+            verbs = {"value": "value", "list": "get", "map": "items"}
+            read = getattr(mine, verbs.get(state, "get"))()
+            found[key] = dict(read) if state == "map" else list(read) if state == "list" else read
+        return found
+
+
+def in_form(state, rows):
+    """Rows of one key as the function reads them."""
+    if state == "map":
+        return {row["user_key"]: row["value"] for row in rows}
+    values = [row["value"] for row in sorted(rows, key=lambda row: row.get("position", 0))]
+    return values if state == "list" else values[0] if values else None
 
 
 def take(followed, noted):
