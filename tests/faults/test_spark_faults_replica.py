@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`kill -9` of a query's driver while replicas in this process follow its checkpoint.
 
-The query has every kind of state and store.  It keeps two batches only, changes its backend, and
+The query has every kind of state and store.  It keeps three batches only, changes its backend, and
 how its logs are compacted, from one life to the next.  Whatever a replica is asked, it answers what
 a harness says of the records up to the batch it names, whole batches only.
 """
@@ -28,12 +28,12 @@ from pyflinklike.spark import open_state, read_heads
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 
 USERS = [f"u{number}" for number in range(6)]
-FILES = 24
+FILES = 28
 LIVES = [("heap", 0), ("rocksdb", 0), ("heap", 1), ("rocksdb", 1)]
 """Of each life: the backend, and after how many ms logs are compacted for their age."""
 SMALL = {
     "spark.master": "local[1]",
-    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.minBatchesToRetain": "3",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
     "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
 }

@@ -33,7 +33,9 @@ def main(job: dict[str, Any]) -> None:
         uid="all states",
     )
     writer = rows.writeStream.format("noop").option("checkpointLocation", job["checkpoint"])
-    writer.trigger(availableNow=True).start().awaitTermination()
+    query = writer.trigger(processingTime="2 seconds").start()
+    query.processAllAvailable()
+    query.stop()
     spark.stop()
 
 

@@ -33,6 +33,9 @@ from pyflinklike.types import TypeInformation
 
 __all__ = ["CheckpointSource"]
 
+_TURNS = 4
+"""How often all is read once more, where the query commits faster than it can be read."""
+
 
 @attrs.frozen
 class CheckpointSource:
@@ -52,15 +55,27 @@ class CheckpointSource:
 
     def latest(self) -> Image:
         """All of the last micro-batch that was committed."""
+        failed_at = -1
+        for _ in range(_TURNS):
+            try:
+                return self._latest()
+            except HostError:
+                # Spark may have purged the batch meanwhile: then there is a newer one.
+                last = self._last_committed()
+                if last <= failed_at:
+                    raise
+                failed_at = last
+        return self._latest()
+
+    def _latest(self) -> Image:
         (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
+        return self._image_of(state)
+
+    def _last_committed(self) -> int:
         try:
-            return self._image_of(state)
+            return max(self._commits(self.location), default=-1)
         except HostError:
-            # Spark may have purged the batch meanwhile: then there is a newer one.
-            (newer,) = checkpoint_states(self.spark, self.location, self.operator, None)
-            if newer.batch_id == state.batch_id:
-                raise
-            return self._image_of(newer)
+            return -1
 
     def _image_of(self, state: CheckpointState) -> Image:
         where, record = state.where, state.record
