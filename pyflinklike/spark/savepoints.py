@@ -109,7 +109,7 @@ def savepoint_of(
     return merge(logs)
 
 
-def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]]:
+def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
     """A savepoint as rows for the start of a query.
 
     Args:
@@ -119,7 +119,7 @@ def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int,
 
     Returns:
         Grouping keys with what is for each: the roll call's, then the segments of key groups;
-        nothing if the savepoint is empty.
+        None if the savepoint is empty.
 
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
@@ -132,7 +132,7 @@ def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int,
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
     if not groups:
-        return []
+        return None
     ids = group_ids(plan.task.max_parallelism)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     return [(ROLL_CALL, roll_payload(groups)), *rows]

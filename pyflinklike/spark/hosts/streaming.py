@@ -60,7 +60,7 @@ def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     return served(packed(keyed, plan), plan, initial)
 
 
-def served(payloads: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
+def served(payloads: DataFrame, plan: Plan, initial: Initial = None) -> DataFrame:
     """The same for records that are packed already.
 
     Args:
@@ -81,20 +81,18 @@ def served(payloads: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     else:
         transform = grouped.transformWithStateInPandas
         processor = PandasKeyGroupProcessor(plan)
-    state = _initial_state(spark, initial) if _is_some(initial) else None
+    state = _initial_state(spark, initial)
     mode = plan.time_mode.value
     result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
     return result
 
 
-def _is_some(initial: Initial) -> bool:
-    return bool(initial) if isinstance(initial, list) else True
-
-
-def _initial_state(spark: SparkSession, rows: Initial) -> Any:
-    if not isinstance(rows, list):
-        return with_batch_time(rows).groupBy(KEY_GROUP)
-    numbers, payloads = zip(*rows)
+def _initial_state(spark: SparkSession, initial: Initial) -> Any:
+    if initial is None:
+        return None
+    if not isinstance(initial, list):
+        return with_batch_time(initial).groupBy(KEY_GROUP)
+    numbers, payloads = zip(*initial)
     table = pa.table(
         {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
     )

@@ -72,7 +72,7 @@ def _on_stream(frame: DataFrame, plan: Plan, before: Stage) -> DataFrame:
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
         payloads = packed(frame, plan)
-    return observed(served(payloads, plan, []), plan.task.name)
+    return observed(served(payloads, plan), plan.task.name)
 
 
 def _in_batch(frame: DataFrame, plan: Plan) -> DataFrame:
