@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.jobs.durable import read_json
-from pyflinklike.spark.jobs.sending import MARKED_TYPE, marked_row
+from pyflinklike.spark.jobs.marked_rows import MARKED_TYPE, marked_row
 
 __all__ = ["WatermarkSource", "watermark_frame"]
 

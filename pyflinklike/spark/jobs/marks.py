@@ -68,7 +68,7 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
         graph: Of a job in streaming mode.
         stage: Its first one.
     """
-    if graph.is_bounded or stage.following is None or not time_mode_of(graph).passes_watermark:
+    if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
         return False
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
     has_splits = any(isinstance(each, FrameSource) and each.has_splits for each in sources)

@@ -75,7 +75,7 @@ def steps_of(job: Job, spark: SparkSession) -> JobSteps:
         job: Which one.
         spark: The session.
     """
-    return JobSteps(job, facts_of(spark), backend_of(job))
+    return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):

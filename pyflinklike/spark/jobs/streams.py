@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import Path
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -21,7 +22,7 @@ from pyflinklike.spark.jobs.ledger import Ledger
 from pyflinklike.spark.jobs.marks import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark.jobs.plans import job_frame
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours
+from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours, with_partitions
 from pyflinklike.spark.jobs.sources import StreamSource
 from pyflinklike.spark.jobs.steps import JobSteps
 
@@ -51,7 +52,9 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
             raise HostError(msg)
         source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
-    steps = JobSteps(job, facts_of(spark), backend_of(job))
+    # The query is somebody else's, and has the partitions of its session.
+    settings = attrs.evolve(job.settings, parallelism=None)
+    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
     if not job.graph.is_bounded and has_idleness(steps.stages[0]):
         msg = (
             "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
@@ -91,7 +94,7 @@ class StreamRun(DrivenRun):
 
     def _begin(self) -> None:
         """See that the program is that of the folder, before anything runs."""
-        facts = self._folder.facts(facts_of(self._spark))
+        facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         self._steps.is_fed = needs_feed(self._job.graph, self._steps.stages[0])
         is_again = self._folder.is_begun
@@ -167,8 +170,11 @@ class StreamRun(DrivenRun):
         writing = frame.writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(self._folder.checkpoint))
         if self._job.graph.is_bounded:
-            return writing.trigger(availableNow=True).start()
-        return writing.trigger(processingTime=f"{self._interval()} milliseconds").start()
+            writing = writing.trigger(availableNow=True)
+        else:
+            writing = writing.trigger(processingTime=f"{self._interval()} milliseconds")
+        with with_partitions(self._spark, self._steps.partitions):
+            return writing.start()
 
     def _watermarks(self) -> DataFrame | None:
         if self._feed is None:

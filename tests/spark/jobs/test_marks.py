@@ -13,9 +13,9 @@ from pyflinklike.datastream.connectors.file_system import FileSource, StreamForm
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.graph.job import Job
 from pyflinklike.spark.jobs.identity import identity_of
+from pyflinklike.spark.jobs.marked_rows import marked_row
 from pyflinklike.spark.jobs.marks import Mark, WatermarkFeed, needs_feed
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.sending import marked_row
 from pyflinklike.spark.jobs.session import backend_of
 from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
