@@ -379,10 +379,9 @@ def test_a_kafka_sink_is_at_least_once(brokers):
     """Also where none is asked for; exactly once is refused."""
     from pyflinklike.datastream.connectors.kafka import DeliveryGuarantee, KafkaSink
 
-    builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
-
+    sink = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
     with pytest.raises(HostError, match="writes at least once, got DeliveryGuarantee"):
-        builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
 
 
 class Lengths(DeserializationSchema):
