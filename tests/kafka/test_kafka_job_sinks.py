@@ -88,6 +88,19 @@ class ByKey(SerializationSchema):
         return f"k{element[0]}".encode()
 
 
+def test_what_is_told_at_the_end_of_a_batch_has_the_time_of_its_writing(brokers, topic):
+    """Its own is the last of all times: no broker and no reader takes that."""
+    env = local(**{"execution__runtime-mode": "BATCH"})
+    pairs = env.from_collection([("a", 1), ("a", 2)], Types.TUPLE([Types.STRING(), Types.INT()]))
+    sums = pairs.key_by(lambda pair: pair[0]).sum(1).map(str, Types.STRING())
+    sums.sink_to(writing(brokers, values_to(topic)).build())
+
+    env.execute()
+
+    (record,) = brokers.read(topic)
+    assert (b"('a', 3)", True) == (record["value"], 2020 < record["timestamp"].year < 9999)
+
+
 def test_fields_of_rows_and_a_selector_of_topics(brokers, topic):
     """As PyFlink's example has it; a field of None is no key."""
 
