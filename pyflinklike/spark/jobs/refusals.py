@@ -16,7 +16,7 @@ from pyflinklike.graph.nodes import (
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.jobs.frames import DataFrameSource
+from pyflinklike.spark.jobs.frames import frame_source
 from pyflinklike.spark.jobs.stages import stages_of
 from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event_time
 
@@ -61,7 +61,8 @@ def _missing(job: Job) -> Iterator[tuple[Node, str]]:
 
 def _is_read(source: Source) -> bool:
     is_looked_for = source.discovery_milliseconds is not None
-    return source.is_bounded or is_looked_for or isinstance(source, DataFrameSource)
+    is_frame = frame_source(source, is_streaming=True) is not None
+    return source.is_bounded or is_looked_for or is_frame
 
 
 def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:

@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.spark.jobs.outlets import TaskOutlets
 from pyflinklike.spark.jobs.parts import Record
 from pyflinklike.spark.jobs.spreading import BROADCAST, Part, Spread
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -75,6 +76,9 @@ class Sender(Protocol):
         Args:
             watermark: That the task's records make, in ms.
         """
+
+    def abandon(self) -> None:
+        """The task has failed."""
 
 
 @attrs.frozen
@@ -157,6 +161,9 @@ class StreamSender:
         if self._called or self._task == 0 or self._is_first:
             yield self._batch([(ROLL_CALL, -1, roll_payload(self._called))], watermark)
 
+    def abandon(self) -> None:
+        """Nothing is left of what was packed."""
+
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
         columns: list[Any] = [
             pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)
@@ -233,20 +240,36 @@ class BatchSender:
         """The rest."""
         yield from self.take()
 
+    def abandon(self) -> None:
+        """Nothing is left of what was packed."""
+
 
 class LastSender:
-    """For sinks: each row is the number of a sink and a pickle of records."""
+    """For sinks: each row is the number of a sink and a pickle.
 
-    def __init__(self) -> None:
+    That is one of records, or of what makes visible what this task has written.
+
+    Args:
+        outlets: The sinks that the task writes.
+    """
+
+    def __init__(self, outlets: TaskOutlets) -> None:
+        self._outlets = outlets
         self._rows: list[tuple[int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records."""
-        self.parcel(Parcel(address, dumped(records)))
+        """Take records, or write them."""
+        if self._outlets.take(address.node):
+            self._outlets.write(address.node, records)
+        else:
+            self._rows.append((address.node, dumped(records)))
 
     def parcel(self, parcel: Parcel) -> None:
-        """Take a parcel."""
-        self._rows.append((parcel.address.node, parcel.contents))
+        """Take a parcel, or write what is in it."""
+        if self._outlets.take(parcel.address.node):
+            self._outlets.write(parcel.address.node, parcel.records())
+        else:
+            self._rows.append((parcel.address.node, parcel.contents))
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """The rows so far."""
@@ -256,5 +279,10 @@ class LastSender:
             yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """The rest."""
+        """The rest, and what makes visible what was written."""
+        self._rows += self._outlets.end()
         yield from self.take()
+
+    def abandon(self) -> None:
+        """The task has failed: take back what is not visible."""
+        self._outlets.abandon()

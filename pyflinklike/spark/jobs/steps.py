@@ -15,6 +15,7 @@ from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.local.factory import function_of
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
+from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.stages import Stage, stages_of
 from pyflinklike.spark.jobs.tasks import StageTask, sides_read
 from pyflinklike.spark.jobs.times import time_mode_of
@@ -53,13 +54,15 @@ class JobSteps:
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
-        self._id = str(uuid.uuid4())
+        self._id = self.output_name = str(uuid.uuid4())
+        """Begins the names of what tasks write; a job that goes on has the one of its folder."""
 
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
         settings, tasks = self.job.settings, self._facts.partitions
         if stage.following is None:
-            return StageTask(stage, settings, tasks, 1, self.is_streaming)
+            outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
+            return StageTask(stage, settings, tasks, 1, self.is_streaming, outlets=outlets)
         node = self.job.graph.nodes[stage.following]
         options = self._has_keys(node), isinstance(node, WithBroadcast)
         return StageTask(stage, settings, tasks, self.key_groups(node), self.is_streaming, *options)

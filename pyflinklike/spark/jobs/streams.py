@@ -87,6 +87,7 @@ class StreamRun(DrivenRun):
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         is_again = self._folder.is_begun
         ledger = self._folder.begin(identity_of(self._steps), facts)
+        self._steps.output_name = self._folder.name
         each_batch = self._folder.is_kept or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
@@ -133,7 +134,7 @@ class StreamRun(DrivenRun):
         if self._ledger is None:
             self._results.add(batch.rows)
         else:
-            self._results.add_batch(batch, self._ledger, self._folder.name)
+            self._results.add_batch(batch, self._ledger)
 
     def _started(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:

@@ -15,7 +15,8 @@ from pyspark import TaskContext
 from pyflinklike.clock import wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
-from pyflinklike.spark.jobs.frames import DataFrameSource
+from pyflinklike.spark.jobs.frames import FrameSource, frame_source
+from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import (
     BatchSender,
@@ -50,6 +51,7 @@ class StageTask:
         is_streaming: Whether that is one on a stream.
         has_keys: Whether its elements have keys.
         has_broadcast: Whether its second input is broadcast.
+        outlets: The sinks that the tasks of the last stage write.
     """
 
     stage: Stage
@@ -59,6 +61,7 @@ class StageTask:
     is_streaming: bool
     has_keys: bool = True
     has_broadcast: bool = False
+    outlets: Outlets = attrs.field(factory=Outlets)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -67,6 +70,16 @@ class StageTask:
         parts = StageParts(self.stage, self.settings, (number, self.tasks))
         parts.tick(wall_clock())
         sender = self._sender(number)
+        try:
+            yield from self._processed(batches, parts, sender)
+            yield from sender.end(parts.watermark())
+        except BaseException:
+            sender.abandon()
+            raise
+
+    def _processed(
+        self, batches: Iterable[pa.RecordBatch], parts: StageParts, sender: Sender
+    ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
         try:
             parts.open()
@@ -79,12 +92,11 @@ class StageTask:
             parts.abandon()
             raise
         parts.close()
-        yield from sender.end(parts.watermark())
 
     def _sender(self, number: int) -> Sender:
         node, groups = self.stage.following, self.key_groups
         if node is None:
-            return LastSender()
+            return LastSender(self.outlets.opened(number))
         spread = by_key(groups) if self.has_keys else in_turn(groups, number)
         following = Following(node, spread, groups, self.has_broadcast)
         if not self.is_streaming:
@@ -98,17 +110,15 @@ class StageTask:
             return self._from_operator
         return self._from_frame if self._frames() else self._from_sources
 
-    def _frames(self) -> list[tuple[int, DataFrameSource]]:
+    def _frames(self) -> list[tuple[int, FrameSource]]:
         """The source of the stage, if Spark gives its rows as they are."""
         if self.stage.number:
             return []
-        sources = self.stage.graph.of_kind(FromSource)
-        return [
-            (node.id, node.source)
-            for node in sources
-            if isinstance(node.source, DataFrameSource)
-            and node.source.is_bounded is not self.is_streaming
-        ]
+        found = (
+            (node.id, frame_source(node.source, is_streaming=self.is_streaming))
+            for node in self.stage.graph.of_kind(FromSource)
+        )
+        return [(number, source) for number, source in found if source is not None]
 
     def _from_frame(
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
