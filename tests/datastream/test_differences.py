@@ -30,7 +30,12 @@ from pyflinklike.datastream import (
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    StateValueError,
+)
 from pyflinklike.graph.job import Job, JobSettings
 from pyflinklike.graph.nodes import ToSink
 from pyflinklike.graph.sinks import CollectSink
@@ -188,6 +193,12 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
     assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
 
 
+def test_an_element_outside_its_type_is_refused():
+    """PyFlink's source makes 557549056 of it."""
+    with pytest.raises(StateValueError, match=r"type Integer takes an int .*got 9147483648"):
+        local().from_collection([9147483648], Types.INT())
+
+
 class Ruled(BroadcastProcessFunction):
     def process_element(self, value, ctx):
         yield value, ctx.get_broadcast_state(RULES).get("rule")
@@ -231,7 +242,7 @@ def begun(folder, name="job", function="Sums"):
     job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
     try:
         is_begun = job.is_begun
-        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16)
+        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
         job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()

@@ -70,7 +70,7 @@ def frame_of_batch(job: Job, spark: SparkSession) -> DataFrame:
 
 
 def _steps_of(job: Job, spark: SparkSession) -> JobSteps:
-    return JobSteps(job, facts_of(spark), backend_of(job))
+    return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):
