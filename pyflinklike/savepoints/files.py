@@ -88,11 +88,13 @@ class Place:
         """Where to write a savepoint that shall be here: here, or beside what is here.
 
         Raises:
-            DeclarationValueError: Something is here that shall stay, or is no savepoint.
+            DeclarationValueError: Something is here that shall stay, or is no savepoint; or this is
+                within a checkpoint.
         """
         if mode not in ("error", "overwrite"):
             msg = f'mode must be "error" or "overwrite", got {shown(mode)}; choose one'
             raise DeclarationValueError(msg)
+        self._refuse_checkpoint()
         if not self.exists():
             return self
         if mode == "error":
@@ -105,6 +107,18 @@ class Place:
         if beside.exists():
             self.filesystem.delete_dir(beside.root)
         return beside
+
+    def _refuse_checkpoint(self) -> None:
+        parts = self.root.rstrip("/").split("/")
+        above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
+        paths = [f"{each}/{log}" for each in above for log in ("offsets", "commits")]
+        found = [
+            info.type == fs.FileType.Directory for info in self.filesystem.get_file_info(paths)
+        ]
+        for at, each in enumerate(above):
+            if all(found[2 * at : 2 * at + 2]):
+                msg = f"{self.where}: a savepoint is not written into a checkpoint, got a path in "
+                raise DeclarationValueError(f"{msg}{each!r}; give one outside of it")
 
     def replace(self, written: Place) -> None:
         """Let what was written beside take this place."""

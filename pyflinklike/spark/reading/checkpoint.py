@@ -39,7 +39,14 @@ from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 
-__all__ = ["CheckpointState", "checkpoint_states", "location_of", "where_of"]
+__all__ = [
+    "CheckpointState",
+    "checkpoint_states",
+    "location_of",
+    "offsets_of",
+    "query_id_of",
+    "where_of",
+]
 
 
 @attrs.frozen
@@ -106,6 +113,30 @@ def offsets_of(
             return "\n".join(lines), fields
     msg = f"{where}: {path} must tell the times of the batch, got {len(lines)} lines that do not"
     raise HostError(f"{msg}; give the checkpointLocation of the query")
+
+
+def query_id_of(spark: SparkSession, location: str) -> str | None:
+    """The id that a query has for as long as it has its checkpoint.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+
+    Returns:
+        Its `StreamingQuery.id`; None where the checkpoint does not tell.
+
+    Raises:
+        HostError: Spark cannot read the checkpoint.
+    """
+    with refusing(f"checkpoint {location!r}"):
+        lines = [
+            row["value"] for row in spark.read.text(f"{location.rstrip('/')}/metadata").collect()
+        ]
+    try:
+        found = json.loads("".join(lines))["id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return str(found)
 
 
 def location_of(checkpoint: str | os.PathLike[str]) -> str:
