@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyflinklike.log.storage import Head
@@ -13,29 +13,29 @@ from pyflinklike.spark.reading.sources import change_feed, operators_of, stored
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["first_batch", "growth_of"]
+__all__ = ["first_batches", "growth_of"]
 
 
-def first_batch(state: CheckpointState, most: int) -> int:
-    """The first of the last batches up to a state's that Spark retains.
+def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
+    """Of each operator the first of the last batches that Spark retains.
 
     Args:
-        state: Of the operator after the last of them.
-        most: How many.
+        found: The operators of a checkpoint after the last of them.
+        most: How many batches.
     """
-    rows = operators_of(state.spark, state.location, state.where)
-    kept = next(row["minBatchId"] for row in rows if row["operatorId"] == state.operator_id)
-    return max(int(kept), state.batch_id - most + 1)
+    one = found[0]
+    rows = operators_of(one.spark, one.location, one.where)
+    kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
+    return [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
 
 
-def growth_of(state: CheckpointState, most: int) -> list[dict[str, Any]]:
+def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     """The bytes and entries in the log after each of the last batches.
 
     Args:
         state: Of the operator after the last of them.
-        most: How many.
+        first: The first of them.
     """
-    first = first_batch(state, most)
     before = stored(state.spark, state.location, state.operator_id, first, state.where)
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
@@ -77,6 +80,24 @@ class Place:
                 digest.update(chunk)
                 size += len(chunk)
         return SavedFile(name, size, digest.hexdigest())
+
+    def rows_in(self, name: str) -> int:
+        """How many rows a Parquet file of the directory has, as it says itself."""
+        metadata = pq.read_metadata(self.path(name), filesystem=self.filesystem)
+        return int(metadata.num_rows)
+
+    def count_by(
+        self, files: Iterable[SavedFile], column: str, values: Iterable[str]
+    ) -> dict[str, int]:
+        """How many rows of Parquet files have each of these values in a column."""
+        from pyarrow import dataset  # it imports pandas where that is installed
+
+        paths = [self.path(each.path) for each in files]
+        if not paths:
+            return {}
+        rows = dataset.dataset(paths, format="parquet", filesystem=self.filesystem)
+        counts = {each: rows.count_rows(filter=pc.field(column) == each) for each in values}
+        return {each: number for each, number in counts.items() if number}
 
     def files_in(self, folder: str) -> list[str]:
         """The names of the Parquet files in a folder, sorted."""

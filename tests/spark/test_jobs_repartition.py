@@ -182,3 +182,32 @@ def test_where_spark_has_no_repartition_the_other_way_is_told(spark, feed, tmp_p
     drain(summed(feed), tmp_path / "c")
     with pytest.raises(HostError, match=r"Spark 4\.2 or newer.*from_savepoint"):
         repartition_state(spark, tmp_path / "c", 4)
+
+
+@repartitions
+def test_probe(spark, feed, tmp_path):
+    """Temporary."""
+    from pyflinklike.report import checkpoint_report
+
+    checkpoint = tmp_path / "c"
+    drain(summed(feed), checkpoint)
+    repartition_state(spark, checkpoint, 4)
+    feed.add(batch(3, 100))
+    drain(summed(feed), checkpoint)
+    told = []
+    for first, last in ((0, 3), (1, 2), (2, 2), (2, 3), (3, 3)):
+        try:
+            rows = read_state_changes(spark, checkpoint, "sum", first, last).collect()
+            told.append((first, last, len(rows), sorted({(r.batch_id, r.value) for r in rows})))
+        except Exception as error:
+            told.append((first, last, type(error), str(error)[:600]))
+    try:
+        counts = []
+        tracker = spark.sparkContext.statusTracker()
+        spark.sparkContext.setJobGroup("report", "report")
+        report = checkpoint_report(spark, checkpoint, tmp_path / "p.html")
+        counts.append(len(tracker.getJobIdsForGroup("report")))
+        told.append((counts, report.data["growth"].to_dict("records")))
+    except Exception as error:
+        told.append((type(error), str(error)[:1500]))
+    raise AssertionError("\n".join(map(repr, told)))
