@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.replay.clock import BatchClock
-from pyflinklike.report.summaries import BUCKETS, SummaryReader, WrittenKeys
+from pyflinklike.replay.summaries import BUCKETS, SummaryReader, WrittenKeys
 from pyflinklike.spark.reading.changes import changes_up_to
 from pyflinklike.spark.reading.checkpoint import CheckpointState
 from pyflinklike.spark.reading.jobs import frame_of_groups

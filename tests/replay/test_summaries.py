@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from replay_support import record_of, rows_of
-
-pytest.importorskip("pyspark", reason="reports need PySpark")
 
 from pyflinklike import (
     KeyedProcessFunction,
@@ -23,7 +20,7 @@ from pyflinklike import (
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.log.segments import read_segment
 from pyflinklike.replay.clock import BatchClock
-from pyflinklike.report.summaries import SummaryReader
+from pyflinklike.replay.summaries import SummaryReader
 from pyflinklike.testing import KeyedProcessHarness
 
 HOUR = 3_600_000
