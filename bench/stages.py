@@ -47,7 +47,7 @@ class Steps:
         self.cuts: dict[str, Cut] = {
             "the input, with key groups": lambda df: self._keyed(df)[0],
             "pack": lambda df: packed(*self._keyed(df)),
-            "the state operator": lambda df: transformed(*self._keyed(df), []),
+            "the state operator": lambda df: transformed(*self._keyed(df), None),
             "unpack": self._transform,
         }
 

@@ -29,6 +29,7 @@ DOORS: Final = frozenset(
         "pyflinklike.common",
         "pyflinklike.datastream",
         "pyflinklike.datastream.connectors",
+        "pyflinklike.datastream.connectors.kafka",
         "pyflinklike.errors",  # it defines what it shows
         "pyflinklike.folds",
         "pyflinklike.joins",

@@ -4,6 +4,9 @@
 `Row` and `Types` are not those of `pyflinklike`: fields of this `Row` can be assigned.
 """
 
+from importlib import import_module
+from typing import Any
+
 from pyflinklike.clock import Duration, Time
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
@@ -13,12 +16,20 @@ from pyflinklike.common.types import Row, RowKind, Types, restore_row
 from pyflinklike.doors import pin
 from pyflinklike.graph.file_sink import Encoder
 from pyflinklike.graph.running import JobStatus
+from pyflinklike.graph.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from pyflinklike.graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.types import Instant, TypeInformation
 
 __all__ = [
+    "ByteArraySchema",
     "CompletableFuture",
     "Configuration",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
@@ -29,6 +40,8 @@ __all__ = [
     "JobStatus",
     "Row",
     "RowKind",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Time",
     "TimestampAssigner",
     "TypeInformation",
@@ -36,26 +49,20 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-_SCHEMA = "only connectors of Java take it; decode in a map function"
+_AVRO = "use fastavro in a SerializationSchema or DeserializationSchema of your own"
+_FORMATS = {
+    "JsonRowSerializationSchema": "json",
+    "JsonRowDeserializationSchema": "json",
+    "CsvRowSerializationSchema": "csv",
+    "CsvRowDeserializationSchema": "csv",
+}
+"""Of `datastream.formats`, which is above this room: found when they are asked for, as PyFlink does it."""
 
-__getattr__ = refusing(
+_refuse = refusing(
     __name__,
     {
-        **dict.fromkeys(
-            (
-                "SimpleStringSchema",
-                "ByteArraySchema",
-                "SerializationSchema",
-                "DeserializationSchema",
-                "JsonRowSerializationSchema",
-                "JsonRowDeserializationSchema",
-                "CsvRowSerializationSchema",
-                "CsvRowDeserializationSchema",
-                "AvroRowSerializationSchema",
-                "AvroRowDeserializationSchema",
-            ),
-            _SCHEMA,
-        ),
+        "AvroRowSerializationSchema": _AVRO,
+        "AvroRowDeserializationSchema": _AVRO,
         "RestartStrategies": "Spark tries tasks again by itself; see spark.task.maxFailures",
         "ConfigOptions": "give keys as text, Configuration().set_string(key, value)",
         "ConfigOption": "give keys as text, Configuration().set_string(key, value)",
@@ -63,5 +70,13 @@ __getattr__ = refusing(
         "InputDependencyConstraint": "Flink itself has not had it since 1.12",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    """A format, or why there is no such name."""
+    if name in _FORMATS:
+        return getattr(import_module(f"pyflinklike.datastream.formats.{_FORMATS[name]}"), name)
+    return _refuse(name)
+
 
 pin(globals(), restore_row)

@@ -14,7 +14,8 @@ _FORMAT = "Spark reads and writes this format: spark.read, DataFrame.write"
 
 MISSING_MODULES: Mapping[str, str] = {
     "table": _TABLE,
-    "datastream.formats": _FORMAT,
+    **{f"datastream.formats.{name}": _FORMAT for name in ("orc", "parquet")},
+    "datastream.formats.avro": "use fastavro in a SerializationSchema or DeserializationSchema of your own",
     "datastream.utils": "it is inside PyFlink",
     "java_gateway": "there is no Java gateway: Spark's session has one",
     "pyflink_gateway_server": "there is no Java gateway: Spark's session has one",
@@ -29,7 +30,6 @@ MISSING_MODULES: Mapping[str, str] = {
             "elasticsearch",
             "hybrid_source",
             "jdbc",
-            "kafka",
             "kinesis",
             "pulsar",
             "rabbitmq",

@@ -1,6 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes bytes of elements, under the path that PyFlink has for it."""
+"""What makes bytes of elements, and elements of bytes, under the path that PyFlink has for it."""
 
 from pyflinklike.graph.file_sink import Encoder
+from pyflinklike.graph.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    RowFieldExtractorSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 
-__all__ = ["Encoder"]
+__all__ = [
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]

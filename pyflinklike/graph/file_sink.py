@@ -94,6 +94,11 @@ class FileSink(Sink):
         msg = "files of columns (Parquet, ORC, Avro) and CSV are written by Spark, got for_bulk_format; use a DataFrame's writer"
         raise HostError(msg)
 
+    @property
+    def is_written_by_tasks(self) -> bool:
+        """It is."""
+        return True
+
     def remove_unfinished(self, name: str) -> None:
         """Remove hidden files of writers whose names begin so."""
         begin = glob.escape(f".{self.file_config.part_prefix}-{name}")

@@ -7,6 +7,7 @@ A host carries them out in its own way: by `writer`, where the elements are in t
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,15 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.java_text import print_text
 from pyflinklike.types import TypeInformation
 
-__all__ = ["CollectSink", "PrintSink", "Renaming", "Sink", "SinkWriter"]
+__all__ = ["CollectSink", "DeliveryGuarantee", "PrintSink", "Renaming", "Sink", "SinkWriter"]
+
+
+class DeliveryGuarantee(Enum):
+    """What a sink promises, as `pyflink.datastream.connectors.base.DeliveryGuarantee`."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
 
 
 class Renaming(NamedTuple):
@@ -34,6 +43,19 @@ class Renaming(NamedTuple):
         """Rename it, if that was not done before."""
         if self.hidden.exists():
             self.hidden.rename(self.path)
+
+    def check(self) -> None:
+        """See that this process can rename it.
+
+        Raises:
+            HostError: What a task has written is not to be seen from here.
+        """
+        if not self.hidden.exists():
+            msg = (
+                "a FileSink writes to a file system that the driver and all workers have mounted, got "
+                f"no {str(self.hidden)!r} on the driver, which a task has written; give such a path"
+            )
+            raise HostError(msg)
 
 
 class SinkWriter(Protocol):
@@ -59,6 +81,11 @@ class SinkWriter(Protocol):
 
 class Sink:
     """Something that takes elements."""
+
+    @property
+    def is_written_by_tasks(self) -> bool:
+        """Whether each worker of a cluster writes the elements that it has, and not the program."""
+        return False
 
     def remove_unfinished(self, name: str) -> None:
         """Remove what writers whose names begin so have begun and not finished.

@@ -57,6 +57,15 @@ class Source(ABC):
         """
         raise NotImplementedError
 
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether it comes in parts that have names, and not in as many as there are instances."""
+        return False
+
+    def parts(self) -> list[str]:
+        """The names of all parts of a source that ends, as they are now."""
+        raise NotImplementedError
+
     def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
         """The elements of a part with their event times in ms (None without one).
 

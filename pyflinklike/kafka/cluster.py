@@ -8,7 +8,13 @@ from concurrent.futures import Future
 from typing import Any
 
 import attrs
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pyflinklike.errors import BrokerError
@@ -99,6 +105,44 @@ class Cluster:
             BrokerError: A broker does not answer.
         """
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def at_time(
+        self, partitions: Iterable[Partition], milliseconds: int
+    ) -> dict[Partition, int | None]:
+        """The offset of the first record of each with a time or a later one; None without one.
+
+        Args:
+            partitions: Which ones.
+            milliseconds: The time.
+
+        Raises:
+            BrokerError: A broker does not answer.
+        """
+        where = OffsetSpec.for_timestamp(milliseconds)
+        found = self._offsets(partitions, where)
+        return {each: offset if offset >= 0 else None for each, offset in found.items()}
+
+    def committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
+        """What a consumer group has committed; partitions for which it has not are left out.
+
+        Args:
+            partitions: Which ones.
+            group: Its id.
+
+        Raises:
+            BrokerError: A broker does not answer, or this user may not describe the group.
+        """
+        asked = [TopicPartition(*each) for each in partitions]
+        request = ConsumerGroupTopicPartitions(group, asked)
+        (future,) = self._admin.list_consumer_group_offsets(
+            [request], request_timeout=self._seconds
+        ).values()
+        answer = self._result(future, f"the offsets of the consumer group {group!r}")
+        return {
+            (each.topic, each.partition): each.offset
+            for each in answer.topic_partitions
+            if each.offset >= 0
+        }
 
     def _offsets(self, partitions: Iterable[Partition], where: Any) -> dict[Partition, int]:
         asked = {TopicPartition(*each): where for each in partitions}

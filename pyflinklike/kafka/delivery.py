@@ -13,7 +13,7 @@ from pyflinklike.kafka.client_settings import made, without_consumer_settings
 from pyflinklike.kafka.messages import Message
 from pyflinklike.kafka.secrets import hide_secrets
 
-__all__ = ["deliver"]
+__all__ = ["Delivery", "deliver"]
 
 _DEFAULTS: Final = {
     "partitioner": "murmur2_random",  # the one of Java's client: a key goes where Java would put it
@@ -42,34 +42,57 @@ def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
             Others may have arrived.
         DeclarationValueError: librdkafka refuses a setting.
     """
-    if "delivery.timeout.ms" in settings:  # another name of message.timeout.ms
-        defaults = {key: at for key, at in _DEFAULTS.items() if key != "message.timeout.ms"}
-    else:
-        defaults = _DEFAULTS
-    chosen = {**defaults, **without_consumer_settings(settings), "enable.idempotence": True}
-    delivery = _Delivery(made(Producer, chosen), settings)
+    delivery = Delivery(settings)
     try:
-        return delivery.run(messages)
+        for message in messages:
+            delivery.send(message)
+        return delivery.finish()
     except BaseException:
         delivery.give_up()
         raise
 
 
-class _Delivery:
-    """The messages of one task on their way."""
+class Delivery:
+    """The messages of one task on their way: see `deliver`.
 
-    def __init__(self, producer: Any, settings: Mapping[str, str]) -> None:
-        self._producer, self._settings = producer, settings
+    Args:
+        settings: Of librdkafka.
+
+    Raises:
+        DeclarationValueError: librdkafka refuses a setting.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        if "delivery.timeout.ms" in settings:  # another name of message.timeout.ms
+            defaults = {key: at for key, at in _DEFAULTS.items() if key != "message.timeout.ms"}
+        else:
+            defaults = _DEFAULTS
+        chosen = {**defaults, **without_consumer_settings(settings), "enable.idempotence": True}
+        self._producer, self._settings = made(Producer, chosen), settings
         self._sent = self._arrived = 0
         self._failed: tuple[Any, Any] | None = None
 
-    def run(self, messages: Iterable[Message]) -> int:
-        for message in messages:
-            self._send(message)
-            self._sent += 1
-            if self._sent % _POLL_EVERY == 0:
-                self._producer.poll(0)
-                self._check()
+    def send(self, message: Message) -> None:
+        """Have a message on its way.
+
+        Args:
+            message: Which arrives behind those of its partition that were sent before.
+
+        Raises:
+            DeliveryError: It cannot be sent, or one before it did not arrive.
+        """
+        self._send(message)
+        self._sent += 1
+        if self._sent % _POLL_EVERY == 0:
+            self._producer.poll(0)
+            self._check()
+
+    def finish(self) -> int:
+        """Wait until all have arrived, and tell how many there were.
+
+        Raises:
+            DeliveryError: One did not.
+        """
         self._producer.flush()
         self._check()
         if self._arrived != self._sent:
@@ -80,6 +103,8 @@ class _Delivery:
         if message.topic is None:
             raise self._error(f"record {self._sent} of the task has no topic")
         where = {} if message.partition is None else {"partition": message.partition}
+        if message.timestamp is not None and message.timestamp > 0:  # 0 is now
+            where["timestamp"] = message.timestamp
         while True:
             try:
                 self._producer.produce(

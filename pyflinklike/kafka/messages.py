@@ -37,6 +37,7 @@ class Message:
         value: None is a tombstone where topics are compacted.
         partition: None to leave it to the partitioner.
         headers: In order.
+        timestamp: In ms, above 0; None for the time when it is sent.
     """
 
     topic: str | None
@@ -44,6 +45,7 @@ class Message:
     value: bytes | None
     partition: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int | None = None
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:

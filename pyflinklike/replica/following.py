@@ -54,6 +54,8 @@ def followed(
     """
     changed: dict[int | None, dict[int, bytes]] = {}
     for write in writes:
+        if write.key_group is not None and not image.held.has_group(write.key_group):
+            continue
         blobs = changed.get(write.key_group)
         if blobs is None:
             blobs = changed[write.key_group] = _copy(image, write.key_group)
@@ -67,7 +69,7 @@ def followed(
         assert index is not None
         place = f"{where}, key group {index}"
         logs[index] = _next(image.groups.get(index), blobs, place)
-    return checked(position, clock, logs, called, where, image.operator_id)
+    return checked(position, clock, logs, called, where, image.operator_id, image.held)
 
 
 def _copy(image: Image, index: int | None) -> dict[int, bytes]:

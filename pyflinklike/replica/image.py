@@ -17,6 +17,7 @@ from pyflinklike.log.checkpoint_logs import check_groups, check_head, record_and
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.storage import HEAD_AT, Head
 from pyflinklike.replay.clock import BatchClock
+from pyflinklike.replica.held import ALL, Held
 from pyflinklike.replica.position import Position
 
 __all__ = ["GroupLog", "Image", "checked", "group_log", "image_of"]
@@ -71,6 +72,7 @@ class Image:
         called: The operator's record and roll as they are stored, by sequence number.
         where: What messages call it.
         operator_id: The host's number of the operator.
+        held: Which key groups and keys are there.
     """
 
     position: Position
@@ -80,6 +82,7 @@ class Image:
     called: Mapping[int, bytes] = attrs.field(repr=False)
     where: str
     operator_id: int = 0
+    held: Held = ALL
 
     @property
     def bytes(self) -> int:
@@ -94,16 +97,18 @@ def image_of(
     called: Mapping[int, bytes],
     where: str,
     operator_id: int = 0,
+    held: Held = ALL,
 ) -> Image:
     """The image of what was read of a checkpoint.
 
     Args:
         position: After which micro-batch.
         clock: Of that batch.
-        groups: What is stored of each key group, the head included, by index.
+        groups: What is stored of each key group that is held, the head included, by index.
         called: The operator's record and roll.
         where: What messages call it.
         operator_id: The host's number of the operator.
+        held: Which key groups and keys are to be there.
 
     Raises:
         CorruptStateError: Something is missing, too much, or damaged.  Segments are looked into
@@ -112,7 +117,7 @@ def image_of(
     logs = {
         index: group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
     }
-    return checked(position, clock, logs, called, where, operator_id)
+    return checked(position, clock, logs, called, where, operator_id, held)
 
 
 def checked(
@@ -122,14 +127,16 @@ def checked(
     called: Mapping[int, bytes],
     where: str,
     operator_id: int,
+    held: Held,
 ) -> Image:
-    """The image of these logs, if they are those of the roll."""
+    """The image of these logs, if they are those of the roll that are held."""
     record, roll = record_and_roll(called, where)
-    check_groups(roll, logs, where)
+    served_at = {at: time for at, time in roll.served_at.items() if held.has_group(at)}
+    check_groups(attrs.evolve(roll, served_at=served_at), logs, where)
     for index, log in logs.items():
         place = f"{where}, key group {index}"
         check_head(log.head, record.identity, roll.served_at[index], place)
-    return Image(position, record, clock, logs, called, where, operator_id)
+    return Image(position, record, clock, logs, called, where, operator_id, held)
 
 
 def group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:

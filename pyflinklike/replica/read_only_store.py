@@ -46,7 +46,7 @@ class ReadOnlyStore(ReadOnly):
         """What the store says in each key group that is read."""
         version = self._pick(None, None, None)
         if self._key is not NO_KEY_GIVEN:
-            key, index = version.states.route(self._key)
+            key, index = version.place(self._key)
             return [version.of_store(self.name, index, key, ask)]
         # With no key group at all an empty one answers.
         groups = sorted(version.image.groups) or [0]

@@ -23,9 +23,9 @@ from pyflinklike.log.storage import Head
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.rows import StateRows
+from pyflinklike.replica.held import Route
 from pyflinklike.replica.image import GroupLog, Image
 from pyflinklike.replica.position import Position
-from pyflinklike.replica.version import Route
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.stored_rows import sections_of_rows
 from pyflinklike.types import TypeInformation

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.replica.held import Route
 from pyflinklike.replica.image import Image
-from pyflinklike.replica.version import Route
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Source"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyflinklike.errors import StateAccessError, UnknownStateError, UnknownStoreError
 from pyflinklike.replay.described import StateInfos, state_of
+from pyflinklike.replica.held import ALL
 from pyflinklike.replica.position import Position
 from pyflinklike.replica.settings import Settings
 from pyflinklike.replica.states import Pick, ReadOnlyState
@@ -44,6 +45,7 @@ class StateReader:
 
         Raises:
             UnknownStateError: There is no such state here, or it is a store.
+            StateAccessError: It is broadcast state, and the replica holds a part only.
             DeclarationValueError: It has to be unpickled, which was not allowed.
         """
         version = self._seen()
@@ -51,6 +53,11 @@ class StateReader:
         if info.is_store:
             msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
             raise UnknownStateError(f"{msg}; use store({name!r})")
+        if info.kind == "broadcast" and version.image.held != ALL:
+            msg = (
+                f"{version.image.where}: broadcast state {name!r} belongs to no key, got a replica"
+            )
+            raise StateAccessError(f"{msg} of a part; open one without keys= and key_groups=")
         with version.states.lock:
             version.states.state(name)
         return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
@@ -64,7 +71,8 @@ class StateReader:
 
         Raises:
             UnknownStoreError: There is no such store here, or it is a state.
-            StateAccessError: A key is missing, or given for a store of scope "partition".
+            StateAccessError: A key is missing, or given for a store of scope "partition"; or that
+                belongs to no key, and the replica holds some keys only.
             DeclarationValueError: It has to be unpickled, which was not allowed.
         """
         version = self._seen()
@@ -82,6 +90,9 @@ class StateReader:
             raise StateAccessError(
                 f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= away'}"
             )
+        if key is NO_KEY_GIVEN and version.image.held.keys is not None:
+            msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"
+            raise StateAccessError(f"{msg} keys; open one with key_groups=, or with all")
         with version.states.lock:
             version.states.store(name)
         return read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)

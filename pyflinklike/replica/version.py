@@ -12,6 +12,7 @@ import attrs
 from pyflinklike.replay.described import StateInfo, described, descriptor_of, state_of
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replica.groups import DecodedGroups
+from pyflinklike.replica.held import Route
 from pyflinklike.replica.image import Image
 from pyflinklike.state.assembly import assemble
 from pyflinklike.state.current_key import GROUP_KEY, NO_NAMESPACE
@@ -27,13 +28,9 @@ from pyflinklike.stores.base import StateStore
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.signature import type_of
 
-__all__ = ["OpenState", "OpenStates", "Route", "Version"]
+__all__ = ["OpenState", "OpenStates", "Version"]
 
 T = TypeVar("T")
-Route = Callable[[Any], tuple[Any, int]]
-"""Of a key in the user's form: the key as it is stored, and its key group.
-
-Raises a `StateValueError` where it is no value of the key columns."""
 
 
 @attrs.frozen
@@ -134,6 +131,17 @@ class Version:
     states: OpenStates
     checked_at: int
 
+    def place(self, key: Any) -> tuple[Any, int]:
+        """A key as it is stored, and its key group.
+
+        Raises:
+            StateValueError: It is no value of the key columns.
+            StateAccessError: The replica does not hold it.
+        """
+        frozen, index = self.states.route(key)
+        self.image.held.check(key, frozen, index)
+        return frozen, index
+
     def of_state(self, name: str, key: Any, namespace: Any) -> Any:
         """What a key has of a state: a value, a list or a dict, or None."""
         states = self.states
@@ -143,7 +151,7 @@ class Version:
             frozen, index = GROUP_KEY, min(self.image.groups, default=0)
         else:
             # Without the lock: Spark may have to be asked.
-            frozen, index = states.route(key)
+            frozen, index = self.place(key)
         if opened.namespace_type is None:
             namespace = NO_NAMESPACE
         else:
@@ -168,6 +176,8 @@ class Version:
         found = []
         for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
             key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
+            if not opened.is_shared and not self.image.held.has_key(key):
+                continue
             value = groups.read(self.image, index, key, namespace, opened.read)
             if value is None:
                 continue

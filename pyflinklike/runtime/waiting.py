@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -27,6 +28,9 @@ Timed = tuple[Any, "int | None"]
 @attrs.define
 class Waiting:
     """Waits in an event loop of its own, which lives until it is closed.
+
+    Where the caller's thread runs another loop, as the kernel of a notebook does, this one runs in
+    a thread beside it: two cannot run in one.
 
     Args:
         function: The user's; it is open.
@@ -54,7 +58,12 @@ class Waiting:
         """
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(self._all(elements))
+        results = self._loop.create_task(self._all(elements))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop.run_until_complete(results)
+        return _run_beside(self._loop, results)
 
     def close(self) -> None:
         """Close the loop."""
@@ -122,3 +131,14 @@ class Waiting:
         if raised is not None:
             raise raised
         return result
+
+
+def _run_beside(loop: asyncio.AbstractEventLoop, task: asyncio.Task[list[Timed]]) -> list[Timed]:
+    """Run a loop in another thread until a task is done; an interrupt of this one ends it."""
+    with ThreadPoolExecutor(1, "pyflinklike-async") as thread:
+        running = thread.submit(loop.run_until_complete, task)
+        try:
+            return running.result()
+        except BaseException:
+            loop.call_soon_threadsafe(task.cancel)
+            raise

@@ -27,7 +27,6 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
-from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
@@ -159,9 +158,9 @@ def _planned(source: Input, plan: Plan, savepoint: SavepointLike | None) -> Data
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = streaming_host()
-    initial: Initial = [] if savepoint is None else initial_state(source.df, plan, savepoint)
+    initial = None if savepoint is None else initial_state(source.df, plan, savepoint)
     results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
-    payloads = observed(results, plan.task.name)
+    payloads = observed(results, [plan])
     result = _unpacked(payloads, plan.layout)
     if plan.tells_phases():
         layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)

@@ -25,7 +25,8 @@ class KeyedTwoInputHarness(OperatorHarness):
     """Drives one function of two keyed inputs, synchronously.
 
     It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
-    The operator's watermark is the smaller one of both, and never goes back.
+    The operator's watermark is the smaller one of both, and never goes back.  As in Flink, timers
+    fire when it moves: one that is registered for a time it has passed waits until it moves again.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened

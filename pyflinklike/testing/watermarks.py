@@ -9,7 +9,7 @@ __all__ = ["InputWatermarks"]
 
 
 class InputWatermarks:
-    """What each of two inputs has said last."""
+    """How far each of two inputs has come."""
 
     def __init__(self) -> None:
         self._watermarks = {1: MIN_WATERMARK, 2: MIN_WATERMARK}
@@ -19,7 +19,7 @@ class InputWatermarks:
 
         Args:
             number: Of the input, 1 or 2.
-            watermark: In ms.
+            watermark: In ms; one below what the input has said before says nothing, as in Flink.
         """
-        self._watermarks[number] = watermark
+        self._watermarks[number] = max(watermark, self._watermarks[number])
         return min(self._watermarks.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
 
@@ -53,6 +54,10 @@ class TestColdStateBackend(StateBackendConformance):
 
 
 TestAgreement = agreement_machine(HashMapStateBackend(), ColdStateBackend()).TestCase
+# The tables are those of the heap, which has a machine of its own.
+TestAgreement.settings = settings(
+    stateful_step_count=40, max_examples=max(settings().max_examples // 5, 3)
+)
 
 
 @pytest.fixture

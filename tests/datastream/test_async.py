@@ -63,6 +63,27 @@ def test_no_more_elements_wait_than_may():
     assert [(2, 2), (1, 2), (4, 4), (3, 4)] == list(results)
 
 
+def test_they_are_waited_for_where_a_loop_is_running():
+    """As in a notebook, whose kernel runs one in the thread of the cells."""
+    stream = local().from_collection([1, 2, 3])
+
+    async def cell():
+        return list(AsyncDataStream.ordered_wait(stream, Turns(), LONG).execute_and_collect())
+
+    assert [(1, 3), (2, 3), (3, 3)] == asyncio.run(cell())
+
+
+def test_what_fails_where_a_loop_is_running_fails_the_job():
+    """With its element, as anywhere else."""
+    stream = local().from_collection(["a"])
+
+    async def cell():
+        list(AsyncDataStream.ordered_wait(stream, Failing(1), LONG).execute_and_collect())
+
+    with pytest.raises(UserFunctionError, match=r"async_invoke failed for element 'a'.*away"):
+        asyncio.run(cell())
+
+
 class Same(AsyncFunction):
     async def async_invoke(self, value):
         return [value]

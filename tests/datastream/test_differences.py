@@ -11,7 +11,15 @@ from jobs.timed import ByField, timed
 from local_support import Watermarks, local
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.common import Duration, Encoder, Time, Types, WatermarkStrategy
+from pyflinklike.common import (
+    DeserializationSchema,
+    Duration,
+    Encoder,
+    SimpleStringSchema,
+    Time,
+    Types,
+    WatermarkStrategy,
+)
 from pyflinklike.datastream import (
     BroadcastProcessFunction,
     KeyedProcessFunction,
@@ -22,7 +30,12 @@ from pyflinklike.datastream import (
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
-from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    StateValueError,
+)
 from pyflinklike.graph.job import Job, JobSettings
 from pyflinklike.graph.nodes import ToSink
 from pyflinklike.graph.sinks import CollectSink
@@ -180,6 +193,12 @@ def test_a_float_in_state_is_rounded_when_it_is_written():
     assert [0.10000000149011612, 0.30000001192092896] == list(stream.execute_and_collect())
 
 
+def test_an_element_outside_its_type_is_refused():
+    """PyFlink's source makes 557549056 of it."""
+    with pytest.raises(StateValueError, match=r"type Integer takes an int .*got 9147483648"):
+        local().from_collection([9147483648], Types.INT())
+
+
 class Ruled(BroadcastProcessFunction):
     def process_element(self, value, ctx):
         yield value, ctx.get_broadcast_state(RULES).get("rule")
@@ -223,7 +242,7 @@ def begun(folder, name="job", function="Sums"):
     job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
     try:
         is_begun = job.is_begun
-        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16)
+        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
         job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()
@@ -258,14 +277,19 @@ def given_twice(stream, folder):
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     from pyflinklike.spark.jobs.handover import Batch
     from pyflinklike.spark.jobs.ledger import Ledger
+    from pyflinklike.spark.jobs.outlets import Outlets
     from pyflinklike.spark.jobs.results import Results
-    from pyflinklike.spark.wire.parcels import dumped
+    from pyflinklike.spark.jobs.sending import LastSender
+    from pyflinklike.spark.wire.parcels import Address
 
     graph = stream._program.graph()
     results = Results(Job(graph, JobSettings()))
-    rows = [(sink.id, dumped([(None, "line", None)])) for sink in graph.sinks]
     for _ in range(2):
-        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"), "job")
+        task = LastSender(Outlets(graph.sinks, "job-0").opened(0))
+        task.records(Address(graph.sinks[0].id, 0), [(None, "line", None)])
+        (batch,) = task.end(0)
+        rows = list(zip(*(column.to_pylist() for column in batch.columns)))
+        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"))
     return results
 
 
@@ -296,3 +320,77 @@ def test_what_was_collected_may_come_again(tmp_path):
     (collected,) = given_twice(lines, tmp_path).collected.values()
 
     assert ["line", "line"] == list(collected)
+
+
+def kafka_source(brokers, topic):
+    """A source of texts that ends."""
+    from pyflinklike.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
+
+    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
+    builder.set_group_id(topic).set_value_only_deserializer(SimpleStringSchema())
+    return builder.set_bounded(KafkaOffsetsInitializer.latest())
+
+
+@pytest.fixture
+def brokers():
+    """Of librdkafka's mock cluster."""
+    pytest.importorskip(
+        "confluent_kafka", reason="confluent-kafka is not installed (the extra `kafka`)"
+    )
+    from kafka_support import mock_brokers
+
+    return mock_brokers()
+
+
+def values_of(source):
+    """All values, in this process."""
+    strategy = WatermarkStrategy.no_watermarks()
+    return list(local().from_source(source, strategy, "topic").execute_and_collect())
+
+
+def test_a_kafka_source_commits_nothing(brokers):
+    """PyFlink's commits with each checkpoint."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    brokers.write("uncommitted", [(None, b"a")], partition=0)
+    read = values_of(kafka_source(brokers, "uncommitted").build())
+    consumer = Consumer({"bootstrap.servers": brokers.servers, "group.id": "uncommitted"})
+    (found,) = consumer.committed([TopicPartition("uncommitted", 0)], timeout=20)
+
+    assert (["a"], True) == (read, found.offset < 0)
+
+
+def test_offsets_that_are_gone_are_refused(brokers):
+    """PyFlink goes on with the first record that is left."""
+    from pyflinklike.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaTopicPartition
+
+    brokers.write("gone", [(None, b"a")], partition=0)
+    starting = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("gone", 0): 2})
+    source = kafka_source(brokers, "gone").set_starting_offsets(starting).build()
+
+    with pytest.raises(DeclarationValueError, match="lie within the topic, got 2"):
+        values_of(source)
+
+
+def test_a_kafka_sink_is_at_least_once(brokers):
+    """Also where none is asked for; exactly once is refused."""
+    from pyflinklike.datastream.connectors.kafka import DeliveryGuarantee, KafkaSink
+
+    builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
+
+    with pytest.raises(HostError, match="writes at least once, got DeliveryGuarantee"):
+        builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+
+
+class Lengths(DeserializationSchema):
+    def deserialize(self, message):
+        return len(message)
+
+
+def test_a_schema_of_the_programs_own(brokers):
+    """PyFlink's are wrappers of Java's."""
+    brokers.write("lengths", [(None, b"abc")])
+
+    assert [3] == values_of(
+        kafka_source(brokers, "lengths").set_value_only_deserializer(Lengths()).build()
+    )

@@ -236,7 +236,7 @@ def test_a_segment_that_is_too_large_for_one_value_is_refused_with_its_size():
     assert MAX_BYTES < 2**31
 
 
-@pytest.mark.parametrize("states", [65_535, 65_537])
+@pytest.mark.parametrize("states", [pytest.param(65_535, marks=pytest.mark.thorough), 65_537])
 def test_a_segment_takes_any_number_of_states(states):
     """Whatever is declared is written and read."""
     declaration = Declaration.of(OTHER, KEY)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of each batch's changes, applied one batch after another, gives the state."""
+"""What is told of each batch's changes, applied one batch after another, gives the state.
+
+And the rows of the state are what a function reads that has only the log.
+"""
+
+import contextlib
 
 import attrs
 import pytest
@@ -7,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
 
+from pyflinklike import StateTtlConfig, Time
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import UnknownBatchError
 from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.runtime.serving import commit
@@ -17,7 +24,15 @@ from pyflinklike.testing.agreement.replica import Mode, Replica
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 
-STATES = ("value", "list", "map", "reducing")
+STATES = ("value", "list", "map", "reducing", "aggregating")
+MS = 10
+
+
+def expiring():
+    """Ten ms, renewed by reads; logs older than eight are compacted for their age."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(MS))
+    ttl.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+    return ttl.cleanup_in_rocksdb_compact_filter(1, Time.milliseconds(8)).build()
 
 
 @attrs.define
@@ -42,8 +57,8 @@ class Noting(InMemoryLogStorage):
 class Noted(Replica):
     """A replica whose writes are noted."""
 
-    def __init__(self):
-        super().__init__(HashMapStateBackend(), None, Mode.LAZY)
+    def __init__(self, ttl=None):
+        super().__init__(HashMapStateBackend(), ttl, Mode.LAZY)
         self.noted = []
 
     def _written(self):
@@ -65,13 +80,15 @@ def write(states, verb, text, number):
         "remove": lambda: states.map.remove(text),
         "clear": states.map.clear,
         "reduce": lambda: states.reducing.add(text),
+        "aggregate": lambda: states.aggregating.add(number),
+        "read": lambda: (states.value.value(), list(states.map.items()), states.aggregating.get()),
     }
     verbs[verb]()
 
 
 VERBS = (
     *("update", "forget", "add", "replace", "empty"),
-    *("put", "remove", "clear", "reduce", "compact", "wipe"),
+    *("put", "remove", "clear", "reduce", "aggregate", "read", "compact", "wipe", "wait"),
 )
 STEP = st.tuples(
     st.sampled_from(VERBS), st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3)
@@ -84,6 +101,9 @@ def play(replica, steps):
     for verb, key, text, number in steps:
         if verb == "compact":
             replica.operator.group.rewrite()
+            continue
+        if verb == "wait":
+            replica.operator.clock.processing_time += 2 * number
             continue
         for each in "ab" if verb == "wipe" else key:
             replica.operator.current.key = each
@@ -100,11 +120,25 @@ def entry_of(row):
     return row.get("user_key", row.get("position"))
 
 
+def alive(held, state, now):
+    """What is not expired of what is held, by entry."""
+    mine = {at: each for at, each in held.items() if at[0] == state}
+    return {
+        at: (value, stamp)
+        for at, (value, stamp) in mine.items()
+        if stamp is None or stamp + MS > now
+    }
+
+
+@pytest.mark.parametrize("ttl", [None, expiring()], ids=["kept", "expiring"])
 @given(BATCHES)
-@settings(max_examples=max(settings().max_examples // 5, 3))
-def test_changes_of_each_batch_give_the_state(batches):
-    """Over compactions, clears, and a group that becomes empty and begins again."""
-    replica = Noted()
+@settings(max_examples=max(settings().max_examples // 8, 3))
+def test_changes_of_each_batch_give_the_state(ttl, batches):
+    """Over compactions of both reasons, clears, and a group that becomes empty and begins again.
+
+    That an entry expired is not told; when, its stamp tells.
+    """
+    replica = Noted(ttl)
     record = record_of(replica.operator, Types.STRING())
     followed, held = GroupChanges({}, 1), {}
     for batch, steps in enumerate(batches, start=1):
@@ -117,11 +151,40 @@ def test_changes_of_each_batch_give_the_state(batches):
             for table in changes.of_batch(followed.changes, batch, 3, "tested"):
                 for row in table.to_pylist():
                     apply(held, state, row)
-            rows = rows_of(record, state, log_of(replica.store))
-            expected = {(state, row["k"], entry_of(row)): row["value"] for row in rows}
-            assert expected == {at: each for at, each in held.items() if at[0] == state}
+            now = replica.operator.clock.processing_time
+            rows = rows_of(record, state, log_of(replica.store), BatchClock(now), expired=False)
+            expected = {(state, row["k"], entry_of(row)): told(row) for row in rows}
+            assert expected == alive(held, state, now)
+            of_key = {key: [row for row in rows if row["k"] == key] for key in "ab"}
+            assert read_by_function(replica, ttl, state) == {
+                key: in_form(state, mine) for key, mine in of_key.items()
+            }
         followed.changes = []
     replica.close()
+
+
+def read_by_function(replica, ttl, state):
+    """What a worker that has only the log reads of a state, by key."""
+    with contextlib.closing(Noted(ttl)) as other:
+        other.store = replica.store.copy()
+        other.operator.clock.processing_time = replica.operator.clock.processing_time
+        other.lose()
+        found = {}
+        for key in "ab":
+            other.operator.current.key = key
+            mine = getattr(other.states, state)
+            verbs = {"value": "value", "list": "get", "map": "items"}
+            read = getattr(mine, verbs.get(state, "get"))()
+            found[key] = dict(read) if state == "map" else list(read) if state == "list" else read
+        return found
+
+
+def in_form(state, rows):
+    """Rows of one key as the function reads them."""
+    if state == "map":
+        return {row["user_key"]: row["value"] for row in rows}
+    values = [row["value"] for row in sorted(rows, key=lambda row: row.get("position", 0))]
+    return values if state == "list" else values[0] if values else None
 
 
 def take(followed, noted):
@@ -145,7 +208,12 @@ def apply(held, state, row):
     elif row["change_type"] == "delete":
         held.pop((state, row["k"], entry_of(row)), None)
     else:
-        held[state, row["k"], entry_of(row)] = row["value"]
+        held[state, row["k"], entry_of(row)] = told(row)
+
+
+def told(row):
+    """The value, and when it was written where that counts."""
+    return row["value"], row.get("stamp")
 
 
 def test_a_compaction_that_noted_nothing_is_refused():

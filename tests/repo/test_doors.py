@@ -43,6 +43,7 @@ def shown_by(door: str) -> dict[str, Any]:
 # What a door needs that need not be installed.
 NEEDED = {
     "pyflinklike.spark": "pyspark",
+    "pyflinklike.datastream.connectors.kafka": "confluent_kafka",
     "pyflinklike.kafka": "confluent_kafka",
     "pyflinklike.report": "pyspark",
 }
@@ -164,7 +165,7 @@ def test_spark_sends_what_a_door_shows_by_its_name():
 
 
 def test_the_light_doors_open_without_spark():
-    """Only `pyflinklike.spark`, `.kafka` and `.report` import PySpark; neither pandas, RocksDB nor pytest is needed."""
+    """Only those of Spark, Kafka and reports import PySpark; neither pandas, RocksDB nor pytest is needed."""
     light = sorted(DOORS - set(NEEDED))
     code = (
         f"import sys, {', '.join(light)}\n"

@@ -68,6 +68,7 @@ ONLY_IN = {
     "py4j": ["spark"],
     "pandas": ["spark", "demo", "report"],
     "altair": ["report"],
+    "graphlay": ["graph"],
     "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.package"],
     "psycopg": ["views.postgres"],

@@ -84,7 +84,7 @@ def test_a_module_has_both_names(installed):
     [
         ("import pyflink.table", "use Spark SQL"),
         ("from pyflink.table.udf import udf", "use Spark SQL"),
-        ("from pyflink.datastream.connectors.kafka import KafkaSource", "Spark's"),
+        ("from pyflink.datastream.connectors.pulsar import PulsarSource", "Spark's"),
         ("from pyflink.datastream import SinkFunction", "use sink_to or print"),
         ("from pyflink.common import RestartStrategies", "spark.task.maxFailures"),
         ("import pyflink.surprise", "its reference says what there is"),

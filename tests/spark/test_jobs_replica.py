@@ -16,7 +16,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import ScanDisabledError, StaleStateError
+from pyflinklike.errors import ScanDisabledError, StaleStateError, StateAccessError
 from pyflinklike.spark import key_by, open_state, take_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
@@ -160,6 +160,30 @@ def test_bounds_and_scans_are_kept(spark, feed, tmp_path):
         with pytest.raises(ScanDisabledError):
             state.store("shared").all()
         assert 3 == state.store("shared").get("user-0")
+
+
+def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
+    """Some keys, and some key groups: less is held, and what is asked is answered alike."""
+    checkpoint = tmp_path / "checkpoint"
+    drain(sums(feed), checkpoint)
+    mine = USERS[:2]
+    with (
+        open_state(spark, checkpoint, refresh=None) as every,
+        open_state(spark, checkpoint, refresh=None, keys=mine) as some,
+        open_state(spark, checkpoint, refresh=None, key_groups=range(3), allow_scan=True) as low,
+    ):
+        feed.add(*map(batch, range(3, 5)))
+        drain(sums(feed), checkpoint)
+        assert [True] * 3 == [each.refresh() for each in (every, some, low)]
+        assert every["total"].get_many(USERS[:2]) == some["total"].get_many(mine)
+        with pytest.raises(StateAccessError, match="asked for these, got 'user-2'"):
+            some["total"].get("user-2")
+        held = dict(low["total"].items())
+        assert held == every["total"].get_many(held)
+        assert sorted(held) == [each.key for each in low.store("shared").all()]
+        assert 0 < low.metrics.stored_bytes < every.metrics.stored_bytes
+        assert 0 < some.metrics.stored_bytes < every.metrics.stored_bytes
+        assert 0 == some.metrics.reopens + low.metrics.reopens
 
 
 def test_a_savepoint_of_it_says_the_same(spark, feed, tmp_path):

@@ -25,6 +25,7 @@ from pyflinklike.log.storage import HEAD_AT
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replica import Position, QueryableState
 from pyflinklike.replica.following import Write, followed
+from pyflinklike.replica.held import Part
 from pyflinklike.replica.image import Image, image_of
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
 from pyflinklike.runtime.assembly import keyed_process_operator
@@ -114,6 +115,7 @@ class FollowedQuery:
     def __init__(self, descriptors: Iterable[Any], max_parallelism: int = 4) -> None:
         self.batch_id, self.oldest, self.run, self.is_away = -1, 0, 0, False
         self.now, self.watermark = 0, MIN_WATERMARK
+        self.part = Part()  # of what replicas hold that are opened from now on
         self.writes: list[list[Write]] = []
         self._begin(max_parallelism)
         self.restart(descriptors)
@@ -168,22 +170,32 @@ class FollowedQuery:
         watermark: int | None = None,
         *,
         compact: bool = False,
+        of_timers: bool = False,
     ) -> None:
-        """Process a micro-batch, and commit it."""
+        """Process a micro-batch, and commit it; of timers only, it calls no roll."""
         self.batch_id += 1
         self.now = max(now, self.now)
         self.watermark = self.watermark if watermark is None else watermark
         by_group: dict[int, list[Any]] = {}
         for key, act in records:
             by_group.setdefault(self.group_of(key), []).append((key, act))
-        call_roll(self.called, self.record, by_group, self.now)
+        if not of_timers:
+            call_roll(self.called, self.record, by_group, self.now)
+        served_at = None if of_timers else self.now
         for index, mine in by_group.items():
-            self._serve(self.operator, self.stores[index], index, mine, compact=compact)
+            self._serve(self.operator, self.stores[index], index, mine, served_at, compact=compact)
         self.writes.append(list(self.noted))
         self.noted.clear()
 
     def _serve(
-        self, operator: Any, store: Any, index: int, records: list[Any], *, compact: bool = False
+        self,
+        operator: Any,
+        store: Any,
+        index: int,
+        records: list[Any],
+        served_at: int | None,
+        *,
+        compact: bool = False,
     ) -> Any:
         operator.clock.processing_time, operator.clock.watermark = self.now, self.watermark
         keys = [operator.frozen_key(key) for key, _ in records]
@@ -196,7 +208,7 @@ class FollowedQuery:
                 return first(on)
 
             acts[0] = act
-        serve(operator, store, index, Records(keys, acts, [None] * len(acts)), served_at=self.now)
+        serve(operator, store, index, Records(keys, acts, [None] * len(acts)), served_at=served_at)
         return operator.outputs.take().main
 
     def ask(self, key: Any, act: Callable[[Any], Any]) -> Any:
@@ -207,7 +219,7 @@ class FollowedQuery:
         """The same in any key group."""
         store = self.stores[index]
         copy = InMemoryLogStorage(store.head, dict(store.segments))
-        (found,) = self._serve(self.asked, copy, index, [(key, act)])
+        (found,) = self._serve(self.asked, copy, index, [(key, act)], self.now)
         return found
 
     # As a source
@@ -219,13 +231,14 @@ class FollowedQuery:
     def latest(self) -> Image:
         """All of the last batch."""
         self._check()
+        held = self.part.held(self.route(self.record), self.max_parallelism)
         groups = {
             index: {HEAD_AT: store.head.to_bytes(), **store.segments}
             for index, store in enumerate(self.stores)
-            if store.head is not None
+            if store.head is not None and held.has_group(index)
         }
-        clock = BatchClock(self.now, self.watermark)
-        return image_of(self._position(), clock, groups, dict(self.called.blobs), "tested")
+        clock, called = BatchClock(self.now, self.watermark), dict(self.called.blobs)
+        return image_of(self._position(), clock, groups, called, "tested", held=held)
 
     def after(self, image: Image) -> Image | None:
         """What came since."""

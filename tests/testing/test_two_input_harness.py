@@ -72,6 +72,24 @@ def test_the_watermark_never_goes_back(harness):
     assert 100 == harness.watermark
 
 
+def test_the_watermark_of_an_input_never_goes_back(harness):
+    """Though the operator waits for the other one."""
+    harness.process_watermark1(100)
+    harness.process_watermark1(50)
+    harness.process_watermark2(80)
+
+    assert 80 == harness.watermark
+
+
+def test_a_timer_in_the_past_fires_when_the_watermark_moves(harness):
+    """As in Flink: not with the element, and not where the same watermark comes again."""
+    harness.process_both_watermarks(5_000)
+    harness.process_element1(("a", 1), 1_000)
+    again = harness.process_both_watermarks(5_000)
+
+    assert ([], [("a", 1, None)]) == (again, harness.process_both_watermarks(5_001))
+
+
 def test_both_watermarks_move_together(harness):
     """In one call, as Flink's harness has it."""
     harness.process_element1(("a", 1), 0)

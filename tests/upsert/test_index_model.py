@@ -100,7 +100,7 @@ def check(state, model):
 
 
 @needs_rocksdict
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(STEPS, st.integers(0, 120), st.randoms(use_true_random=False))
 def test_every_backend_is_a_dict(steps, threshold, random):
     """Whatever is done to it, wherever it spills, and however its differences come."""

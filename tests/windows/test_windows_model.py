@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_support import BACKENDS, Stream
 from window_support import bounds
@@ -227,6 +227,7 @@ class WindowStream(Stream):
         return main, late
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     declared=SETTINGS,
     folded=st.booleans(),

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from pyflinklike.clock import DurationLike
+from pyflinklike.replica.held import Part
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
 from pyflinklike.spark.following.source import CheckpointSource
@@ -26,6 +28,8 @@ def open_state(
     *,
     states: Iterable[str] | None = None,
     operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    key_groups: Iterable[int] | None = None,
     refresh: DurationLike | None = timedelta(seconds=1),
     max_age: DurationLike | None = None,
     timeout: DurationLike = _TIMEOUT,
@@ -52,6 +56,10 @@ def open_state(
         checkpoint: The checkpointLocation of the query.
         states: Names of the states and stores that will be asked for; by default all.
         operator: Spark's number of the stateful operator, or its uid.
+        keys: Only these will be asked for, and only their key groups are fetched and held; of
+            several key columns as tuples.  By default all.
+        key_groups: Only these key groups are fetched and held, by index: `items()`, and stores of
+            scope "partition", are of these.  By default all.
         refresh: How often to look for newer batches, in a thread: a timedelta, or an int of ms.
             None only looks where `refresh()` or a bound asks for it.
         max_age: An answer is refused if it is longer ago that no newer batch was found, and looking
@@ -66,9 +74,11 @@ def open_state(
         UnknownStateError: There is no such state or operator.
         CorruptStateError: The checkpoint is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        StateValueError: A key cannot be a value of the key columns.
         DeclarationTypeError, DeclarationValueError: An argument does not do.
     """
     options = (clock, allow_scan, allow_pickle, cache_bytes)
     settings = Settings.of(states, refresh, max_age, timeout, *options)
-    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator))
+    part = Part.of(keys, key_groups)
+    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), part)
     return QueryableState(source, settings)

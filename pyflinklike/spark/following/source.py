@@ -7,24 +7,34 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import HostError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replica.following import Write, followed
+from pyflinklike.replica.held import Held, Part
 from pyflinklike.replica.image import Image, image_of
 from pyflinklike.replica.position import Position
 from pyflinklike.spark.following.key_route import KeyRoute, key_type_of_record
-from pyflinklike.spark.reading.checkpoint import checkpoint_states, offsets_of, where_of
+from pyflinklike.spark.reading.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    offsets_of,
+    where_of,
+)
 from pyflinklike.spark.reading.sources import change_feed, refusing, stored
-from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
+from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 from pyflinklike.types import TypeInformation
 
 __all__ = ["CheckpointSource"]
+
+_TURNS = 4
+"""How often all is read once more, where the query commits faster than it can be read."""
 
 
 @attrs.frozen
@@ -35,17 +45,43 @@ class CheckpointSource:
         spark: Any session that reaches the checkpoint.
         location: Of the checkpoint.
         operator: Spark's number of the operator, or its uid.
+        part: Which keys or key groups are read.
     """
 
     spark: SparkSession
     location: str
     operator: int | str
+    part: Part
 
     def latest(self) -> Image:
         """All of the last micro-batch that was committed."""
+        failed_at = -1
+        for _ in range(_TURNS):
+            try:
+                return self._latest()
+            except HostError:
+                # Spark may have purged the batch meanwhile: then there is a newer one.
+                last = self._last_committed()
+                if last <= failed_at:
+                    raise
+                failed_at = last
+        return self._latest()
+
+    def _latest(self) -> Image:
         (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
-        where = where_of(self.location, state.operator_id, state.batch_id)
-        rows = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
+        return self._image_of(state)
+
+    def _last_committed(self) -> int:
+        try:
+            return max(self._commits(self.location), default=-1)
+        except HostError:
+            return -1
+
+    def _image_of(self, state: CheckpointState) -> Image:
+        where, record = state.where, state.record
+        held = self.part.held(self.route(record), state.max_parallelism)
+        every = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
+        rows = _rows_of(every, held, state.max_parallelism)
         groups: dict[int, dict[int, bytes]] = {}
         called: dict[int, bytes] = {}
         with refusing(where):
@@ -57,7 +93,7 @@ class CheckpointSource:
             else:
                 groups.setdefault(write.key_group, {})[write.sequence] = write.blob
         clock, position = self._times(state.batch_id, self._commits(where), where)
-        return image_of(position, clock, groups, called, where, state.operator_id)
+        return image_of(position, clock, groups, called, where, state.operator_id, held)
 
     def after(self, image: Image) -> Image | None:
         """The image of the last micro-batch, by what was written since another; None if it is that."""
@@ -71,10 +107,12 @@ class CheckpointSource:
             return None
         where = where_of(self.location, operator_id, last)
         feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
+        max_parallelism = image.record.identity.max_parallelism
+        rows = _rows_of(feed, image.held, max_parallelism)
         with refusing(where):
-            table = feed.drop("batch_id").toArrow()
+            table = rows.drop("batch_id").toArrow()
         clock, position = self._times(last, commits, where)
-        writes = _writes(table, image.record.identity.max_parallelism)
+        writes = _writes(table, max_parallelism)
         return followed(image, writes, position, clock, where)
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
@@ -106,9 +144,17 @@ class CheckpointSource:
         is_known = MIN_WATERMARK < watermark < MAX_WATERMARK
         if batch_id not in commits:
             msg = f"{where}: a batch that is read must be committed, got none of that number"
-            raise CorruptStateError(f"{msg}; give the checkpointLocation of the query")
+            raise HostError(f"{msg}, or none any more; read all anew")
         position = Position(batch_id, watermark if is_known else None, commits[batch_id])
         return BatchClock(fields["batchTimestampMs"], watermark), position
+
+
+def _rows_of(rows: DataFrame, held: Held, max_parallelism: int) -> DataFrame:
+    """Those of the key groups that are held, and of the record and the roll."""
+    if held.groups is None:
+        return rows
+    ids = group_ids(max_parallelism)
+    return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in held.groups)]))
 
 
 def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:

@@ -55,16 +55,17 @@ _END_OF_TIME = dt.datetime(9999, 12, 31)
 _log = logging.getLogger(__name__)
 
 
-def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) -> DataFrame:
+def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | None) -> DataFrame:
     """The results of a plan's key groups, through `applyInPandasWithState`.
 
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: Of the query.
-        initial: What its state begins with, as rows: grouping key, and roll call or segment.
+        initial: What its state begins with, as rows: grouping key, and roll call or segment;
+            None is no state.
     """
     rows = packed(keyed, plan)
-    if initial:
+    if initial is not None:
         rows = begun(rows, initial)
     if plan.time_mode is not TimeMode.NONE:
         # For Spark the event time of a state operator is a column of its input with this mark.
@@ -72,7 +73,7 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]]) -> D
         mark = {WATERMARK_MARK: 0}
         rows = rows.select("*", F.lit(_END_OF_TIME).alias(_NEVER_LATE, metadata=mark))
     return rows.groupBy(KEY_GROUP).applyInPandasWithState(
-        _function(plan, begins=bool(initial)),
+        _function(plan, begins=initial is not None),
         RESULT_TYPE,
         _STATE_TYPE,
         "append",

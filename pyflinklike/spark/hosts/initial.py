@@ -7,5 +7,5 @@ from pyspark.sql import DataFrame
 
 __all__ = ["Initial"]
 
-Initial = list[tuple[int, bytes]] | DataFrame
-"""Grouping keys with roll call or segment, as rows or as a DataFrame."""
+Initial = list[tuple[int, bytes]] | DataFrame | None
+"""Grouping keys with roll call or segment, as rows or as a DataFrame; None is no state."""

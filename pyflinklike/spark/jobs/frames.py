@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A DataFrame as the source of a job: its rows are read in the tasks that Spark gives them to."""
+"""DataFrames as sources of a job: their rows are read in the tasks that Spark gives them to."""
 
 from __future__ import annotations
 
 import pickle
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.graph.generated import DataGeneratorSource
 from pyflinklike.graph.sources import Source
 from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
@@ -26,12 +28,97 @@ from pyflinklike.spark.wire.parcels import dumped
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["DataFrameSource", "RowMaker", "data_frame_source"]
+__all__ = [
+    "DataFrameSource",
+    "Elements",
+    "FrameSource",
+    "RowMaker",
+    "data_frame_source",
+    "frame_source",
+]
 
 RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
 """Makes elements of the names of columns and the values of each row."""
 
 Elements = Iterator[tuple[Any, "int | None"]]
+
+
+class FrameSource(Source):
+    """A source that Spark reads, and whose rows become elements in the tasks that get them."""
+
+    @abstractmethod
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """Whether a job of this mode gets its rows as they are.
+
+        Args:
+            is_streaming: Whether the job is in streaming mode.
+        """
+
+    def beginning(self) -> str | None:
+        """What a stream of it needs to know, and is found out once, when the job begins."""
+        return None
+
+    @abstractmethod
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
+        """The rows.
+
+        Args:
+            spark: The session.
+            beginning: What `beginning` has said when the job began.
+            limit: How many elements a micro-batch may have, if that is in its hands; None is all.
+        """
+
+    @abstractmethod
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some rows, with their times in ms.
+
+        Args:
+            batch: As Spark gives it to `mapInArrow`.
+        """
+
+
+def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
+    """What Spark reads of a source as rows of a frame; None where it has parts or is read here.
+
+    Args:
+        source: Of a job.
+        is_streaming: Whether the job is in streaming mode.
+    """
+    if isinstance(source, DataGeneratorSource) and not source.is_bounded:
+        return _RateSource(source)
+    if isinstance(source, FrameSource) and source.is_frame(is_streaming=is_streaming):
+        return source
+    return None
+
+
+@attrs.frozen(eq=False)
+class _RateSource(FrameSource):
+    """Generated elements without an end, by the numbers of Spark's own source `rate`.
+
+    Args:
+        source: Makes the elements.
+    """
+
+    source: DataGeneratorSource
+
+    @property
+    def is_bounded(self) -> bool:
+        """No."""
+        return False
+
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """On a stream."""
+        return is_streaming
+
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
+        """Numbers, so many in a second."""
+        reading = spark.readStream.format("rate").option("rowsPerSecond", str(self.source.rate))
+        return reading.load()
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some numbers, without times."""
+        numbers = batch.column("value").to_pylist()
+        return zip(map(self.source.element, numbers), repeat(None))
 
 
 def data_frame_source(
@@ -70,7 +157,7 @@ def data_frame_source(
 
 
 @attrs.frozen(eq=False)
-class DataFrameSource(Source):
+class DataFrameSource(FrameSource):
     """The rows of a DataFrame.
 
     Args:
@@ -114,12 +201,17 @@ class DataFrameSource(Source):
         """No: workers have no DataFrames."""
         return False
 
-    def elements(self, batch: pa.RecordBatch) -> Elements:
-        """The elements of some rows, with their times in ms.
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """A stream in streaming mode, a batch in batch mode; else the driver reads it."""
+        return self.is_batch is not is_streaming
 
-        Args:
-            batch: As Spark gives it to `mapInArrow`.
-        """
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
+        """The DataFrame; how many rows a micro-batch of it has is its own matter."""
+        assert self.df is not None
+        return self.df
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some rows, with their times in ms."""
         columns = [to_python(column, self.time_zone) for column in batch.columns]
         rows = self.make_rows(tuple(batch.schema.names), zip(*columns))
         return zip(rows, self._times(batch))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the rows of a job's plan to its sinks, in the driver."""
+"""Gives the rows of a job's plan to its sinks, in the driver; what tasks have written it makes visible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyflinklike.graph.job import Job
-from pyflinklike.graph.sinks import CollectSink, SinkWriter
+from pyflinklike.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.spark.jobs.handover import Batch
 from pyflinklike.spark.jobs.ledger import Ledger
 
@@ -23,70 +23,97 @@ class Results:
         job: Which one.
 
     Raises:
-        HostError: A sink cannot be written in the driver.
+        HostError: A sink can be written neither by tasks nor in the driver.
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
+        self._job, self._sinks = job, job.graph.sinks
         self.collected: dict[int, deque[Any]] = {
-            node.id: deque() for node in job.graph.sinks if isinstance(node.sink, CollectSink)
+            node.id: deque() for node in self._sinks if isinstance(node.sink, CollectSink)
         }
         """What came to each `CollectSink`, by the number of its node."""
-        self._writers = self._opened(None)
+        self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
+        self._hidden: list[Renaming] = []
+        self._writers = self._opened()
+
+    @property
+    def are_small(self) -> bool:
+        """Whether no elements come to the driver: tasks write them all."""
+        return not self.collected and not self._writers
 
     def add(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Take rows: the number of a sink, and a pickle of records."""
+        """Take rows: the number of a sink, and a pickle of records or of `Renaming`s."""
         for number, payload in rows:
             records = pickle.loads(bytes(payload))  # noqa: S301  # of the job's own stages
-            if number in self.collected:
+            if number in self._by_tasks:
+                self._hidden += records
+            elif number in self.collected:
                 self.collected[number].extend(value for _, value, _ in records)
-                continue
-            write = self._writers[number].write
-            for _, value, timestamp in records:
-                write(value, timestamp)
+            else:
+                write = self._writers[number].write
+                for _, value, timestamp in records:
+                    write(value, timestamp)
 
-    def add_batch(self, batch: Batch, ledger: Ledger, name: str) -> None:
+    def add_batch(self, batch: Batch, ledger: Ledger) -> None:
         """Take a micro-batch, and make it visible; one that was written already is left alone.
 
         Args:
             batch: Which one.
             ledger: Says which was written last.
-            name: Names the job's files.
         """
-        if not self._writers:
+        if len(self.collected) == len(self._sinks):
             self.add(batch.rows)
-        elif batch.rows and not ledger.has(batch.number):
-            self._writers = self._opened(f"{name}-{batch.number}")
+        elif not batch.rows:
+            return
+        elif ledger.has(batch.number):
+            self.add([row for row in batch.rows if row[0] in self._by_tasks])
+            self._take_back()
+        else:
             self.add(batch.rows)
             written = [writer.prepare() for writer in self._writers.values()]
-            ledger.note(batch.number, [renaming for each in written for renaming in each])
-            self._writers = self._opened(None)
+            ledger.note(batch.number, [*self._taken(), *(one for each in written for one in each)])
+            self._writers = self._opened()
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove what a killed driver has begun to write.
+        """Remove what the tasks of a killed driver have begun to write.
 
         Args:
-            name: That of `add_batch`.
+            name: Of the job's folder.
         """
-        for node in self._job.graph.sinks:
+        for node in self._sinks:
             node.sink.remove_unfinished(f"{name}-")
 
     def finish(self) -> None:
         """The job has ended well."""
+        for renaming in self._taken():
+            renaming.perform()
         for writer in self._writers.values():
             writer.finish()
 
     def abandon(self) -> None:
         """It has failed, or was cancelled."""
+        self._take_back()
         for writer in self._writers.values():
             writer.abandon()
 
-    def _opened(self, name: str | None) -> dict[int, SinkWriter]:
-        """What writes to each sink; each has a name of its own, also where two are in one folder."""
-        writers: dict[int, SinkWriter] = {}
-        for position, node in enumerate(self._job.graph.sinks):
-            if node.id not in self.collected:
-                count = node.parallelism or self._job.settings.parallelism or 1
-                own = name and f"{name}-{position}"
-                writers[node.id] = node.sink.writer(0, count, node.type_info, own)
-        return writers
+    def _opened(self) -> dict[int, SinkWriter]:
+        """What writes to each sink that this process writes."""
+        default = self._job.settings.parallelism or 1
+        return {
+            node.id: node.sink.writer(0, node.parallelism or default, node.type_info)
+            for node in self._sinks
+            if node.id not in self.collected and node.id not in self._by_tasks
+        }
+
+    def _taken(self) -> list[Renaming]:
+        """What is to be made visible, which is seen to be there; nothing is left here."""
+        for renaming in self._hidden:
+            renaming.check()
+        taken, self._hidden = self._hidden, []
+        return taken
+
+    def _take_back(self) -> None:
+        """Remove what tasks have written, and nobody shall see."""
+        for renaming in self._hidden:
+            renaming.hidden.unlink(missing_ok=True)
+        self._hidden = []

@@ -70,7 +70,7 @@ def frame_of_batch(job: Job, spark: SparkSession) -> DataFrame:
 
 
 def _steps_of(job: Job, spark: SparkSession) -> JobSteps:
-    return JobSteps(job, facts_of(spark), backend_of(job))
+    return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):
@@ -89,7 +89,10 @@ class BatchRun(DrivenRun):
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every part of the results."""
         with told_as_ours():
-            for row in frame_of_batch(self._job, self._spark).toLocalIterator():
+            frame = frame_of_batch(self._job, self._spark)
+            # All at once where tasks write: an iterator has them run one after the other.
+            rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
+            for row in rows:
                 self._results.add([(row[0], row[1])])
                 yield
         self._results.finish()

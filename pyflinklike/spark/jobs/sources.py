@@ -25,9 +25,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
-from pyflinklike.graph.sources import Source
-from pyflinklike.spark.jobs.durable import rename_durably
-from pyflinklike.spark.jobs.frames import DataFrameSource
+from pyflinklike.spark.jobs.durable import read_json, rename_durably, write_json
+from pyflinklike.spark.jobs.frames import FrameSource, frame_source
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
@@ -47,6 +46,8 @@ SOURCE_SCHEMA = pa.schema(
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """When the first file was written, in seconds: files are read in the order of their times."""
+_BEGINNING = "_beginning.json"
+"""There is what a stream needs to know from its beginning."""
 _COMPLETE = "_begun"
 """There once what a source gives from the beginning is written; Spark does not read it."""
 
@@ -59,9 +60,12 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
         node: Of the source.
         settings: Of the job.
     """
-    if isinstance(node.source, DataFrameSource):
-        assert node.source.df is not None
-        return node.source.df
+    frame = frame_source(node.source, is_streaming=False)
+    if frame is not None:
+        return frame.frame(spark, None, None)
+    if node.source.is_in_parts:
+        rows = [tuple(row.values()) for row in _named(node, node.source.parts(), is_last=False)]
+        return spark.createDataFrame(rows, SOURCE_TYPE)
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
     return parts.select(
@@ -88,10 +92,11 @@ class StreamSource:
         self._node, self._settings, self._folder = node, settings, folder
         self._known: set[str] = set()
         self._next, self._due = 0, 0
-        if _is_streamed(node.source):
-            return
+        self._streamed = frame_source(node.source, is_streaming=True)
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / _COMPLETE).exists():
+        if self._streamed is not None:
+            self._beginning = self._noted(self._streamed)
+        elif (folder / _COMPLETE).exists():
             self._go_on()
         else:
             self._begin()
@@ -111,9 +116,7 @@ class StreamSource:
         self._due = now + interval
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
-            self._add(
-                [{**_row(self._node, 0, 1, None, is_last=False), "part": each} for each in some]
-            )
+            self._add(_named(self._node, some, is_last=False))
             self._known.update(some)
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -122,19 +125,29 @@ class StreamSource:
         Args:
             spark: The session.
         """
-        source = self._node.source
-        if isinstance(source, DataFrameSource) and not source.is_bounded:
-            assert source.df is not None
-            return source.df
-        settings, stream = self._settings, spark.readStream.schema(SOURCE_TYPE)
+        source, settings = self._node.source, self._settings
+        if self._streamed is not None:
+            return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
+        stream = spark.readStream.schema(SOURCE_TYPE)
         is_discovered = source.discovery_milliseconds is not None
         if not is_discovered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
         count = _splits(self._node, settings)
+        if source.is_in_parts:
+            count = max(count, spark.sparkContext.defaultParallelism)
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
+
+    def _noted(self, source: FrameSource) -> str | None:
+        """What a stream needs to know from its beginning: found out once, and noted."""
+        noted = read_json(self._folder / _BEGINNING)
+        if noted is None:
+            noted = {"beginning": source.beginning()}
+            write_json(self._folder / _BEGINNING, noted)
+        found: str | None = noted["beginning"]
+        return found
 
     def _begin(self) -> None:
         """Write what is there from the beginning; a killed driver may have begun with it."""
@@ -161,11 +174,6 @@ class StreamSource:
         self._next += 1
 
 
-def _is_streamed(source: Source) -> bool:
-    """Whether it is a stream already."""
-    return isinstance(source, DataFrameSource) and not source.is_bounded
-
-
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
     """The rows of each micro-batch of a source, of type `SOURCE_TYPE`.
 
@@ -176,6 +184,8 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
     limit, count = settings.records_per_batch, _splits(node, settings)
     if limit is not None:
         return _cut(node, count, limit)
+    if node.source.is_in_parts:
+        return _of_parts(node)
     return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
@@ -186,6 +196,19 @@ def _splits(node: FromSource, settings: JobSettings) -> int:
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     """One micro-batch with all parts."""
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
+
+
+def _of_parts(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+    """One micro-batch of all parts, and one for the end: there may be no parts."""
+    parts = node.source.parts()
+    if parts:
+        yield _named(node, parts, is_last=False)
+    yield [_row(node, 0, 1, dumped([]), is_last=True)]
+
+
+def _named(node: FromSource, parts: list[str], *, is_last: bool) -> list[dict[str, Any]]:
+    """A row for each part."""
+    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in parts]
 
 
 def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
@@ -211,6 +234,7 @@ def _row(
         "source": node.id,
         "split": split,
         "splits": splits,
+        "part": None,
         "elements": elements,
         "is_last": is_last,
     }

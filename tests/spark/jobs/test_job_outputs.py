@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from threading import Thread
 
 import attrs
@@ -16,8 +17,10 @@ from pyflinklike.graph.job import Job, JobSettings
 from pyflinklike.graph.sinks import Renaming
 from pyflinklike.spark.jobs.handover import Batch, Handover
 from pyflinklike.spark.jobs.ledger import Ledger
+from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.wire.parcels import dumped
+from pyflinklike.spark.jobs.sending import LastSender
+from pyflinklike.spark.wire.parcels import Address, Parcel, dumped
 
 
 class Killed(Exception):
@@ -52,15 +55,14 @@ def job_of(folder, buckets=SECONDS):
     return Job(env._program.graph(), JobSettings())
 
 
-def batch_of(job, number):
-    """Two lines for each sink."""
-    return Batch(
-        number,
-        [
-            (sink.id, dumped([(None, f"{at} {number} {line}", None) for line in "xy"]))
-            for at, sink in enumerate(job.graph.sinks)
-        ],
-    )
+def batch_of(job, number, outlets=None):
+    """Two lines for each sink, which a task has written."""
+    sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).opened(0))
+    for at, sink in enumerate(job.graph.sinks):
+        lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
+        sender.parcel(Parcel(Address(sink.id, 0), dumped(lines)))
+    (rows,) = sender.end(0)
+    return Batch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
 
 
 def written(folder):
@@ -79,7 +81,7 @@ def life(tmp_path, numbers):
     ledger, results = Ledger(tmp_path / "outputs.json"), Results(job)
     results.remove_unfinished("job")
     for number in numbers:
-        results.add_batch(batch_of(job, number), ledger, "job")
+        results.add_batch(batch_of(job, number), ledger)
 
 
 def killed_at(monkeypatch, step):
@@ -130,9 +132,63 @@ def test_two_sinks_of_one_folder_do_not_take_each_others_names(tmp_path):
     job = job_of(tmp_path / "out", BucketAssigner.base_path_bucket_assigner())
     results = Results(job)
 
-    results.add_batch(batch_of(job, 0), Ledger(tmp_path / "outputs.json"), "job")
+    results.add_batch(batch_of(job, 0), Ledger(tmp_path / "outputs.json"))
 
     assert ["0 0 x", "0 0 y", "1 0 x", "1 0 y"] == written(tmp_path / "out")
+
+
+def test_what_a_task_has_written_is_seen_from_the_driver(tmp_path):
+    """Else its lines would be lost without an error."""
+    job = job_of(tmp_path / "out")
+    batch = batch_of(job, 0)
+    shutil.rmtree(tmp_path / "out")
+
+    with pytest.raises(HostError, match=r"that the driver and all workers have mounted, got no "):
+        Results(job).add_batch(batch, Ledger(tmp_path / "outputs.json"))
+    assert not (tmp_path / "outputs.json").exists()
+
+
+@pytest.mark.parametrize("end", ["finish", "abandon"])
+def test_lines_of_a_job_that_shows_them_at_its_end(tmp_path, end):
+    """All of them if it ends well, else none, and nothing hidden."""
+    job = job_of(tmp_path / "out")
+    results = Results(job)
+    for number in (0, 1):
+        results.add(batch_of(job, number).rows)
+    before = written(tmp_path / "out")
+
+    getattr(results, end)()
+
+    assert ([], 8 if end == "finish" else 0) == (before, len(written(tmp_path / "out")))
+    assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]
+
+
+def test_a_task_that_fails_leaves_nothing(tmp_path):
+    """Another attempt writes all of it."""
+    job = job_of(tmp_path / "out")
+    sender = LastSender(Outlets(job.graph.sinks, "job").opened(0))
+    sender.records(Address(job.graph.sinks[0].id, 0), [(None, "line", None)])
+
+    sender.abandon()
+
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_tasks_do_not_take_each_others_names(tmp_path):
+    """Two of one micro-batch write to one folder."""
+    job = job_of(tmp_path / "out", BucketAssigner.base_path_bucket_assigner())
+    sink = job.graph.sinks[0]
+    outlets = Outlets((sink,), "job")
+    results = Results(job)
+    for task in (0, 1):
+        sender = LastSender(outlets.opened(task))
+        sender.records(Address(sink.id, 0), [(None, str(task), None)])
+        (rows,) = sender.end(0)
+        results.add(zip(*(column.to_pylist() for column in rows.columns)))
+
+    results.finish()
+
+    assert ["0", "1"] == written(tmp_path / "out")
 
 
 def test_what_others_write_stays(tmp_path):

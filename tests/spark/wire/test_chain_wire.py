@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from chain_double import ChainOnSpark, Stage
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from relay import Relay, instant, relays
 
@@ -81,6 +81,7 @@ class Unchanged(KeyedProcessFunction):
         yield tuple(value)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(batches=BATCHES)
 def test_an_operator_without_event_time_passes_on_what_came_before_the_watermark(batches):
     """It knows of no watermark, and the operator behind it sees what it would see without it."""

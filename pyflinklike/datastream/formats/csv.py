@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as lines of CSV, under the path that PyFlink has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike.common.missing import refusing
+from pyflinklike.datastream.formats.csv_lines import Dialect
+from pyflinklike.datastream.formats.scalars import is_quoted, parser_of, refused, texter_of
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, OutputError
+from pyflinklike.graph.serialization import (
+    DeserializationSchema,
+    SerializationSchema,
+    value_of,
+)
+from pyflinklike.shown import shown
+from pyflinklike.types import RowTypeInfo, TypeInformation
+from pyflinklike.types.nested import ListTypeInfo
+
+__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+
+B = TypeVar("B", bound="_Builder")
+
+
+class _Builder:
+    """What both builders say of lines.
+
+    Args:
+        type_info: Of the rows.
+
+    Raises:
+        DeclarationTypeError: It is none of rows.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        if not isinstance(type_info, RowTypeInfo):
+            msg = f"type_info must be one of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
+            raise DeclarationTypeError(msg)
+        self._type_info = type_info
+        self._dialect = Dialect()
+
+    def set_field_delimiter(self: B, delimiter: str) -> B:
+        """What is between fields; by default a comma."""
+        return self._with(field=_letter(delimiter))
+
+    def set_array_element_delimiter(self: B, delimiter: str) -> B:
+        """What is between the elements of an array; by default a semicolon."""
+        return self._with(array=delimiter)
+
+    def set_quote_character(self: B, c: str) -> B:
+        """What is around a field that needs it; by default a double quote."""
+        return self._with(quote=_letter(c))
+
+    def set_escape_character(self: B, c: str) -> B:
+        """What is before a quote in quotes; by default it is doubled."""
+        return self._with(escape=_letter(c))
+
+    def set_null_literal(self: B, null_literal: str) -> B:
+        """What stands for None; by default nothing does when a line is read."""
+        return self._with(null=null_literal)
+
+    def _with(self: B, **changes: Any) -> B:
+        self._dialect = attrs.evolve(self._dialect, **changes)
+        return self
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Rows of lines of CSV, as PyFlink's; its `Builder` makes it.
+
+    Args:
+        type_info: Of the rows.
+        dialect: How lines are written.
+        ignore_parse_errors: Whether what cannot be read is no element, and no error.
+    """
+
+    def __init__(
+        self, type_info: RowTypeInfo, dialect: Dialect, *, ignore_parse_errors: bool
+    ) -> None:
+        self._type_info, self._dialect, self._is_lenient = type_info, dialect, ignore_parse_errors
+        self._parts = [_reader_of(each, dialect) for each in type_info.field_types]
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """The row of a line; None for a comment.
+
+        Raises:
+            ValueError: It is none, or a field does not fit.
+        """
+        try:
+            fields = self._dialect.fields(value_of(message).decode())
+            return None if fields is None else self._row(fields)
+        except (ValueError, TypeError, ArithmeticError):
+            if self._is_lenient:
+                return None
+            raise
+
+    def _row(self, fields: list[str]) -> Any:
+        if len(fields) != len(self._parts):
+            msg = f"Row length mismatch. {len(self._parts)} fields expected but was {len(fields)}."
+            raise ValueError(msg)
+        null, parts = self._dialect.null, zip(self._parts, fields)
+        values = [None if text == null else read(text) for read, text in parts]
+        return self._type_info.converted(tuple(values))
+
+    def get_produced_type(self) -> TypeInformation:
+        """Of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._type_info, self._dialect, self._is_lenient)
+
+    class Builder(_Builder):
+        """Says how a `CsvRowDeserializationSchema` reads, and `build`s it."""
+
+        _is_lenient = False
+
+        def set_allow_comments(
+            self, allow_comments: bool = True
+        ) -> CsvRowDeserializationSchema.Builder:
+            """Whether a line that begins with # is no row."""
+            return self._with(has_comments=allow_comments)
+
+        def set_ignore_parse_errors(
+            self, ignore_parse_errors: bool
+        ) -> CsvRowDeserializationSchema.Builder:
+            """Whether what cannot be read is no element, and no error."""
+            self._is_lenient = ignore_parse_errors
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """The schema.
+
+            Raises:
+                DeclarationTypeError: CSV has not the type of a field.
+            """
+            return _restored(self._type_info, self._dialect, self._is_lenient)
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Rows as lines of CSV, as PyFlink's; its `Builder` makes it.
+
+    Args:
+        type_info: Of the rows.
+        dialect: How lines are written.
+    """
+
+    def __init__(self, type_info: RowTypeInfo, dialect: Dialect) -> None:
+        self._type_info, self._dialect = type_info, dialect
+        self._parts = [_writer_of(each, dialect) for each in type_info.field_types]
+
+    def serialize(self, element: Any) -> bytes:
+        """The line of a row, with its end.
+
+        Raises:
+            OutputError: The element does not fit the type.
+        """
+        try:
+            values = self._type_info.freeze(element)
+        except TypeError as error:
+            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            raise OutputError(msg) from error
+        null = self._dialect.null or ""
+        fields = [null if value is None else one(value) for one, value in zip(self._parts, values)]
+        return f"{self._dialect.field.join(fields)}{self._dialect.line}".encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CsvRowSerializationSchema, (self._type_info, self._dialect)
+
+    class Builder(_Builder):
+        """Says how a `CsvRowSerializationSchema` writes, and `build`s it."""
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """What is behind a line: a line feed, which is the default, a return, both or nothing.
+
+            Raises:
+                DeclarationValueError: It is something else.
+            """
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                msg = f"Unsupported new line delimiter, got {shown(delimiter)}; give \\n, \\r, \\r\\n or nothing"
+                raise DeclarationValueError(msg)
+            return self._with(line=delimiter)
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Nothing is around fields, whatever is in them."""
+            return self._with(quote=None)
+
+        def build(self) -> CsvRowSerializationSchema:
+            """The schema.
+
+            Raises:
+                DeclarationTypeError: CSV has not the type of a field.
+            """
+            return CsvRowSerializationSchema(self._type_info, self._dialect)
+
+
+def _restored(
+    type_info: RowTypeInfo, dialect: Dialect, is_lenient: bool
+) -> CsvRowDeserializationSchema:
+    return CsvRowDeserializationSchema(type_info, dialect, ignore_parse_errors=is_lenient)
+
+
+def _letter(text: Any) -> str:
+    if not isinstance(text, str) or len(text) != 1:
+        msg = f"it takes one character, got {shown(text)}; give for example ','"
+        raise DeclarationValueError(msg)
+    return text
+
+
+def _reader_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[str], Any]:
+    if isinstance(type_info, ListTypeInfo):
+        one = _reader_of(type_info.elem_type, dialect)
+        return lambda text: [one(each) for each in text.split(dialect.array)] if text else []
+    parse = parser_of(type_info)
+    if parse is None:
+        raise refused(type_info, "CSV")
+    return parse
+
+
+def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], str]:
+    if isinstance(type_info, ListTypeInfo):
+        one = texter_of(type_info.elem_type, is_utc=False)
+        if one is not None:
+            return lambda value: dialect.text(dialect.array.join(map(one, value)))
+    text_of = texter_of(type_info, is_utc=False)
+    if text_of is None:
+        raise refused(type_info, "CSV")
+    if is_quoted(type_info):
+        return lambda value: dialect.text(text_of(value))
+    return lambda value: dialect.number(text_of(value))
+
+
+_FILES = "files of CSV are read and written by Spark: spark.read, and env.from_data_frame"
+
+__getattr__ = refusing(
+    __name__,
+    dict.fromkeys(("CsvReaderFormat", "CsvBulkWriters", "CsvSchema", "CsvSchemaBuilder"), _FILES),
+)

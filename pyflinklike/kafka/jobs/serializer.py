@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements as records of topics: PyFlink's `KafkaRecordSerializationSchema`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    OutputError,
+    PyflinklikeError,
+    UserFunctionError,
+)
+from pyflinklike.graph.serialization import SerializationSchema, check_schema
+from pyflinklike.kafka.messages import Message
+from pyflinklike.shown import shown, shown_error
+
+__all__ = [
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaTopicSelector",
+]
+
+
+class KafkaTopicSelector(ABC):
+    """Tells the topic of an element, as PyFlink's."""
+
+    @abstractmethod
+    def apply(self, data: Any) -> str:
+        """The topic.
+
+        Args:
+            data: The element.
+        """
+
+
+@attrs.frozen
+class KafkaRecordSerializationSchema:
+    """Makes records of elements, as PyFlink's; `builder()` makes it.
+
+    Args:
+        topic: Tells the topic of an element.
+        value: Makes values.
+        key: Makes keys; None is no keys.
+    """
+
+    topic: Callable[[Any], Any]
+    value: SerializationSchema
+    key: SerializationSchema | None = None
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Says how records are made, and `build`s the schema."""
+        return KafkaRecordSerializationSchemaBuilder()
+
+    def message(self, element: Any, timestamp: int | None) -> Message:
+        """The record of an element.
+
+        Args:
+            element: The element.
+            timestamp: Its time in ms, which becomes the record's if it is above 0.
+
+        Raises:
+            UserFunctionError: A schema or the topic selector fails.
+            OutputError: The topic is no text.
+        """
+        try:
+            topic = self.topic(element)
+            key = None if self.key is None else self.key.serialize(element)
+            value = self.value.serialize(element)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            msg = f"no record could be made of element {shown(element)}: {shown_error(error)}"
+            raise UserFunctionError(msg) from error
+        if not isinstance(topic, str) or not topic:
+            msg = f"a topic selector gives the name of a topic, got {shown(topic)} for element {shown(element)}; give text"
+            raise OutputError(msg)
+        return Message(topic, key, value, timestamp=timestamp)
+
+
+@attrs.frozen
+class _Always:
+    """One topic for all elements."""
+
+    topic: str
+
+    def __call__(self, _: Any) -> str:
+        return self.topic
+
+
+class KafkaRecordSerializationSchemaBuilder:
+    """Says how records are made of elements, as PyFlink's, and `build`s the schema."""
+
+    def __init__(self) -> None:
+        self._topic: Callable[[Any], Any] | None = None
+        self._key: SerializationSchema | None = None
+        self._value: SerializationSchema | None = None
+
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        """All records go to one topic.
+
+        Raises:
+            DeclarationTypeError: It is no name.
+        """
+        if not isinstance(topic, str) or not topic:
+            msg = f"a topic is the name of one, got {shown(topic)}; give for example 'clicks'"
+            raise DeclarationTypeError(msg)
+        self._topic = _Always(topic)
+        return self
+
+    def set_topic_selector(
+        self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """The topic is told for each element.
+
+        Raises:
+            DeclarationTypeError: It is neither a `KafkaTopicSelector` nor can it be called.
+        """
+        if isinstance(topic_selector, KafkaTopicSelector):
+            self._topic = topic_selector.apply
+        elif callable(topic_selector):
+            self._topic = topic_selector
+        else:
+            msg = f"topic_selector must be KafkaTopicSelector or a callable, got {shown(topic_selector)}; give for example a lambda"
+            raise DeclarationTypeError(msg)
+        return self
+
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """What makes the key of a record of an element; without it records have no key.
+
+        Raises:
+            DeclarationTypeError: It is no `SerializationSchema`.
+        """
+        check_schema(key_serialization_schema, SerializationSchema)
+        self._key = key_serialization_schema
+        return self
+
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """What makes the value of a record of an element.
+
+        Raises:
+            DeclarationTypeError: It is no `SerializationSchema`.
+        """
+        check_schema(value_serialization_schema, SerializationSchema)
+        self._value = value_serialization_schema
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        """The schema.
+
+        Raises:
+            DeclarationValueError: The topic or what makes values is missing.
+        """
+        if self._topic is None or self._value is None:
+            lacks = "topic" if self._topic is None else "value serialization schema"
+            msg = f"records need a topic and a value, got no {lacks}; call set_topic and set_value_serialization_schema"
+            raise DeclarationValueError(msg)
+        return KafkaRecordSerializationSchema(self._topic, self._value, self._key)

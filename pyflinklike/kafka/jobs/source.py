@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics as the source of a job: PyFlink's `KafkaSource`, read by the data source of this room.
+
+A source that ends is read in parts, one for each partition of a topic, whose offsets are noted when
+the job begins.  One that does not end is a stream of Spark, with its offsets in Spark's checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, NoReturn
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.graph.captured import captured
+from pyflinklike.graph.serialization import DeserializationSchema, check_schema
+from pyflinklike.kafka.cluster import Cluster
+from pyflinklike.kafka.fetching import fetch
+from pyflinklike.kafka.jobs.decoding import elements_of
+from pyflinklike.kafka.jobs.properties import as_options, checked_property
+from pyflinklike.kafka.jobs.starting import (
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    offsets_within,
+)
+from pyflinklike.kafka.offsets import Offsets
+from pyflinklike.kafka.options import ReaderOptions, reader_options
+from pyflinklike.kafka.ranges import OffsetRange
+from pyflinklike.kafka.source import FORMAT, register
+from pyflinklike.shown import instance_of, shown
+from pyflinklike.spark.jobs.frames import Elements, FrameSource
+from pyflinklike.types import TypeInformation
+
+__all__ = ["KafkaSource", "KafkaSourceBuilder"]
+
+
+@attrs.frozen(eq=False)
+class KafkaSource(FrameSource):
+    """The values of the records of topics, with the records' times, as PyFlink's; `builder()` makes it.
+
+    Args:
+        options: Of the data source; they may hold secrets and are never shown.
+        what: Which topics, in words.
+        group: The consumer group, or None.
+        starting: Where it starts.
+        stopping: Where it stops, or None.
+        deserializer: Makes elements of values.
+    """
+
+    options: Mapping[str, str] = attrs.field(repr=False)
+    what: str
+    group: str | None
+    starting: KafkaOffsetsInitializer
+    stopping: KafkaOffsetsInitializer | None
+    deserializer: DeserializationSchema
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """Says what is read, and `build`s the source."""
+        return KafkaSourceBuilder()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it stops."""
+        return self.stopping is not None
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """What the deserializer makes."""
+        return self.deserializer.get_produced_type()
+
+    @property
+    def identity(self) -> str:
+        """Its topics; brokers have other addresses from time to time."""
+        return f"the {self.what} of Kafka"
+
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """Only one that does not end."""
+        return is_streaming and not self.is_bounded
+
+    def beginning(self) -> str:
+        """Where it starts, as the option `startingOffsets` of the data source.
+
+        Raises:
+            DeclarationValueError: There is no such offset.
+            BrokerError: A broker does not answer, or a topic is not there.
+        """
+        cluster = Cluster(self._reader_options())
+        partitions = cluster.topics().partitions
+        found = self.starting.found(partitions, cluster, self.group)
+        at = offsets_within(found, cluster, "starting offsets")
+        return json.dumps(Offsets(at).to_json()["offsets"])
+
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
+        """The records."""
+        register(spark)
+        options = {**self.options, "startingOffsets": str(beginning)}
+        if limit is not None:
+            options.setdefault("maxOffsetsPerTrigger", str(limit))
+        return spark.readStream.format(FORMAT).options(**options).load()
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """The elements of some records, with their times in ms."""
+        return elements_of(batch, self.deserializer)
+
+    # In parts
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Partitions of topics."""
+        return True
+
+    def parts(self) -> list[str]:
+        """The ranges of offsets to be read, as they are now.
+
+        Raises:
+            DeclarationValueError: There are no such offsets.
+            BrokerError: A broker does not answer, or a topic is not there.
+        """
+        assert self.stopping is not None
+        cluster = Cluster(self._reader_options())
+        partitions = cluster.topics().partitions
+        first = self.starting.found(partitions, cluster, self.group)
+        first = offsets_within(first, cluster, "starting offsets")
+        last = self.stopping.found(partitions, cluster, self.group)
+        last = offsets_within(last, cluster, "stopping offsets")
+        ranges = [(*each, first[each], last[each]) for each in partitions]
+        return [json.dumps(each) for each in ranges if each[2] < each[3]]
+
+    def read_part(self, part: str) -> Elements:
+        """The elements of a range, in order."""
+        wanted = OffsetRange(*json.loads(part))
+        return chain.from_iterable(map(self.elements, fetch(wanted, self._reader_options())))
+
+    def read(self, index: int, parallelism: int) -> Elements:
+        """The elements of one instance: those of its partitions, one after the other.
+
+        Raises:
+            HostError: It does not stop.
+        """
+        if not self.is_bounded:
+            return super().read(index, parallelism)
+        return self._read_parts(index, parallelism)
+
+    def _read_parts(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        for part in self.parts():
+            topic, number, *_ = json.loads(part)
+            # By name: another instance may see a topic that this one does not.
+            if zlib.crc32(f"{topic}/{number}".encode()) % parallelism == index:
+                yield from self.read_part(part)
+
+    def _reader_options(self) -> ReaderOptions:
+        return reader_options(self.options, streaming=not self.is_bounded)
+
+
+class KafkaSourceBuilder:
+    """Says what a `KafkaSource` reads, as PyFlink's, and `build`s it."""
+
+    def __init__(self) -> None:
+        self._properties: dict[str, str] = {}
+        self._subscription: tuple[str, str, str] | None = None
+        self._starting = KafkaOffsetsInitializer.earliest()
+        self._stopping: KafkaOffsetsInitializer | None = None
+        self._deserializer: DeserializationSchema | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """The brokers: `host:port,...`."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """The consumer group, of which committed offsets are asked; it is not joined."""
+        return self.set_property("group.id", group_id)
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """What clients are called in the brokers' logs."""
+        return self.set_property("client.id", prefix)
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """Read all partitions of topics, also those that come later."""
+        return self._subscribe("subscribe", ",".join(topics), f"topics {', '.join(topics)}")
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """Read all topics whose whole name fits a regular expression of Python, also later ones."""
+        return self._subscribe("subscribePattern", topic_pattern, f"topics {topic_pattern!r}")
+
+    def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Read these partitions.
+
+        Raises:
+            DeclarationTypeError: One is no `KafkaTopicPartition`.
+        """
+        assigned: dict[str, list[int]] = {}
+        for each in partitions:
+            if not isinstance(each, KafkaTopicPartition):
+                msg = f"it takes KafkaTopicPartitions, got {shown(each)}; give for example {{KafkaTopicPartition('clicks', 0)}}"
+                raise DeclarationTypeError(msg)
+            assigned.setdefault(each.topic, []).append(each.partition)
+        text = json.dumps({topic: sorted(assigned[topic]) for topic in sorted(assigned)})
+        return self._subscribe("assign", text, f"partitions {text}")
+
+    def set_starting_offsets(
+        self, starting_offsets_initializer: KafkaOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where a job starts that does not go on; by default at the earliest offsets."""
+        self._starting = _initializer(starting_offsets_initializer)
+        return self
+
+    def set_bounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Stop at these offsets, as they are when the job begins, and end."""
+        self._stopping = _initializer(stopping_offsets_initializer)
+        return self
+
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
+        """Refuse it: without it no source ends.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = (
+            "a KafkaSource that never ends stops nowhere, got set_unbounded; leave it out, or call "
+            "set_bounded for one that ends there"
+        )
+        raise HostError(msg)
+
+    def set_value_only_deserializer(
+        self, deserialization_schema: DeserializationSchema
+    ) -> KafkaSourceBuilder:
+        """What makes elements of values.
+
+        Raises:
+            DeclarationTypeError: It is no `DeserializationSchema`.
+        """
+        check_schema(deserialization_schema, DeserializationSchema)
+        self._deserializer = deserialization_schema
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """A setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
+
+        `pyflinklike.failOnDataLoss`, `pyflinklike.maxOffsetsPerTrigger` and
+        `pyflinklike.kafkaConsumer.pollTimeoutMs` are options of the data source.
+
+        Raises:
+            DeclarationTypeError: One of them is no text.
+        """
+        name, text = checked_property(key, value)
+        self._properties[name] = text
+        return self
+
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+        """Several of them."""
+        for key, value in props.items():
+            self.set_property(key, value)
+        return self
+
+    def build(self) -> KafkaSource:
+        """The source.
+
+        Raises:
+            DeclarationValueError: Brokers, topics or deserializer are missing, or a property is wrong.
+        """
+        if self._subscription is None or self._deserializer is None:
+            lacks = "topics" if self._subscription is None else "deserializer"
+            msg = f"a KafkaSource needs topics and a deserializer, got no {lacks}; call set_topics and set_value_only_deserializer"
+            raise DeclarationValueError(msg)
+        option, text, what = self._subscription
+        options = {**as_options(self._properties, is_reader=True), option: text}
+        # What is wrong with them is said here, and not when the job runs.
+        reader_options(options, streaming=self._stopping is None)
+        group = self._properties.get("group.id")
+        deserializer = captured(self._deserializer)
+        return KafkaSource(options, what, group, self._starting, self._stopping, deserializer)
+
+    def _subscribe(self, option: str, text: str, what: str) -> KafkaSourceBuilder:
+        if self._subscription is not None:
+            msg = f"a KafkaSource reads topics, a pattern or partitions, got {what} after {self._subscription[2]}; leave one out"
+            raise DeclarationValueError(msg)
+        self._subscription = option, text, what
+        return self
+
+
+def _initializer(given: Any) -> KafkaOffsetsInitializer:
+    if not isinstance(given, KafkaOffsetsInitializer):
+        remedy = instance_of(
+            KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
+        )
+        msg = f"it takes a KafkaOffsetsInitializer, got {shown(given)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return given

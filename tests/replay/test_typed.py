@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of key columns in Spark's words, and keys and times that somebody typed."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.replay.key_types import arrow_of
+from pyflinklike.replay.typed import key_of, time_of
+
+UTC = dt.timezone.utc
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("bigint", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestamp_ntz", pa.timestamp("us")),
+        ("decimal(38,-2)", pa.decimal128(38, -2)),
+        ("varchar(3)", pa.string()),
+        ("string collate UTF8_LCASE", pa.string()),
+        ("struct<>", pa.struct([])),
+        (
+            "struct<a:decimal(10,2),b:struct<c:int,d:date>>",
+            pa.struct(
+                [
+                    ("a", pa.decimal128(10, 2)),
+                    ("b", pa.struct([("c", pa.int32()), ("d", pa.date32())])),
+                ]
+            ),
+        ),
+    ],
+)
+def test_a_key_column_has_the_type_that_spark_names(kind, expected):
+    """Commas within brackets part no fields."""
+    assert expected == arrow_of(kind)
+
+
+@pytest.mark.parametrize("kind", ["variant", "array<int>", "struct<a:array<int>>", "INT"])
+def test_a_key_column_without_a_form_is_refused(kind):
+    """With what reads it nevertheless."""
+    with pytest.raises(IncompatibleStateError, match=r"read_savepoint\(\)"):
+        arrow_of(kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("ann", "string", "ann"),
+        ('"ann"', "string", "ann"),
+        ("007", "string", "007"),
+        ("true", "string", "true"),
+        ("7", "bigint", 7),
+        ("true", "boolean", True),
+        ('"0x00ff"', "binary", b"\x00\xff"),
+        ('"1.50"', "decimal(5,2)", Decimal("1.50")),
+        ('"2026-11-23"', "date", dt.date(2026, 11, 23)),
+        ('"2026-11-23T02:00:00Z"', "timestamp", dt.datetime(2026, 11, 23, 2, tzinfo=UTC)),
+        ('"2026-11-23T02:00:00"', "timestamp", dt.datetime(2026, 11, 23, 2, tzinfo=UTC)),
+        ('"2026-11-23T02:00:00"', "timestamp_ntz", dt.datetime(2026, 11, 23, 2)),
+    ],
+)
+def test_a_key_is_typed_as_json_or_as_the_text_it_is(text, kind, expected):
+    """The digits of a name are no number; an instant without a zone is in UTC."""
+    assert expected == key_of(text, [("k", kind)])
+
+
+def test_a_key_of_several_columns_is_typed_as_an_array():
+    """With a value for each."""
+    assert ("ann", 3) == key_of('["ann", 3]', [("user", "string"), ("n", "int")])
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("ann", [("n", "int")]),
+        ("2147483648", [("n", "int")]),
+        ('"0xzz"', [("n", "binary")]),
+        ('["ann"]', [("user", "string"), ("n", "int")]),
+        ("ann", [("user", "string"), ("n", "int")]),
+        ('["ann", "x"]', [("user", "string"), ("n", "int")]),
+    ],
+)
+def test_what_is_no_key_of_these_columns_is_refused(text, columns):
+    """With the column, or the form that several have."""
+    with pytest.raises(StateValueError, match=r"KEY must be .*; write it as"):
+        key_of(text, columns)
+
+
+def test_a_time_is_typed_in_milliseconds_or_as_iso_8601():
+    """In UTC, if it has no zone."""
+    assert [-1, 1500, 1500, -3_598_500] == [
+        time_of(text)
+        for text in (
+            "-1",
+            "1970-01-01T00:00:01.500Z",
+            "1970-01-01T00:00:01.500",
+            "1970-01-01T00:00:01.500+01:00",
+        )
+    ]
+
+
+def test_what_is_no_time_is_refused():
+    """With an example of one."""
+    with pytest.raises(StateValueError, match="got 'noon'; write 2026-"):
+        time_of("noon")
