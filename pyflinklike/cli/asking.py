@@ -128,5 +128,7 @@ def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[st
         keys: The key columns.
     """
     types = dict(columns)
-    wanted = [name for name in (*keys, *_ENTRY, "domain") if name in types]
+    # The time of a timer tells it apart; that of an entry of a timestamped store does not.
+    timers = ("domain", "timestamp") if "domain" in types else ()
+    wanted = [name for name in (*keys, *_ENTRY, *timers) if name in types]
     return [name for name in wanted if not pa.types.is_nested(types[name])]

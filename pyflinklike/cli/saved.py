@@ -213,7 +213,6 @@ def _compared(
     found = differences(one, other, on)
     changes = found.column("change").to_pylist()
     order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
-    order += ["timestamp"] if "domain" in on else []
     found = found.sort_by([(name, "ascending") for name in (*order, "change")])
     counts = {each: changes.count(each) for each in sorted(set(changes))}
     return counts, found if limit is None else found.slice(0, limit)
