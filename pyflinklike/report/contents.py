@@ -58,6 +58,8 @@ class Contents:
         """The keys that were written to in the most batches."""
         rows: list[dict[str, Any]] = []
         for each, first in zip(self.operators, self.first_batches):
+            if first > each.batch_id:
+                continue
             written = changes_up_to(each, first, WrittenKeys(each.record))
             counted = written.groupBy("key").agg(F.count("batch_id").alias("batches"))
             hottest = counted.orderBy(F.desc("batches"), "key").limit(_KEYS).toArrow()

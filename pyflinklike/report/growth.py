@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.reading.checkpoint import CheckpointState
+from pyflinklike.spark.reading.checkpoint import CheckpointState, partitions_of_batches
 from pyflinklike.spark.reading.sources import change_feed, operators_of, stored
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -17,16 +17,31 @@ __all__ = ["first_batches", "growth_of"]
 
 
 def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
-    """Of each operator the first of the last batches that Spark retains.
+    """Of each operator the first of the last batches whose changes Spark can tell.
+
+    These are behind the last one that only spread the state over other partitions: Spark's change
+    feed ends there.
 
     Args:
         found: The operators of a checkpoint after the last of them.
         most: How many batches.
+
+    Returns:
+        The number of the batch behind the last one, where there is none.
     """
     one = found[0]
     rows = operators_of(one.spark, one.location, one.where)
     kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
-    return [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
+    first = [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
+    partitions = partitions_of_batches(one)
+    changed = [at for at in partitions if at <= one.batch_id and _is_another(partitions, at)]
+    behind = max(changed, default=-1) + 1
+    return [max(each, behind) for each in first]
+
+
+def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
+    """Whether a batch has other partitions than the one before it."""
+    return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
 
 
 def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
@@ -34,8 +49,9 @@ def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
 
     Args:
         state: Of the operator after the last of them.
-        first: The first of them.
+        first: The first of them; where it is behind the last one, only that is told of.
     """
+    first = min(first, state.batch_id)
     before = stored(state.spark, state.location, state.operator_id, first, state.where)
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]

@@ -11,6 +11,7 @@ from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.replay.checking import Finding
+from pyflinklike.report import checkpoint_report
 from pyflinklike.spark import (
     key_by,
     list_states,
@@ -79,6 +80,11 @@ def partitions_of(spark, checkpoint, batch_id):
     return {row.numPartitions for row in reader.load(str(checkpoint)).collect()}
 
 
+def last_batch(checkpoint):
+    """The number of the last committed batch; some have no records, and only move the watermark."""
+    return max(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
+
+
 def both(n):
     """That of all users."""
     return dict.fromkeys(USERS, n)
@@ -92,21 +98,26 @@ def test_a_query_goes_on_in_other_partitions(spark, feed, tmp_path, partitions):
     drain(summed(feed), checkpoint)
     with open_state(spark, checkpoint, refresh=None) as replica:
         assert 11 == replica["sum"].get("u7")
+        before = last_batch(checkpoint)
         repartition_state(spark, checkpoint, partitions)
+        assert before + 1 == last_batch(checkpoint)
         feed.add(batch(3, 100))
         assert dict.fromkeys(USERS, 111) == {
             row[0]: row[2] for rows in drain(summed(feed), checkpoint).values() for row in rows
         }
         replica.refresh()
-        assert [111, 4] == [replica["sum"].get("u7"), replica.position.batch_id]
-    found = {
-        number: sums(read_state(spark, checkpoint, "sum", batch_id=number)) for number in (1, 2)
-    }
-    assert {1: both(11), 2: both(11)} == found
+        last = last_batch(checkpoint)
+        assert [111, last] == [replica["sum"].get("u7"), replica.position.batch_id]
+    found = [sums(read_state(spark, checkpoint, "sum", batch_id=before + at)) for at in (0, 1, 2)]
+    assert [both(11), both(11), both(111)] == found
     assert both(111) == sums(read_state(spark, checkpoint, "sum"))
     assert 40 == read_timers(spark, checkpoint).count()
-    assert {partitions} == partitions_of(spark, checkpoint, 4)
-    assert both(111) == sums(read_state_changes(spark, checkpoint, "sum", 3))
+    assert {partitions} == partitions_of(spark, checkpoint, last)
+    assert both(111) == sums(read_state_changes(spark, checkpoint, "sum", before + 2))
+    with pytest.raises(Exception, match=r"(?i)state"):  # Spark's own, and so said in the how-to
+        read_state_changes(spark, checkpoint, "sum", before, last).collect()
+    grown = checkpoint_report(spark, checkpoint, tmp_path / "page.html").data["growth"]
+    assert [*range(before + 2, last + 1)] == list(grown.batch)
     none: list[Finding] = []
     assert none == check_checkpoint(spark, str(checkpoint))[0]
     feed.add([("u0", at(1_000_000), 0)])
@@ -121,7 +132,8 @@ def test_an_interrupted_repartition_is_finished_before_the_query_goes_on(spark, 
     checkpoint = tmp_path / "c"
     drain(summed(feed), checkpoint)
     repartition_state(spark, checkpoint, 3)
-    for name in ("2", ".2.crc"):
+    last = last_batch(checkpoint)
+    for name in (f"{last}", f".{last}.crc"):
         (checkpoint / "commits" / name).unlink()
     feed.add(batch(3, 100))
     with pytest.raises(StreamingQueryException, match=r"(?i)repartition"):
@@ -182,32 +194,3 @@ def test_where_spark_has_no_repartition_the_other_way_is_told(spark, feed, tmp_p
     drain(summed(feed), tmp_path / "c")
     with pytest.raises(HostError, match=r"Spark 4\.2 or newer.*from_savepoint"):
         repartition_state(spark, tmp_path / "c", 4)
-
-
-@repartitions
-def test_probe(spark, feed, tmp_path):
-    """Temporary."""
-    from pyflinklike.report import checkpoint_report
-
-    checkpoint = tmp_path / "c"
-    drain(summed(feed), checkpoint)
-    repartition_state(spark, checkpoint, 4)
-    feed.add(batch(3, 100))
-    drain(summed(feed), checkpoint)
-    told = []
-    for first, last in ((0, 3), (1, 2), (2, 2), (2, 3), (3, 3)):
-        try:
-            rows = read_state_changes(spark, checkpoint, "sum", first, last).collect()
-            told.append((first, last, len(rows), sorted({(r.batch_id, r.value) for r in rows})))
-        except Exception as error:
-            told.append((first, last, type(error), str(error)[:600]))
-    try:
-        counts = []
-        tracker = spark.sparkContext.statusTracker()
-        spark.sparkContext.setJobGroup("report", "report")
-        report = checkpoint_report(spark, checkpoint, tmp_path / "p.html")
-        counts.append(len(tracker.getJobIdsForGroup("report")))
-        told.append((counts, report.data["growth"].to_dict("records")))
-    except Exception as error:
-        told.append((type(error), str(error)[:1500]))
-    raise AssertionError("\n".join(map(repr, told)))
