@@ -112,6 +112,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group(_session_of(item.path)))
+        else:
+            # One by one, xdist would count them all anew after each, and make fixtures twice.
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for begins, (option, what) in ON_REQUEST.items():
             if item.path.name.startswith(begins) and not config.getoption(option):
                 item.add_marker(pytest.mark.skip(reason=f"would {what}: give {option}"))
