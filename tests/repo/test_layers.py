@@ -54,7 +54,15 @@ STRANGERS = [
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
-    "pyspark": ["spark", "demo", "kafka", "cli.checkpoints", "cli.sessions", "report"],
+    "pyspark": [
+        "spark",
+        "demo",
+        "kafka",
+        "cli.checkpoints",
+        "cli.frames",
+        "cli.sessions",
+        "report",
+    ],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["graph.captured"],
     "py4j": ["spark"],
