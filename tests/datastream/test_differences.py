@@ -332,6 +332,22 @@ def brokers():
     return mock_brokers()
 
 
+def test_a_partition_without_records_holds_nothing(tmp_path):
+    """PyFlink knows of it before it has one."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    from pyflinklike.spark.jobs.marks import Mark, WatermarkFeed
+    from pyflinklike.spark.jobs.stages import stages_of
+
+    stream = timed(local(), ("a", 7))
+    stream.key_by(lambda pair: pair[0]).process(Silent()).print()
+    stage = stages_of(stream._program.graph())[0]
+    feed = WatermarkFeed(tmp_path / "watermark.json", stage, 0)
+    feed.note([Mark(stage.entrances[0], "clicks/0", 6)], 0)
+    feed.tell(0)
+
+    assert '"watermark": 6' in feed.path.read_text()
+
+
 def test_a_kafka_source_commits_nothing(brokers):
     """PyFlink's commits with each checkpoint."""
     from confluent_kafka import Consumer, TopicPartition

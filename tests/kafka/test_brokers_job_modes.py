@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
-from kafka_jobs import endless, new_topic, numbers, reading, values_to, writing
+from kafka_jobs import endless, new_topic, numbers, reading, timed, values_to, writing
 from kafka_support import Brokers, committed, mock_brokers, wait_for
 
 from pyflinklike.common import (
     Configuration,
+    Duration,
+    Time,
     Types,
     WatermarkStrategy,
 )
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from pyflinklike.datastream.connectors.kafka import KafkaSource
+from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import BrokerError, DeclarationError
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
@@ -124,3 +128,54 @@ def test_a_batch_cannot_be_without_an_end(brokers):
 
     with pytest.raises(DeclarationError, match="UNBOUNDED source"):
         env.execute()
+
+
+def windows(env: StreamExecutionEnvironment, source: KafkaSource, strategy: Any) -> Any:
+    """The times of records in windows of ten ms."""
+    times = env.from_source(source, strategy, "times").map(lambda value: [int(value)])
+    windowed = times.key_by(lambda _: "all").window(
+        TumblingEventTimeWindows.of(Time.milliseconds(10))
+    )
+    return windowed.reduce(lambda one, other: sorted(one + other)).map(str, Types.STRING())
+
+
+def started(brokers: Brokers, source: str, out: str, folder: Any, strategy: Any) -> Any:
+    """The job of windows, in the background."""
+    env = environment(**{"execution.checkpointing.dir": str(folder)})
+    told = windows(env, endless(brokers, source).build(), strategy)
+    told.sink_to(writing(brokers, values_to(out)).build())
+    return env.execute_async("windows")
+
+
+def test_a_partition_that_lies_behind_is_not_late(brokers, tmp_path):
+    """The watermark is that of the partition that has come least far, as Flink's."""
+    source, out = new_topic(), new_topic()
+    checkpoint = tmp_path / "windows" / "checkpoint"
+    timed(brokers, source, [1], partition=0)
+    timed(brokers, source, [2], partition=1)
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+
+    job = started(brokers, source, out, tmp_path, strategy)
+    for partition, time in ((0, 1000), (1, 5), (1, 1000)):
+        before = committed(checkpoint)
+        # One micro-batch with the records before, and one for the watermark that they make.
+        wait_for(lambda n=before: committed(checkpoint) > n + 1)
+        timed(brokers, source, [time], partition=partition)
+    wait_for(lambda: has(brokers, out, 1))
+    job.cancel().result()
+
+    assert ["[1, 2, 5]"] == list(texts(brokers, out))
+
+
+def test_a_partition_that_is_idle_holds_no_window(brokers, tmp_path):
+    """Without idleness it would hold all of them, as in Flink."""
+    source, out = new_topic(), new_topic()
+    timed(brokers, source, [1, 12, 25], partition=0)
+    timed(brokers, source, [5], partition=1)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_seconds(1))
+
+    job = started(brokers, source, out, tmp_path, strategy)
+    wait_for(lambda: committed(tmp_path / "windows" / "checkpoint") > 1 and has(brokers, out, 2))
+    job.cancel().result()
+
+    assert ["[1, 5]", "[12]"] == sorted(texts(brokers, out))

@@ -85,6 +85,15 @@ class KafkaSource(FrameSource):
         """Only one that does not end."""
         return is_streaming and not self.is_bounded
 
+    @property
+    def has_splits(self) -> bool:
+        """It has: partitions, each of which a task of its own reads."""
+        return True
+
+    def split_of(self, batch: pa.RecordBatch) -> str:
+        """Topic and partition of the records."""
+        return f"{batch.column('topic')[0]}/{batch.column('partition')[0]}"
+
     def beginning(self) -> str:
         """Where it starts, as the option `startingOffsets` of the data source.
 

@@ -54,6 +54,19 @@ class FrameSource(Source):
             is_streaming: Whether the job is in streaming mode.
         """
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether its rows are of several splits, each with its own watermark."""
+        return False
+
+    def split_of(self, batch: pa.RecordBatch) -> str:  # noqa: ARG002
+        """The name of the split that some rows are of.
+
+        Args:
+            batch: With rows of one split.
+        """
+        return ""
+
     def beginning(self) -> str | None:
         """What a stream of it needs to know, and is found out once, when the job begins."""
         return None

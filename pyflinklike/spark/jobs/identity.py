@@ -20,6 +20,8 @@ from pyflinklike.spark.jobs.steps import JobSteps
 
 __all__ = ["Identity", "OperatorIdentity", "SourceIdentity", "identity_of", "refuse_changes"]
 
+_FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSource with watermarks)"
+
 
 @attrs.frozen
 class SourceIdentity:
@@ -116,6 +118,8 @@ def identity_of(steps: JobSteps) -> Identity:
         SourceIdentity(node.uid, type(node.source).__name__, node.source.identity)
         for node in graph.of_kind(FromSource)
     )
+    if steps.is_fed:
+        sources += (SourceIdentity(None, "WatermarkFeed", _FEED),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]

@@ -10,9 +10,11 @@ import pyarrow as pa
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.packing import PACKED_TYPE
+from pyflinklike.spark.wire.places import roll_call_of
+from pyflinklike.spark.wire.roll_call import roll_payload
 from pyflinklike.spark.wire.watermarks import END_OF_INPUT
 
-__all__ = ["MARKED_TYPE", "WATERMARK", "marked", "packed"]
+__all__ = ["MARKED_TYPE", "WATERMARK", "marked", "marked_row", "packed"]
 
 WATERMARK = "__watermark"
 MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
@@ -42,6 +44,15 @@ def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
     """
     times = pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
     return pa.RecordBatch.from_arrays([*_columns(rows), times], schema=_MARKED)
+
+
+def marked_row(watermark: int) -> pa.RecordBatch:
+    """A row that tells a watermark, and calls no key group.
+
+    Args:
+        watermark: In ms.
+    """
+    return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
 
 
 def _columns(rows: _Rows) -> list[Any]:

@@ -24,13 +24,18 @@ from pyflinklike.spark.wire.names import KEY_GROUP
 
 __all__ = ["job_frame"]
 
+_AT_ONCE = "0 milliseconds"
 
-def job_frame(steps: JobSteps, sources: Mapping[int, DataFrame]) -> DataFrame:
+
+def job_frame(
+    steps: JobSteps, sources: Mapping[int, DataFrame], watermarks: DataFrame | None = None
+) -> DataFrame:
     """The results of a job: rows of the numbers of sinks with pickles of records.
 
     Args:
         steps: Of the job.
         sources: A frame of type `SOURCE_TYPE` for each source, by the number of its node.
+        watermarks: That of the driver, as rows of type `MARKED_TYPE`, if it makes it.
 
     Raises:
         HostError: The settings of the session rule out keyed state.
@@ -39,6 +44,9 @@ def job_frame(steps: JobSteps, sources: Mapping[int, DataFrame]) -> DataFrame:
     # Each source by itself: each has a watermark of its own, and the least one counts.
     frames = [_first_stage(steps, first, number, each) for number, each in sources.items()]
     frame = reduce(DataFrame.union, frames)
+    if watermarks is not None:
+        # Behind the others: a checkpoint knows sources by their places.
+        frame = frame.union(watermarks).withWatermark(WATERMARK, _AT_ONCE)
     for before, stage in zip(steps.stages, others):
         plans = steps.operators(before, stage)
         if steps.is_streaming:
@@ -58,9 +66,9 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
     if not steps.is_streaming:
         return _mapped(frame, task, ROW_TYPE)
     marked = _mapped(frame, task, MARKED_TYPE)
-    if not steps.time_mode.passes_watermark:
+    if steps.is_fed or not steps.time_mode.passes_watermark:
         return marked
-    return marked.withWatermark(WATERMARK, "0 milliseconds")
+    return marked.withWatermark(WATERMARK, _AT_ONCE)
 
 
 def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFrame:

@@ -12,6 +12,7 @@ from pyflinklike.graph.job import Job
 from pyflinklike.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.spark.jobs.handover import Batch
 from pyflinklike.spark.jobs.ledger import Ledger
+from pyflinklike.spark.jobs.marks import MARKS, Mark
 
 __all__ = ["Results"]
 
@@ -32,6 +33,8 @@ class Results:
             node.id: deque() for node in self._sinks if isinstance(node.sink, CollectSink)
         }
         """What came to each `CollectSink`, by the number of its node."""
+        self.marks: list[Mark] = []
+        """How far splits have come, as tasks have told."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
         self._writers = self._opened()
@@ -45,7 +48,9 @@ class Results:
         """Take rows: the number of a sink, and a pickle of records or of `Renaming`s."""
         for number, payload in rows:
             records = pickle.loads(bytes(payload))  # noqa: S301  # of the job's own stages
-            if number in self._by_tasks:
+            if number == MARKS:
+                self.marks += records
+            elif number in self._by_tasks:
                 self._hidden += records
             elif number in self.collected:
                 self.collected[number].extend(value for _, value, _ in records)
@@ -66,7 +71,7 @@ class Results:
         elif not batch.rows:
             return
         elif ledger.has(batch.number):
-            self.add([row for row in batch.rows if row[0] in self._by_tasks])
+            self.add([row for row in batch.rows if row[0] == MARKS or row[0] in self._by_tasks])
             self._take_back()
         else:
             self.add(batch.rows)

@@ -56,6 +56,8 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self._id = self.output_name = str(uuid.uuid4())
         """Begins the names of what tasks write; a job that goes on has the one of its folder."""
+        self.is_fed = False
+        """Whether the driver makes the watermark, and not Spark of what tasks tell it."""
 
     @property
     def partitions(self) -> int:
@@ -72,7 +74,10 @@ class JobSteps:
             self._target(self.job.graph.nodes[number], place)
             for place, number in enumerate(stage.following)
         )
-        return StageTask(stage, settings, tasks, targets, self.is_streaming)
+        tells_marks = self.is_fed and stage.number == 0
+        return StageTask(
+            stage, settings, tasks, targets, self.is_streaming, tells_marks=tells_marks
+        )
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)

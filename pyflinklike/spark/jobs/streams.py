@@ -19,6 +19,7 @@ from pyflinklike.spark.jobs.folders import JobFolder
 from pyflinklike.spark.jobs.handover import Batch, Handover
 from pyflinklike.spark.jobs.identity import identity_of
 from pyflinklike.spark.jobs.ledger import Ledger
+from pyflinklike.spark.jobs.marks import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark.jobs.plans import job_frame
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours, with_partitions
@@ -53,7 +54,14 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
         frames[node.id] = source.frame(spark)
     # The query is somebody else's, and has the partitions of its session.
     settings = attrs.evolve(job.settings, parallelism=None)
-    return job_frame(JobSteps(job, facts_of(spark, settings), backend_of(job)), frames)
+    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
+    if not job.graph.is_bounded and has_idleness(steps.stages[0]):
+        msg = (
+            "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
+            "with_idleness; leave it out, or execute the job with a sink"
+        )
+        raise HostError(msg)
+    return job_frame(steps, frames)
 
 
 class StreamRun(DrivenRun):
@@ -88,9 +96,11 @@ class StreamRun(DrivenRun):
         """See that the program is that of the folder, before anything runs."""
         facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
+        self._steps.is_fed = needs_feed(self._job.graph, self._steps.stages[0])
         is_again = self._folder.is_begun
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
+        self._feed = self._begun_feed() if self._steps.is_fed else None
         each_batch = self._folder.is_kept or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
@@ -99,6 +109,10 @@ class StreamRun(DrivenRun):
             node.id: StreamSource(node, self._job.settings_of(node), self._folder.source(position))
             for position, node in enumerate(self._job.graph.of_kind(FromSource))
         }
+
+    def _begun_feed(self) -> WatermarkFeed:
+        path = self._folder.path / "watermark.json"
+        return WatermarkFeed(path, self._steps.stages[0], wall_clock())
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every micro-batch, and often while there is none."""
@@ -133,19 +147,27 @@ class StreamRun(DrivenRun):
         now = wall_clock()
         for source in self._sources.values():
             source.look(now)
+        if self._feed is not None:
+            self._feed.tell(now)
 
     def _take_in(self, batch: Batch) -> None:
         if self._ledger is None:
             self._results.add(batch.rows)
         else:
             self._results.add_batch(batch, self._ledger)
+        if self._feed is not None:
+            # Noted before Spark takes note of the micro-batch: no split falls back by a restart.
+            marks, self._results.marks = self._results.marks, []
+            self._feed.note(marks, wall_clock())
+            self._feed.tell(wall_clock())
 
     def _started(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:
             self._handover.give(Batch(number, [(row[0], row[1]) for row in batch.collect()]))
 
         frames = {number: source.frame(self._spark) for number, source in self._sources.items()}
-        writing = job_frame(self._steps, frames).writeStream.foreachBatch(give)
+        frame = job_frame(self._steps, frames, self._watermarks())
+        writing = frame.writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(self._folder.checkpoint))
         if self._job.graph.is_bounded:
             writing = writing.trigger(availableNow=True)
@@ -153,6 +175,14 @@ class StreamRun(DrivenRun):
             writing = writing.trigger(processingTime=f"{self._interval()} milliseconds")
         with with_partitions(self._spark, self._steps.partitions):
             return writing.start()
+
+    def _watermarks(self) -> DataFrame | None:
+        if self._feed is None:
+            return None
+        # PySpark 3.5, which has no such sources, has no jobs on streams either.
+        from pyflinklike.spark.jobs.mark_source import watermark_frame
+
+        return watermark_frame(self._spark, self._feed.path)
 
     def _interval(self) -> int:
         """How long a micro-batch lasts at least, in ms: as checkpoints are, or as new parts are looked for."""

@@ -12,10 +12,11 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyflinklike.clock import wall_clock
+from pyflinklike.clock import MIN_WATERMARK, wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
 from pyflinklike.spark.jobs.frames import FrameSource, frame_source
+from pyflinklike.spark.jobs.marks import MARKS, Mark
 from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.parts import StageParts
 from pyflinklike.spark.jobs.sending import (
@@ -27,7 +28,7 @@ from pyflinklike.spark.jobs.sending import (
 )
 from pyflinklike.spark.jobs.spreading import by_key, in_turn
 from pyflinklike.spark.jobs.stages import Stage
-from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
+from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
 
 __all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 
@@ -73,6 +74,7 @@ class StageTask:
         targets: The keyed operators behind it, in the order of their places.
         is_streaming: Whether these are on a stream.
         outlets: The sinks that the tasks of the last stage write.
+        tells_marks: Whether the tasks of the first stage tell the driver how far splits have come.
     """
 
     stage: Stage
@@ -81,6 +83,7 @@ class StageTask:
     targets: tuple[Target, ...]
     is_streaming: bool
     outlets: Outlets = attrs.field(factory=Outlets)
+    tells_marks: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -90,11 +93,37 @@ class StageTask:
         parts.tick(wall_clock())
         sender = self._sender(number)
         try:
-            yield from self._processed(batches, parts, sender)
-            yield from sender.end(parts.watermark())
+            splits: set[tuple[int, str]] = set()
+            yield from self._processed(self._noted(batches, splits), parts, sender)
+            watermark = parts.watermark()
+            if self.tells_marks:
+                self._tell(splits, watermark, sender)
+                watermark = MIN_WATERMARK
+            yield from sender.end(watermark)
         except BaseException:
             sender.abandon()
             raise
+
+    def _noted(
+        self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches, of which splits are noted: nodes of sources, and names."""
+        for batch in batches:
+            if self.tells_marks and batch.num_rows:
+                splits.update(self._splits_of(batch))
+            yield batch
+
+    def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
+        """Tell the driver how far splits have come; those without elements tell nothing."""
+        if splits:
+            marks = [Mark(*split, watermark) for split in sorted(splits)]
+            sender.parcel(Parcel(Address(MARKS, 0), dumped(marks)))
+
+    def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
+        frames = self._frames()
+        if frames:
+            return [(number, source.split_of(batch)) for number, source in frames]
+        return [(number, "") for number in set(batch.column("source").to_pylist())]
 
     def _processed(
         self, batches: Iterable[pa.RecordBatch], parts: StageParts, sender: Sender

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watermark of a job that leaves idle inputs out, or whose inputs have splits: the driver makes it.
+
+Spark's watermark of a source is the greatest that any task has told.  Flink's is the least one of its
+splits, such as the partitions of a topic, and of all sources; splits that have been silent for long are
+left out.  So tasks tell the driver how far their splits have come, in parcels that pass through all
+operators; the driver takes the least one, notes it, and a small source of its own brings it to Spark
+with the next micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.graph.job import JobGraph
+from pyflinklike.graph.nodes import AssignTimestamps, FromSource
+from pyflinklike.graph.watermarks import WatermarkKind, WatermarkStrategy
+from pyflinklike.spark.jobs.durable import read_json, write_json
+from pyflinklike.spark.jobs.frames import FrameSource
+from pyflinklike.spark.jobs.stages import Stage, is_keyed
+from pyflinklike.spark.jobs.times import time_mode_of
+
+__all__ = ["MARKS", "Mark", "WatermarkFeed", "has_idleness", "needs_feed"]
+
+MARKS = 0
+"""The number by which marks go to the driver; those of nodes begin with 1."""
+
+
+class Mark(NamedTuple):
+    """How far a split has come in a task.
+
+    Args:
+        source: The number of the node.
+        split: Its name, the same in each run.
+        watermark: That its elements make, in ms.
+    """
+
+    source: int
+    split: str
+    watermark: int
+
+
+def _strategies(stage: Stage) -> Iterable[WatermarkStrategy]:
+    """What the watermarks of the first stage follow."""
+    for node in stage.graph.nodes.values():
+        if isinstance(node, (FromSource, AssignTimestamps)):
+            yield node.strategy
+
+
+def has_idleness(stage: Stage) -> bool:
+    """Whether a silent input is left out somewhere.
+
+    Args:
+        stage: The first one of a job.
+    """
+    return any(each.idleness is not None for each in _strategies(stage))
+
+
+def needs_feed(graph: JobGraph, stage: Stage) -> bool:
+    """Whether Spark alone would not make the watermark of a job.
+
+    Args:
+        graph: Of a job in streaming mode.
+        stage: Its first one.
+    """
+    if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
+        return False
+    sources = [node.source for node in stage.graph.of_kind(FromSource)]
+    has_splits = any(isinstance(each, FrameSource) and each.has_splits for each in sources)
+    has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
+    return has_watermarks and (has_splits or has_idleness(stage))
+
+
+@attrs.define
+class _Split:
+    """How far a split has come.
+
+    Args:
+        watermark: In ms.
+        heard: When it gave something last, in ms of processing time.
+    """
+
+    watermark: int
+    heard: int
+
+
+class WatermarkFeed:
+    """The least watermark of all inputs that are not idle, in a file.
+
+    Args:
+        path: Of the file.
+        stage: The first one of the job.
+        now: Processing time in ms: an input that gives nothing from now on is idle in time.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+
+    def __init__(self, path: Path, stage: Stage, now: int) -> None:
+        self.path, self._began = path, now
+        numbers = [node.id for node in stage.graph.of_kind(FromSource)]
+        # Another run of the program may number its nodes otherwise.
+        self._position = {number: position for position, number in enumerate(numbers)}
+        parts = [stage.reached_from(number) for number in numbers]
+        self._idleness = [_idleness_of(part) for part in parts]
+        self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
+        found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}
+        self._watermark: int = found["watermark"]
+        self._splits: list[dict[str, _Split]] = [{} for _ in numbers]
+        for position, split, watermark in found["splits"]:
+            self._splits[position][split] = _Split(watermark, now)
+        write_json(path, self._contents())
+
+    def note(self, marks: Iterable[Mark], now: int) -> None:
+        """Splits have come so far.
+
+        Args:
+            marks: Of a micro-batch, which may be run again.
+            now: In ms.
+        """
+        for mark in marks:
+            splits = self._splits[self._position[mark.source]]
+            known = splits.setdefault(mark.split, _Split(mark.watermark, now))
+            known.watermark, known.heard = max(known.watermark, mark.watermark), now
+
+    def tell(self, now: int) -> None:
+        """Note the watermark, if it has risen; Spark takes it with the next micro-batch.
+
+        Args:
+            now: In ms.
+        """
+        watermark = self._least(now)
+        if watermark is not None and watermark > self._watermark:
+            self._watermark = watermark
+            write_json(self.path, self._contents())
+
+    def _least(self, now: int) -> int | None:
+        """The least watermark of what is neither idle nor at its end; None where there is none."""
+        marks: list[int] = []
+        for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
+            if not is_heeded:
+                continue
+            if not splits and not _is_idle(self._began, idleness, now):
+                return None  # nothing is known of it
+            active = [each for each in splits.values() if not _is_idle(each.heard, idleness, now)]
+            marks += [each.watermark for each in active if each.watermark != MAX_WATERMARK]
+        return min(marks, default=None)
+
+    def _contents(self) -> dict[str, object]:
+        splits = [
+            [position, name, split.watermark]
+            for position, each in enumerate(self._splits)
+            for name, split in each.items()
+        ]
+        return {"watermark": self._watermark, "splits": splits}
+
+
+def _idleness_of(stage: Stage) -> int | None:
+    """After how many ms of silence an input is left out; None for never."""
+    found = [each.idleness for each in _strategies(stage) if each.idleness is not None]
+    return min(found, default=None)
+
+
+def _is_idle(heard: int, idleness: int | None, now: int) -> bool:
+    return idleness is not None and now - heard >= idleness

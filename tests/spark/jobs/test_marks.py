@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watermark that the driver makes: the least of all splits and sources that are not idle."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.common import Configuration, Duration, Types, WatermarkStrategy
+from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.graph.job import Job
+from pyflinklike.spark.jobs.identity import identity_of
+from pyflinklike.spark.jobs.marked_rows import marked_row
+from pyflinklike.spark.jobs.marks import Mark, WatermarkFeed, needs_feed
+from pyflinklike.spark.jobs.results import Results
+from pyflinklike.spark.jobs.session import backend_of
+from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.wire.parcels import PASSED_ON, dumped, passing
+from pyflinklike.spark.wire.watermarks import END_OF_INPUT
+
+pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
+
+FACTS = SessionFacts(2, 8, "UTC")
+SECOND = 1_000
+
+
+class Each(KeyedProcessFunction):
+    """Gives the element."""
+
+    def process_element(self, value, ctx):
+        """It."""
+        yield value
+
+
+def endless(folder, idle=None):
+    """Files without an end, and what their watermarks follow."""
+    files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(folder))
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    if idle is not None:
+        strategy = strategy.with_idleness(Duration.of_millis(idle))
+    return files.monitor_continuously(10).build(), strategy
+
+
+def job_of(*sources, unkeyed=()):
+    """The union of sources, keyed; and sources that are only printed."""
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    streams = [env.from_source(*each, f"source {at}") for at, each in enumerate(sources)]
+    streams[0].union(*streams[1:]).key_by(str).process(Each(), Types.STRING()).print()
+    for each in unkeyed:
+        env.from_source(*each, "printed").print()
+    return Job(env._program.graph(), env._program._settings(env._program.graph(), None))
+
+
+def steps_of(job, is_fed=True):
+    """Its steps."""
+    steps = JobSteps(job, FACTS, backend_of(job))
+    steps.is_fed = is_fed
+    return steps
+
+
+def feed_of(path, job, now=0):
+    """The feed of a job, and the numbers of its sources."""
+    stage = steps_of(job).stages[0]
+    return WatermarkFeed(path / "watermark.json", stage, now), list(stage.entrances)
+
+
+def told(feed, now):
+    """The watermark that Spark would take."""
+    from pyflinklike.spark.jobs.mark_source import _Reader
+
+    feed.tell(now)
+    return _Reader(feed.path).latestOffset()["watermark"]
+
+
+def test_the_least_watermark_of_all_splits(tmp_path):
+    """And it never goes back."""
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+
+    feed.note([Mark(source, "t/0", 50), Mark(source, "t/1", 30)], 1)
+    first = told(feed, 1)
+    feed.note([Mark(source, "t/0", 90), Mark(source, "t/1", 20)], 2)
+    second = told(feed, 2)
+    feed.note([Mark(source, "t/1", 60)], 3)
+
+    assert (30, 30, 60) == (first, second, told(feed, 3))
+
+
+def test_a_source_that_has_given_nothing_holds_the_watermark(tmp_path):
+    """Until it is idle, if it has an idleness; without one for ever."""
+    sources = [endless(tmp_path / "a"), endless(tmp_path / "b", idle=SECOND)]
+    feed, (one, other) = feed_of(tmp_path, job_of(*sources), now=100)
+
+    feed.note([Mark(one, "", 50)], 100)
+    before = told(feed, 100 + SECOND - 1)
+    after = told(feed, 100 + SECOND)
+    feed.note([Mark(other, "", 500)], 100 + SECOND)
+    feed.note([Mark(one, "", 400)], 100 + SECOND)
+
+    assert (MIN_WATERMARK, 50, 400) == (before, after, told(feed, 100 + SECOND))
+
+
+def test_a_split_is_left_out_while_it_is_idle(tmp_path):
+    """When it gives something again it counts again, and what has gone on has gone on."""
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
+    feed.note([Mark(source, "t/1", 70)], SECOND - 1)
+    before = told(feed, SECOND - 1)
+    idle = told(feed, SECOND)
+    feed.note([Mark(source, "t/0", 30), Mark(source, "t/1", 90)], SECOND)
+    again = told(feed, SECOND)
+    feed.note([Mark(source, "t/0", 80)], SECOND)
+
+    assert (10, 70, 70, 80) == (before, idle, again, told(feed, SECOND))
+
+
+def test_nothing_moves_while_all_are_idle(tmp_path):
+    """Not even to the end where another source has come to its own."""
+    feed, (source, ended) = feed_of(
+        tmp_path, job_of(endless(tmp_path / "a", idle=SECOND), endless(tmp_path / "b"))
+    )
+    feed.note([Mark(source, "", 10), Mark(ended, "", MAX_WATERMARK)], 0)
+
+    assert (10, 10) == (told(feed, 0), told(feed, 9 * SECOND))
+
+
+def test_a_source_that_no_key_needs_holds_nothing(tmp_path):
+    """It may be silent for ever."""
+    job = job_of(endless(tmp_path, idle=SECOND), unkeyed=[endless(tmp_path / "printed")])
+    feed, numbers = feed_of(tmp_path, job)
+
+    feed.note([Mark(numbers[0], "", 10)], 0)
+
+    assert 10 == told(feed, 0)
+
+
+def test_a_restart_goes_on_with_all_splits(tmp_path):
+    """Also where the program numbers its nodes otherwise; silence counts from the restart on."""
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
+    first = told(feed, 0)
+
+    again, (number,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)), now=5 * SECOND)
+    again.note([Mark(number, "t/1", 70)], 5 * SECOND + 1)
+
+    assert (10, 10, 70) == (first, told(again, 5 * SECOND), told(again, 6 * SECOND))
+
+
+def test_a_damaged_note_is_seen(tmp_path):
+    """It would say that no element is late, or that all are."""
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    feed.note([Mark(source, "", 10)], 0)
+    feed.tell(0)
+    feed.path.write_text(feed.path.read_text().replace("10", "99"))
+
+    with pytest.raises(CorruptStateError, match="got a damaged one"):
+        feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+
+
+@pytest.mark.parametrize(("idle", "expected"), [(SECOND, True), (None, False)])
+def test_which_jobs_have_such_a_watermark(tmp_path, idle, expected):
+    """Those for which Spark's own would be another one; so a restart that changes that is refused."""
+    job = job_of(endless(tmp_path, idle=idle))
+    steps = steps_of(job, is_fed=needs_feed(job.graph, steps_of(job).stages[0]))
+
+    assert (expected, 1 + expected) == (steps.is_fed, len(identity_of(steps).sources))
+
+
+def test_tasks_tell_how_far_they_have_come(tmp_path):
+    """In a parcel that passes through all operators to the driver; Spark is told nothing."""
+    job = job_of(endless(tmp_path, idle=SECOND))
+    steps = steps_of(job)
+    (source,) = steps.stages[0].entrances
+    row = {
+        "source": source,
+        "split": 0,
+        "splits": 1,
+        "part": None,
+        "elements": dumped([("a", 7), ("b", 5)]),
+        "is_last": False,
+    }
+    given = list(
+        steps.task(steps.stages[0]).run([pa.RecordBatch.from_pylist([row], schema=SOURCE_SCHEMA)])
+    )
+    rows = [row for batch in given for row in zip(*(each.to_pylist() for each in batch.columns))]
+    through = [row[2] for row in rows if row[0] >= 0 and row[2].startswith(passing(b""))]
+    behind = pa.record_batch({"output": pa.array([PASSED_ON], pa.int32()), "payload": through})
+    results = Results(job)
+    for batch in steps.task(steps.stages[1]).run([behind]):
+        results.add(zip(*(column.to_pylist() for column in batch.columns)))
+
+    assert {None} == {row[3] for row in rows}
+    assert [Mark(source, "", 6)] == results.marks
+
+
+@pytest.mark.parametrize(
+    ("watermark", "milliseconds"),
+    [(5, 5), (0, None), (MIN_WATERMARK, None), (MAX_WATERMARK, END_OF_INPUT)],
+)
+def test_the_row_that_tells_spark(watermark, milliseconds):
+    """Spark's begins with 0, and ends before ours."""
+    (time,) = marked_row(watermark).column(3).cast(pa.int64()).to_pylist()
+
+    assert time == (None if milliseconds is None else 1000 * milliseconds)
+
+
+def test_what_spark_reads_of_the_note(tmp_path):
+    """A row whenever the watermark is another one."""
+    from pyflinklike.spark.jobs.mark_source import WatermarkSource
+
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    reader = WatermarkSource({"path": str(feed.path)}).streamReader(None)
+    start = reader.initialOffset()
+    before = reader.latestOffset()
+    feed.note([Mark(source, "", 10)], 0)
+    feed.tell(0)
+    end = reader.latestOffset()
+
+    (partition,) = reader.partitions(start, end)
+
+    assert (start, []) == (before, reader.partitions(start, before))
+    assert [(10,)] == list(reader.read(partition))
