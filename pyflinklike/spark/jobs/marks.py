@@ -141,15 +141,19 @@ class WatermarkFeed:
 
     def _least(self, now: int) -> int | None:
         """The least watermark of what is neither idle nor at its end; None where there is none."""
-        marks: list[int] = []
+        active: list[int] = []
+        silent: list[int] = []
         for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
             if not is_heeded:
                 continue
             if not splits and not _is_idle(self._began, idleness, now):
                 return None  # nothing is known of it
-            active = [each for each in splits.values() if not _is_idle(each.heard, idleness, now)]
-            marks += [each.watermark for each in active if each.watermark != MAX_WATERMARK]
-        return min(marks, default=None)
+            for each in splits.values():
+                if each.watermark != MAX_WATERMARK:
+                    is_idle = _is_idle(each.heard, idleness, now)
+                    (silent if is_idle else active).append(each.watermark)
+        # As Flink's operators: once all are idle, none of them holds back another one.
+        return min(active) if active else max(silent, default=None)
 
     def _contents(self) -> dict[str, object]:
         splits = [

@@ -117,8 +117,16 @@ def test_a_split_is_left_out_while_it_is_idle(tmp_path):
     assert (10, 70, 70, 80) == (before, idle, again, told(feed, SECOND))
 
 
-def test_nothing_moves_while_all_are_idle(tmp_path):
-    """Not even to the end where another source has come to its own."""
+def test_once_all_are_idle_none_holds_back_another_one(tmp_path):
+    """As in Flink's operators: the greatest counts then."""
+    feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
+
+    assert (10, 20) == (told(feed, SECOND - 1), told(feed, SECOND))
+
+
+def test_the_end_of_another_source_is_not_that_of_one_that_is_idle(tmp_path):
+    """It may give something again."""
     feed, (source, ended) = feed_of(
         tmp_path, job_of(endless(tmp_path / "a", idle=SECOND), endless(tmp_path / "b"))
     )
