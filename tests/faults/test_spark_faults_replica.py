@@ -28,7 +28,7 @@ from pyflinklike.spark import open_state, read_heads
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 
 USERS = [f"u{number}" for number in range(6)]
-LIVES = [("heap", 0), ("rocksdb", 0), ("heap", 1), ("rocksdb", 1)]
+LIVES = [("heap", 0), ("rocksdb", 1), ("heap", 0)]
 """Of each life: the backend, and after how many ms logs are compacted for their age."""
 FILES, SPARED = 8, 2
 """What is fed to a life, and how much of it is left when it is killed, or is being read."""
