@@ -12,21 +12,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import paths  # noqa: F401 - the workers' path, before Spark starts
+import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.log.checkpoint_logs import checked_log
+from pyflinklike.replay.described import described
+from pyflinklike.replay.group import StateReader
+from pyflinklike.replay.rows import StateRows
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark import (
     key_by,
@@ -37,10 +44,13 @@ from pyflinklike.spark import (
     read_state_changes,
     take_savepoint,
 )
-from pyflinklike.spark.reading.checkpoint import checkpoint_states
+from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states
+from pyflinklike.spark.wire.balanced_ids import group_ids
 
 _BATCHES = 10
 _SHARE = 10
+# For as long as the process: arrays that it has allocated need it.
+_COUNTING = pa.proxy_memory_pool(pa.default_memory_pool())
 
 
 class Count(KeyedProcessFunction):
@@ -138,6 +148,71 @@ def totals(state: DataFrame) -> tuple[int, int]:
     return row[0], row[1]
 
 
+def log_and_peak(state: CheckpointState) -> tuple[int, int]:
+    """The bytes of the largest key group's log, decompressed, and the most that Arrow held to read it."""
+    index = max(state.heads, key=lambda each: state.heads[each].log_bytes)
+    number = group_ids(state.max_parallelism)[index]
+    rows = state.blobs().where(F.col("__key_group") == number).collect()
+    blobs = {row["sequence"]: bytes(row["blob"]) for row in rows}
+    head, served = state.heads[index], state.roll.served_at[index]
+    log = checked_log(state.record.identity, served, head, blobs, state.where)
+    size = sum(len(payload) for segment in log for _, payload in segment.sections)
+    (info,) = described(state.record, 0)
+    former = pa.default_memory_pool()
+    pa.set_memory_pool(_COUNTING)
+    try:
+        for table in StateReader(StateRows.of(state.record, info), None).read(index, log, ""):
+            assert table.num_rows
+            del table
+    finally:
+        pa.set_memory_pool(former)
+    return size, _COUNTING.max_memory()
+
+
+class Workers:
+    """The most memory that a Python worker of ours has had, looked at ten times a second."""
+
+    def __init__(self) -> None:
+        self.peak_mb = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.1):
+            self.peak_mb = max([self.peak_mb, *map(_resident_mb, _workers_of(os.getpid()))])
+
+    def end(self) -> int:
+        """Stop, and tell it in MiB."""
+        self._ended.set()
+        self._thread.join()
+        return self.peak_mb
+
+
+def _workers_of(ancestor: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for each in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+    ours = {ancestor}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return [pid for pid in ours if _is_worker(pid)]
+
+
+def _is_worker(pid: int) -> bool:
+    with suppress(OSError):
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _resident_mb(pid: int) -> int:
+    with suppress(OSError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+    return 0
+
+
 def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool) -> dict[str, Any]:
     """All figures."""
     clock, source, checkpoint = Clock(), root / "in", root / "checkpoint"
@@ -157,17 +232,20 @@ def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool
     )
     feed = read_state_changes(spark, checkpoint, "count", _BATCHES - 1, _BATCHES - 1)
     clock.of("changes of one batch (10 % of the keys)", lambda: drained(feed))
+    log, peak = log_and_peak(state)
     total, held = totals(read_state(spark, checkpoint, "count"))
     assert (keys + (_BATCHES - 1) * (keys // _SHARE), keys) == (total, held)
     more = root / "more"
     more.mkdir()
     shutil.copy(source / "01.parquet", more / "00.parquet")
     saved, begun = root / "savepoint", root / "begun"
+    workers = Workers()
     clock.of("take_savepoint", lambda: take_savepoint(spark, checkpoint, saved))
     clock.of(
         "begin with the directory, 64 key groups",
         lambda: run(spark, more, begun, from_savepoint=saved, max_parallelism=64),
     )
+    worker_mb = workers.end()
     assert (total + keys // _SHARE, keys) == totals(read_state(spark, begun, "count"))
     clock.of("states of the directory", lambda: open_savepoint(saved).states())
     if through_driver:
@@ -183,6 +261,9 @@ def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool
         "log_bytes": log_bytes[0] if log_bytes else 0,
         "savepoint_bytes": sum(each.bytes or 0 for each in open_savepoint(saved).states()),
         "states": len(list_states(spark, checkpoint)),
+        "largest_group_log_bytes": log,
+        "arrow_peak_over_log": round(peak / log, 2),
+        "worker_peak_mb": worker_mb,
         "python_driver_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 

@@ -86,6 +86,13 @@ class Figures:
     durable_bytes: int
     live_bytes: int
     live_entries: int
+    cold: float
+    """Of all loads of key groups, those that read the whole log."""
+
+    @property
+    def mean(self) -> float:
+        """Of the micro-batches, in ms."""
+        return statistics.mean(self.milliseconds)
 
     @property
     def median(self) -> float:
@@ -95,9 +102,9 @@ class Figures:
     def row(self, against: Figures) -> str:
         """One line of the table."""
         return (
-            f"| {self.keys:,} | {len(self.milliseconds)} | {self.median:,.0f} "
+            f"| {self.keys:,} | {len(self.milliseconds)} | {self.median:,.0f} | {self.mean:,.0f} "
             f"| {min(self.milliseconds):,} | {max(self.milliseconds):,} "
-            f"| {self.median / against.median:.2f} | {self.worker_bytes / _MIB:,.0f} MiB "
+            f"| {self.median / against.median:.2f} | {self.cold:.0%} | {self.worker_bytes / _MIB:,.0f} MiB "
             f"| {self.live_entries:,} | {self.live_bytes / _MIB:,.1f} MiB "
             f"| {self.durable_bytes / self.live_bytes:.2f} |"
         )
@@ -166,10 +173,10 @@ class WorkerMemory:
                     continue
 
 
-def backend_of(name: str, folder: Path) -> StateBackend:
+def backend_of(options: argparse.Namespace, folder: Path) -> StateBackend:
     """The backend that was asked for; its files, where it has some, are in the folder."""
-    if name == "heap":
-        return HashMapStateBackend()
+    if options.backend == "heap":
+        return HashMapStateBackend(max_warm_bytes=int(options.max_warm_mib * _MIB))
     backend = EmbeddedRocksDBStateBackend()
     backend.set_db_storage_paths(str(folder / "local"))
     return backend
@@ -188,7 +195,7 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
         counts = key_by(stream, "user").process(
             RunningCount(),
             "user string, total long",
-            state_backend=backend_of(options.backend, folder),
+            state_backend=backend_of(options, folder),
             max_parallelism=_KEY_GROUPS,
         )
         query = (
@@ -205,7 +212,15 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
         print(f"  {keys:,} keys, the last: {progress[-1].observedMetrics}", file=sys.stderr)
         durable, live, entries = weigh(spark, folder / "checkpoint")
     # The first micro-batch after the load waits for what the load left to do.
-    return Figures(keys, durations[loads + 1 :], memory.most, durable, live, entries)
+    cold = share_of_cold(progress[loads + 1 :])
+    return Figures(keys, durations[loads + 1 :], memory.most, durable, live, entries, cold)
+
+
+def share_of_cold(progress: list[Any]) -> float:
+    """Of all loads of key groups in these micro-batches."""
+    rows = [each.observedMetrics["RunningCount"] for each in progress]
+    loads = sum(row["warm_loads"] + row["caught_up_loads"] + row["cold_loads"] for row in rows)
+    return float(sum(row["cold_loads"] for row in rows) / loads)
 
 
 def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
@@ -247,13 +262,14 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=10_000, help="records per micro-batch")
     parser.add_argument("--deleted", type=float, default=0.1, help="share of them that delete")
     parser.add_argument("--backend", choices=["rocksdb", "heap"], default="rocksdb")
+    parser.add_argument("--max-warm-mib", type=float, default=512.0, help="of the heap backend")
     options = parser.parse_args()
     spark = session()
     figures = [measure(spark, keys, options) for keys in options.sizes]
     print(
-        "\n| keys | batches | median ms | min | max | to the smallest | most memory of a worker "
-        "| live entries | live bytes | durable to live |\n"
-        "|---|---|---|---|---|---|---|---|---|---|"
+        "\n| keys | batches | median ms | mean ms | min | max | median to the smallest | cold loads "
+        "| most memory of a worker | live entries | live bytes | durable to live |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|"
     )
     for each in figures:
         print(each.row(figures[0]))

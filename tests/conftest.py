@@ -49,6 +49,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SPARK_SETTINGS: dict[str, Any] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # As the JVM of a run of minutes: else much of it goes into compiling what it runs a few times.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -112,6 +114,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group(_session_of(item.path)))
+        else:
+            # One by one, xdist would count them all anew after each, and make fixtures twice.
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for begins, (option, what) in ON_REQUEST.items():
             if item.path.name.startswith(begins) and not config.getoption(option):
                 item.add_marker(pytest.mark.skip(reason=f"would {what}: give {option}"))

@@ -7,6 +7,7 @@ commands, further     those that show, and those that compare and copy
 serving               the one that answers over HTTP
 sources               what is looked into, and what both kinds of it have in common
 checkpoints, saved    the two kinds
+frames, files         what the one asks of Spark; what both write
 sessions              Spark for a command
 shapes, printing      values as JSON and as text; tables and lines
 """

@@ -99,8 +99,25 @@ class Source(Protocol):
             until: In ms.
         """
 
+    def differences(
+        self, other: Any, was: StateInfo | None, now: StateInfo | None, limit: int | None
+    ) -> tuple[dict[str, int], pa.Table]:
+        """What differs in a state from here to another source: how many by change, and the first.
+
+        Args:
+            other: Of the same kind.
+            was: The state here; None where there is none.
+            now: The state there; None where there is none, but one of both is.
+            limit: At most so many rows; None for all.
+        """
+
+    def timer_differences(
+        self, other: Any, was: str | None, now: str | None, limit: int | None
+    ) -> tuple[dict[str, int], pa.Table]:
+        """The same for the timers of an operator, by its uid here and there."""
+
     def export(self, out: str, kind: str) -> None:
-        """Write all states and timers to a directory, as "savepoint", "parquet" or "jsonl"."""
+        """Write all states and timers to a directory, as "savepoint" or one of `files.FORMATS`."""
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:
@@ -111,5 +128,7 @@ def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[st
         keys: The key columns.
     """
     types = dict(columns)
-    wanted = [name for name in (*keys, *_ENTRY, "domain") if name in types]
+    # The time of a timer tells it apart; that of an entry of a timestamped store does not.
+    timers = ("domain", "timestamp") if "domain" in types else ()
+    wanted = [name for name in (*keys, *_ENTRY, *timers) if name in types]
     return [name for name in wanted if not pa.types.is_nested(types[name])]

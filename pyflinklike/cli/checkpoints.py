@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import attrs
 import pyarrow as pa
@@ -15,24 +13,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.cli.asking import Asked, Timers, order_of
-from pyflinklike.cli.shapes import as_json, rows_of
-from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
+from pyflinklike.cli.asking import Asked, Timers
+from pyflinklike.cli.frames import answered, compared, first_rows, write_frame
+from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import StateInfo, StateInfos, described
-from pyflinklike.replay.differences import entry_columns
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.savepoints.manifest import folder_of
-from pyflinklike.spark import diff_state, error_of, take_savepoint
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states
-from pyflinklike.spark.reading.jobs import Batches, running
+from pyflinklike.spark import take_savepoint
+from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, query_id_of
 from pyflinklike.spark.reading.sources import operators_of
 from pyflinklike.spark.reading.states import entries_of, has_clock, registered_of, sized
 
-__all__ = ["CheckpointSource", "answered", "compared"]
-
-T = TypeVar("T")
+__all__ = ["CheckpointSource"]
 
 
 @attrs.frozen
@@ -93,9 +87,13 @@ class CheckpointSource:
         return f"checkpoint {self.path!r}, batch {self.batch_id}"
 
     def facts(self) -> str:
-        """The batch, and which there are."""
+        """The batch, and which there are; the query, and who wrote its state."""
         first, last = self.batches
-        return f"checkpoint {self.path}, batch {self.batch_id} (there are {first} to {last})"
+        query = answered(functools.partial(query_id_of, self.spark, self.path))
+        libraries = ", ".join(sorted({each.record.library for each in self.operators}))
+        batches = f"batch {self.batch_id} (there are {first} to {last})"
+        written = f"of query {query}, written by pyflinklike {libraries}"
+        return f"checkpoint {self.path}, {batches}, {written}"
 
     def states(self, *, sizes: bool = False) -> StateInfos:
         """The states."""
@@ -144,14 +142,37 @@ class CheckpointSource:
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state, sorted."""
-        frame = self.frame(info, asked)
-        return self._first(frame, [name for name, _ in info.key_columns], asked.limit)
+        keys = [name for name, _ in info.key_columns]
+        return first_rows(self.frame(info, asked), [], keys, asked.limit)
 
-    def _first(self, frame: DataFrame, keys: list[str], limit: int | None) -> pa.Table:
-        types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
-        frame = frame.orderBy(*order_of(types, keys)) if order_of(types, keys) else frame
-        limited = frame if limit is None else frame.limit(limit)
-        return answered(limited.toArrow)
+    def differences(
+        self,
+        other: CheckpointSource,
+        was: StateInfo | None,
+        now: StateInfo | None,
+        limit: int | None,
+    ) -> tuple[dict[str, int], pa.Table]:
+        """What differs in a state from here to another checkpoint or batch."""
+        info = was or now
+        assert info is not None
+        before = None if was is None else self.frame(was, Asked())
+        after = None if now is None else other.frame(now, Asked())
+        return compared(before, after, [name for name, _ in info.key_columns], limit)
+
+    def timer_differences(
+        self, other: CheckpointSource, was: str | None, now: str | None, limit: int | None
+    ) -> tuple[dict[str, int], pa.Table]:
+        """What differs in the timers of an operator from here to another checkpoint or batch."""
+        before, keys = self._registered(was)
+        after, others = other._registered(now)
+        return compared(before, after, keys or others, limit)
+
+    def _registered(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
+        """The timers of an operator, and its key columns."""
+        for each in self.operators:
+            if each.record.identity.name == uid:
+                return registered_of(each, self.clock()), list(KeyColumns.of(each.record).names)
+        return None, []
 
     def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
         """The timers of each operator."""
@@ -173,9 +194,7 @@ class CheckpointSource:
         )
         counts = answered(counted.orderBy("domain").toArrow).to_pylist()
         keys = KeyColumns.of(operator.record).names
-        types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
-        ordered = frame.orderBy("timestamp", *order_of(types, keys))
-        rows = answered((ordered if limit is None else ordered.limit(limit)).toArrow)
+        rows = first_rows(frame, ["timestamp"], list(keys), limit)
         return Timers(operator.record.identity.name, counts, rows)
 
     def records(self) -> list[OperatorRecord]:
@@ -201,8 +220,8 @@ class CheckpointSource:
         for each in self.operators:
             uid = each.record.identity.name
             for info in described(each.record, each.operator_id):
-                _write(self.frame(info, Asked()), f"{out}/{folder_of(uid, info.name)}", kind)
-            _write(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
+                write_frame(self.frame(info, Asked()), f"{out}/{folder_of(uid, info.name)}", kind)
+            write_frame(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
 
 
 @contextmanager
@@ -220,72 +239,3 @@ def _unlogged() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.disabled = False
-
-
-def _write(frame: DataFrame, folder: str, kind: str) -> None:
-    if kind == "parquet":
-        answered(lambda: frame.write.parquet(folder))
-        return
-    lines = frame.mapInArrow(running(_lines), "value string")
-    answered(lambda: lines.write.text(folder))
-
-
-def _lines(batches: Batches) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows = rows_of(pa.Table.from_batches([batch]))
-        lines = [json.dumps(as_json(row), ensure_ascii=False) for row in rows]
-        yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], ["value"])
-
-
-def _arrow_kind(field: Any) -> Any:
-    """Whether Spark can sort by a column, in Arrow's words."""
-    nested = field.dataType.typeName() in ("struct", "array", "map")
-    return pa.list_(pa.null()) if nested else pa.null()
-
-
-def answered(ask: Callable[[], T]) -> T:
-    """What Spark answers.
-
-    Raises:
-        PyflinklikeError: What a task of ours found.
-        HostError: Spark refused.
-    """
-    try:
-        return ask()
-    except Exception as error:
-        ours = error_of(error)
-        if ours is not None:
-            raise ours from error
-        if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j"):
-            first = next(iter(str(error).splitlines()), repr(error))
-            msg = f"Spark must be able to read the checkpoint, got {first[:500]}"
-            raise HostError(f"{msg}; --traceback shows all") from error
-        raise
-
-
-def compared(
-    before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
-) -> tuple[dict[str, int], pa.Table]:
-    """What differs between two states: how many entries by change, and the first of them.
-
-    Args:
-        before: Entries; None for none.
-        after: The same; one of both is there.
-        keys: The key columns.
-        limit: Of the entries; None for all.
-    """
-    one = before if before is not None else after
-    assert one is not None
-    nothing = one.limit(0)
-    on = entry_columns(one.columns, keys)
-    found = diff_state(
-        nothing if before is None else before, nothing if after is None else after, on=on
-    ).cache()
-    try:
-        counted = answered(found.groupBy("change").count().orderBy("change").toArrow).to_pylist()
-        types = [(field.name, _arrow_kind(field)) for field in found.schema.fields]
-        ordered = found.orderBy(*order_of(types, keys), "change")
-        rows = answered((ordered if limit is None else ordered.limit(limit)).toArrow)
-    finally:
-        found.unpersist()
-    return {row["change"]: row["count"] for row in counted}, rows

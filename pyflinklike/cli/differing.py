@@ -4,27 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 import pyarrow as pa
 
-from pyflinklike.cli.asking import Asked, Source, order_of
-from pyflinklike.cli.saved import SavepointSource
+from pyflinklike.cli.asking import Source
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
 from pyflinklike.replay.described import StateInfo
-from pyflinklike.replay.differences import differences, differing_schema, entry_columns
 
 __all__ = ["Difference", "differing"]
 
 
 @attrs.frozen
 class Difference:
-    """What differs in a state.
+    """What differs in a state, or in the timers of an operator.
 
     Args:
         operator: Its uid.
-        state: Its name.
+        state: Its name; "timers" of these.
         counts: How many entries, by change.
         rows: The first of them.
     """
@@ -36,7 +33,7 @@ class Difference:
 
 
 def differing(before: Source, after: Source, limit: int | None) -> Iterator[Difference]:
-    """The states that differ.
+    """The states that differ, and behind them the operators whose timers do.
 
     Args:
         before: A checkpoint or a savepoint.
@@ -59,9 +56,25 @@ def differing(before: Source, after: Source, limit: int | None) -> Iterator[Diff
             _check_same(was, now)
         info = was or now
         assert info is not None
-        counts, rows = _compared(before, after, was, now, limit)
+        counts, rows = before.differences(after, was, now, limit)
         if counts:
             yield Difference(info.uid, name, counts, rows)
+    yield from _timers(before, after, limit)
+
+
+def _timers(before: Source, after: Source, limit: int | None) -> Iterator[Difference]:
+    first, second = _by_operator(before), _by_operator(after)
+    for operator in sorted(first.keys() | second.keys()):
+        was, now = first.get(operator), second.get(operator)
+        counts, rows = before.timer_differences(after, was, now, limit)
+        if counts:
+            yield Difference(now or was or "", "timers", counts, rows)
+
+
+def _by_operator(source: Source) -> dict[str, str]:
+    """The uids, by that which is the same in both that are compared."""
+    uids = [each.identity.name for each in source.records()]
+    return {"": uids[0]} if len(uids) == 1 else {uid: uid for uid in uids}
 
 
 def _by_name(source: Source) -> dict[tuple[str, str], StateInfo]:
@@ -76,38 +89,3 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
         if one != other:
             msg = f"state {was.name!r}: diff compares states of one {field}, got {one} and {other}"
             raise IncompatibleStateError(f"{msg}; look at each with `show`")
-
-
-def _compared(
-    before: Any, after: Any, was: StateInfo | None, now: StateInfo | None, limit: int | None
-) -> tuple[dict[str, int], pa.Table]:
-    info = was or now
-    assert info is not None
-    keys = [name for name, _ in info.key_columns]
-    if not isinstance(before, SavepointSource):
-        from pyflinklike.cli.checkpoints import compared
-
-        one, other = (
-            source.frame(each, Asked()) if each is not None else None
-            for source, each in ((before, was), (after, now))
-        )
-        return compared(one, other, keys, limit)
-    one, other = (
-        source.rows(each, Asked()) if each is not None else None
-        for source, each in ((before, was), (after, now))
-    )
-    one, other = _both(one, other)
-    on = entry_columns(one.schema.names, keys)
-    found = differences(one, other, on)
-    changes = found.column("change").to_pylist()
-    counts = {each: changes.count(each) for each in sorted(set(changes))}
-    order = order_of([(f.name, f.type) for f in differing_schema(one.schema, on)], keys)
-    found = found.sort_by([(name, "ascending") for name in (*order, "change")])
-    return counts, found if limit is None else found.slice(0, limit)
-
-
-def _both(one: pa.Table | None, other: pa.Table | None) -> tuple[pa.Table, pa.Table]:
-    if one is None:
-        assert other is not None
-        return other.slice(0, 0), other
-    return one, one.slice(0, 0) if other is None else other

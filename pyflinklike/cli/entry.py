@@ -40,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         msg = f"the command line needs click and rich, got no module {error.name!r}"
         sys.stderr.write(f"error: {msg}; pip install 'pyflinklike[cli]' installs both\n")
         return _COULD_NOT
-    # The modules of the commands add these to the program.
-    from pyflinklike.cli import commands, explaining, further, serving  # noqa: F401
     from pyflinklike.cli.looking import program
 
     try:

@@ -81,7 +81,7 @@ def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding]
 def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
     """What differs between two checkpoints, two savepoints, or two batches of a checkpoint.
 
-    Stamps of a TTL do not count.
+    Stamps of a TTL do not count; of timers it is told which came and which are gone.
     """
     if (other is None) == (batches is None):
         msg = "diff takes PATH PATH_B, or PATH --batches A..B"
@@ -129,7 +129,7 @@ def _two(batches: str) -> tuple[int, int]:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["savepoint", "parquet", "jsonl"]),
+    type=click.Choice(["savepoint", "parquet", "csv", "jsonl"]),
     default="savepoint",
     show_default=True,
     help="A savepoint to begin a query with, or the same folders of files alone.",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any, TypeVar
 
 import attrs
@@ -21,13 +22,32 @@ __all__ = ["Look", "command", "print_rows", "program"]
 C = TypeVar("C", bound=Callable[..., Any])
 
 
+_MODULES = {
+    **dict.fromkeys(("list", "show", "get", "timers"), "commands"),
+    **dict.fromkeys(("check", "diff", "export", "report"), "further"),
+    "explain": "explaining",
+    "serve": "serving",
+}
+"""The module that has a command, which is imported when the command is asked for: some need much."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _MODULES:
+            import_module(f"pyflinklike.cli.{_MODULES[cmd_name]}")
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pyflinklike")
 def program() -> None:
     """Flink's keyed state, TTL and timers on Spark."""
 
 
-@program.group()
+@program.group(cls=_Commands)
 def state() -> None:
     """Look into the state of a query.
 

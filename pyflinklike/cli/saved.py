@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pyflinklike.cli.asking import Asked, Timers, order_of
-from pyflinklike.cli.shapes import as_json, iso, rows_of
+from pyflinklike.cli.files import write_dataset
+from pyflinklike.cli.shapes import iso
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
 from pyflinklike.replay.described import StateInfo, StateInfos
+from pyflinklike.replay.differences import differences, differing_schema, entry_columns
+from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.values import timestamps
 from pyflinklike.savepoints import SavepointDirectory, open_savepoint
-from pyflinklike.savepoints.files import place_of
 from pyflinklike.savepoints.manifest import folder_of
 
 __all__ = ["SavepointSource"]
@@ -65,6 +65,7 @@ class SavepointSource:
         """When it was taken, and of what."""
         manifest = self.saved.manifest
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
+        batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
         taken = f"taken at {iso(manifest.taken_at)} by pyflinklike {manifest.library}"
         return f"savepoint {self.saved.place.address}{batch}, {taken}"
 
@@ -155,6 +156,35 @@ class SavepointSource:
         clock = self.clock()
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
+    def differences(
+        self,
+        other: SavepointSource,
+        was: StateInfo | None,
+        now: StateInfo | None,
+        limit: int | None,
+    ) -> tuple[dict[str, int], pa.Table]:
+        """What differs in a state from here to another savepoint."""
+        info = was or now
+        assert info is not None
+        before = None if was is None else self.rows(was, Asked())
+        after = None if now is None else other.rows(now, Asked())
+        return _compared(before, after, [name for name, _ in info.key_columns], limit)
+
+    def timer_differences(
+        self, other: SavepointSource, was: str | None, now: str | None, limit: int | None
+    ) -> tuple[dict[str, int], pa.Table]:
+        """What differs in the timers of an operator from here to another savepoint."""
+        before, keys = self._registered(was)
+        after, others = other._registered(now)
+        return _compared(before, after, keys or others, limit)
+
+    def _registered(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
+        """The timers of an operator, and its key columns."""
+        if uid is None:
+            return None, []
+        record = self.saved.manifest.operator(uid, self.where).record
+        return self.saved.timers(uid).to_table(), list(KeyColumns.of(record).names)
+
     def export(self, out: str, kind: str) -> None:
         """Write all as files.
 
@@ -166,24 +196,26 @@ class SavepointSource:
             raise DeclarationValueError(f"{msg}; copy the directory, or give another --format")
         for info in self.states():
             folder = f"{out}/{folder_of(info.uid, info.name)}"
-            _write(self.saved.dataset(info.name, info.uid), folder, kind)
+            write_dataset(self.saved.dataset(info.name, info.uid), folder, kind)
         for uid in self._uids():
-            _write(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
+            write_dataset(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
 
 
-def _write(dataset: Any, folder: str, kind: str) -> None:
-    place = place_of(folder)
-    place.filesystem.create_dir(place.root)
-    if kind == "parquet":
-        path = place.path("part-0.parquet")
-        with pq.ParquetWriter(path, dataset.schema, filesystem=place.filesystem) as writer:
-            for batch in dataset.to_batches():
-                writer.write_batch(batch)
-        return
-    with place.filesystem.open_output_stream(place.path("part-0.jsonl")) as file:
-        for batch in dataset.to_batches():
-            for row in rows_of(pa.Table.from_batches([batch])):
-                file.write(f"{json.dumps(as_json(row), ensure_ascii=False)}\n".encode())
+def _compared(
+    before: pa.Table | None, after: pa.Table | None, keys: list[str], limit: int | None
+) -> tuple[dict[str, int], pa.Table]:
+    """How many entries differ by change, and the first of them."""
+    some = before if before is not None else after
+    assert some is not None
+    nothing = some.slice(0, 0)
+    one, other = (nothing if each is None else each for each in (before, after))
+    on = entry_columns(some.schema.names, keys)
+    found = differences(one, other, on)
+    changes = found.column("change").to_pylist()
+    order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
+    found = found.sort_by([(name, "ascending") for name in (*order, "change")])
+    counts = {each: changes.count(each) for each in sorted(set(changes))}
+    return counts, found if limit is None else found.slice(0, limit)
 
 
 def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:

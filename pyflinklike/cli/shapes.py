@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["as_json", "as_text", "iso", "rows_of"]
+__all__ = ["as_cell", "as_json", "as_text", "iso", "rows_of"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -87,10 +87,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def as_cell(value: Any) -> str | None:
+    """A value in a file in which all are texts; None where there is none."""
+    if value is None:
+        return None
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
 def as_text(value: Any) -> str:
     """A value in a table: one line, in which nothing can steer a terminal."""
-    if value is None:
-        return ""
-    plain = _plain(value)
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    text = as_cell(value) or ""
     return text if text.isprintable() else json.dumps(text)[1:-1]

@@ -223,7 +223,13 @@ class Outlets(Declared):
 
     def _sink(self, sink: Sink, name: str, *, to_run: bool = True) -> int:
         node = self._program.add(
-            ToSink, name=name, inputs=(self._number,), type_info=self._node.type_info, sink=sink
+            ToSink,
+            name=name,
+            inputs=(self._number,),
+            type_info=self._node.type_info,
+            sink=sink,
+            # What is collected comes to one place.
+            parallelism=None if to_run else 1,
         )
         if to_run:
             self._program.sinks.append(node.id)

@@ -21,9 +21,10 @@ from pyflinklike.datastream.kept import KeptSettings
 from pyflinklike.datastream.program import RUNTIME_MODE, Program
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.graph.captured import captured
-from pyflinklike.graph.execution_plan import execution_plan, mermaid
+from pyflinklike.graph.execution_plan import execution_plan
 from pyflinklike.graph.job import RuntimeExecutionMode
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.picture import pictured
 from pyflinklike.graph.sources import CollectionSource, Source
 from pyflinklike.graph.watermarks import WatermarkStrategy
 from pyflinklike.shown import instance_of, shown, shown_error
@@ -265,13 +266,19 @@ class StreamExecutionEnvironment(KeptSettings):
         """
         return execution_plan(self._program.graph(), self.get_parallelism())
 
-    def explain(self) -> str:
-        """The next job as a picture, in Mermaid's language; PyFlink has none.
+    def explain(self, form: str = "mermaid") -> str:
+        """The next job as a picture; PyFlink has none.
+
+        Args:
+            form: "mermaid" for a flow chart in Mermaid's language, "svg" for a drawing that any browser
+                opens, which takes the extra `plan`.
 
         Raises:
             DeclarationError: There is no sink.
+            DeclarationValueError: There is no such form.
+            RequirementError: The package that draws is not installed.
         """
-        return mermaid(self._program.graph())
+        return pictured(self._program.graph(), form)
 
     def close(self) -> None:
         """Nothing: an environment holds on to nothing."""

@@ -4,6 +4,7 @@
     nodes       small frozen values; each names its inputs by their numbers
     builder     what the API adds nodes to
     job         the nodes that some sinks need, and the settings: what a host is given
+    execution_plan, picture    a graph as JSON, in Mermaid's language, and drawn
     running     what a host gives for it
     sources, sinks, watermarks    what nodes hold; PyFlink's classes of these names
 

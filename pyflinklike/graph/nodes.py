@@ -204,6 +204,11 @@ class Partition(Node):
     partitioner: Callable[[Any, int], int] | None = None
     selector: Callable[[Any], Any] | None = None
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether functions see it: each instance gets a copy, or the program tells which gets what."""
+        return self.how in (Partitioning.BROADCAST, Partitioning.CUSTOM)
+
 
 @attrs.frozen(kw_only=True)
 class Union(Node):

@@ -23,7 +23,7 @@ from pyflinklike.local.stations import (
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.shown import shown
 
-__all__ = ["KeyByStation", "routed"]
+__all__ = ["KeyByStation", "forwarded", "routed"]
 
 Keyed = Callable[[Any, Any, "int | None"], None]
 
@@ -40,10 +40,17 @@ def routed(node: Node, index: int, parallelism: int, channels: Sequence[Channel]
     elements = [channel.element for channel in channels]
     if isinstance(node, Partition):
         return _partitioned(node, index, elements)
-    return _forwarded(index, parallelism, elements)
+    return forwarded(index, parallelism, elements)
 
 
-def _forwarded(index: int, parallelism: int, elements: list[Send]) -> Send:
+def forwarded(index: int, parallelism: int, elements: list[Send]) -> Send:
+    """What sends to the instance of the same number, or to one after the other.
+
+    Args:
+        index: Of the instance that sends.
+        parallelism: Of the node that sends.
+        elements: Of each instance of the consumer.
+    """
     if len(elements) == 1:
         return elements[0]
     if len(elements) == parallelism:

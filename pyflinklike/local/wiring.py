@@ -30,11 +30,12 @@ from pyflinklike.local.routes import KeyByStation, routed
 from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, to_all
 from pyflinklike.runtime.contexts import TaskInfo
 
-__all__ = ["Wiring"]
+__all__ = ["PASSED_ON", "Wiring"]
 
 _KEY_GROUPS = 128
-_PASSED_ON = (KeyBy, Partition, SideOutput)
-_UNCHANGED = (FromSource, ToSink, Union, *_PASSED_ON)
+PASSED_ON = (KeyBy, Partition, SideOutput)
+"""Nodes with as many instances as their input has."""
+_UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
 
 
 class Wiring:
@@ -67,7 +68,7 @@ class Wiring:
         self.makers = [maker for maker in makers if maker is not None]
 
     def _number_of_instances(self, node: Node) -> int:
-        if isinstance(node, _PASSED_ON):
+        if isinstance(node, PASSED_ON):
             return self._parallelism[node.inputs[0]]
         if isinstance(node, FromSource) and node.source.parallelism is not None:
             return node.source.parallelism

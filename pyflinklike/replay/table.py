@@ -139,9 +139,10 @@ def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
         alive, _ = _last_rows(rows)
-        kept = rows.take(alive)
-        kept = kept.filter(pc.equal(kept.column("operation"), PUT))
-    return kept.drop_columns(["operation"])
+        alive = alive.filter(pc.equal(_whole(rows, "operation").take(alive), PUT))
+        kept = rows.drop_columns(["operation"])
+        # A snapshot that nothing was written to since is large, and every row of it is alive.
+        return kept if len(alive) == rows.num_rows else kept.take(alive)
 
 
 def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from pyflinklike.report.charts import bars, flat_bars, stacked
 from pyflinklike.report.contents import Contents
-from pyflinklike.report.growth import growth_of
+from pyflinklike.report.growth import first_batches, growth_of
 from pyflinklike.report.page import Picture, Report, opened_for_writing
 from pyflinklike.spark.checking import check_checkpoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
@@ -43,7 +43,8 @@ def checkpoint_report(
     - `skew`: entries and bytes by key group, and how many times the median's bytes these are;
     - `growth`: bytes and entries after each of the last 20 batches, and how many key groups were
       compacted in it;
-    - `largest_keys`: the keys with the most entries in all states of an operator;
+    - `largest_keys` and `heaviest_keys`: the keys with the most entries, and with the most bytes, in
+      all states of an operator;
     - `hottest_keys`: the keys that were written to in the most of the last 20 batches;
     - `expiry`: entries by when their TTL ends;
     - `timers`: timers by how far they are ahead;
@@ -69,11 +70,12 @@ def checkpoint_report(
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
     with refusing(f"checkpoint {location!r}"):
-        contents = Contents(found, _BATCHES)
+        first = first_batches(found, _BATCHES)
+        contents = Contents(found, first)
         pictures = [
             _states(found),
             _skew(found),
-            _growth(found),
+            _growth(found, first),
             *_keys(contents),
             _expiry(contents),
             _timers(contents),
@@ -136,10 +138,10 @@ def _skew(found: list[CheckpointState]) -> Picture:
     return Picture("skew", "Key groups", " ".join(notes), columns, rows, charts if rows else [])
 
 
-def _growth(found: list[CheckpointState]) -> Picture:
+def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
     rows, charts = [], []
-    for each in found:
-        some = growth_of(each, _BATCHES)
+    for each, since in zip(found, first):
+        some = growth_of(each, since)
         title = each.record.identity.name
         charts.append(bars(some, "bytes", "batch", title=title, marked="has_compacted"))
         rows += some
@@ -149,11 +151,15 @@ def _growth(found: list[CheckpointState]) -> Picture:
 
 
 def _keys(contents: Contents) -> Iterator[Picture]:
-    largest, hottest = contents.largest_keys(), contents.hottest_keys()
-    columns = ["operator", "key", "entries"]
-    note = "The keys with the most entries in all states of an operator together."
-    charts = _by_operator(largest, "entries")
-    yield Picture("largest_keys", "Largest keys", note, columns, largest, charts)
+    columns = ["operator", "key", "entries", "bytes"]
+    for by, name, title in (
+        ("entries", "largest_keys", "Keys with the most entries"),
+        ("bytes", "heaviest_keys", "Keys with the most bytes"),
+    ):
+        rows = contents.largest_keys(by)
+        note = "In all states of an operator together; bytes as in Arrow, before compression."
+        yield Picture(name, title, note, columns, rows, _by_operator(rows, by))
+    hottest = contents.hottest_keys()
     columns = ["operator", "key", "batches"]
     note = f"The keys that were written to in the most of the last {_BATCHES} batches."
     charts = _by_operator(hottest, "batches")

@@ -3,39 +3,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.reading.checkpoint import CheckpointState
+from pyflinklike.spark.reading.checkpoint import CheckpointState, partitions_of_batches
 from pyflinklike.spark.reading.sources import change_feed, operators_of, stored
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["first_batch", "growth_of"]
+__all__ = ["first_batches", "growth_of"]
 
 
-def first_batch(state: CheckpointState, most: int) -> int:
-    """The first of the last batches up to a state's that Spark retains.
+def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
+    """Of each operator the first of the last batches whose changes Spark can tell.
+
+    These are behind the last one that only spread the state over other partitions: Spark's change
+    feed ends there.
 
     Args:
-        state: Of the operator after the last of them.
-        most: How many.
+        found: The operators of a checkpoint after the last of them.
+        most: How many batches.
+
+    Returns:
+        The number of the batch behind the last one, where there is none.
     """
-    rows = operators_of(state.spark, state.location, state.where)
-    kept = next(row["minBatchId"] for row in rows if row["operatorId"] == state.operator_id)
-    return max(int(kept), state.batch_id - most + 1)
+    one = found[0]
+    rows = operators_of(one.spark, one.location, one.where)
+    kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
+    first = [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
+    partitions = partitions_of_batches(one)
+    changed = [at for at in partitions if at <= one.batch_id and _is_another(partitions, at)]
+    behind = max(changed, default=-1) + 1
+    return [max(each, behind) for each in first]
 
 
-def growth_of(state: CheckpointState, most: int) -> list[dict[str, Any]]:
+def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
+    """Whether a batch has other partitions than the one before it."""
+    return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
+
+
+def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     """The bytes and entries in the log after each of the last batches.
 
     Args:
         state: Of the operator after the last of them.
-        most: How many.
+        first: The first of them; where it is behind the last one, only that is told of.
     """
-    first = first_batch(state, most)
+    first = min(first, state.batch_id)
     before = stored(state.spark, state.location, state.operator_id, first, state.where)
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]

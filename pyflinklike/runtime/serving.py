@@ -15,17 +15,16 @@ batch can fail any more it lets the backend keep the working state: `operator.ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-import attrs
-
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
+from pyflinklike.runtime.waking import NEVER, Waking
 
 __all__ = [
     "NONE_EARLY",
@@ -35,7 +34,6 @@ __all__ = [
     "RecordsAfterBroadcast",
     "Served",
     "UnsortedRecords",
-    "Waking",
     "begin",
     "call",
     "commit",
@@ -120,27 +118,6 @@ class EarlyRecords(NamedTuple):
 
 
 NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
-
-
-def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
-    """A host that calls a key group only when it has records."""
-
-
-@attrs.frozen
-class Waking:
-    """How a host calls a key group that has no records.
-
-    Args:
-        domain: By which time it can, or None where it cannot.
-        wake_at: When it must, in ms, or None: given the operator and when expired entries are
-            looked for next.
-    """
-
-    domain: TimeDomain | None = None
-    wake_at: Callable[[KeyedProcessOperator, int | None], int | None] = _never
-
-
-NEVER = Waking()
 
 
 class Served(NamedTuple):

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
@@ -78,6 +81,24 @@ class Place:
                 size += len(chunk)
         return SavedFile(name, size, digest.hexdigest())
 
+    def rows_in(self, name: str) -> int:
+        """How many rows a Parquet file of the directory has, as it says itself."""
+        metadata = pq.read_metadata(self.path(name), filesystem=self.filesystem)
+        return int(metadata.num_rows)
+
+    def count_by(
+        self, files: Iterable[SavedFile], column: str, values: Iterable[str]
+    ) -> dict[str, int]:
+        """How many rows of Parquet files have each of these values in a column."""
+        from pyarrow import dataset  # it imports pandas where that is installed
+
+        paths = [self.path(each.path) for each in files]
+        if not paths:
+            return {}
+        rows = dataset.dataset(paths, format="parquet", filesystem=self.filesystem)
+        counts = {each: rows.count_rows(filter=pc.field(column) == each) for each in values}
+        return {each: number for each, number in counts.items() if number}
+
     def files_in(self, folder: str) -> list[str]:
         """The names of the Parquet files in a folder, sorted."""
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
@@ -88,11 +109,13 @@ class Place:
         """Where to write a savepoint that shall be here: here, or beside what is here.
 
         Raises:
-            DeclarationValueError: Something is here that shall stay, or is no savepoint.
+            DeclarationValueError: Something is here that shall stay, or is no savepoint; or this is
+                within a checkpoint.
         """
         if mode not in ("error", "overwrite"):
             msg = f'mode must be "error" or "overwrite", got {shown(mode)}; choose one'
             raise DeclarationValueError(msg)
+        self._refuse_checkpoint()
         if not self.exists():
             return self
         if mode == "error":
@@ -105,6 +128,18 @@ class Place:
         if beside.exists():
             self.filesystem.delete_dir(beside.root)
         return beside
+
+    def _refuse_checkpoint(self) -> None:
+        parts = self.root.rstrip("/").split("/")
+        above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
+        paths = [f"{each}/{log}" for each in above for log in ("offsets", "commits")]
+        found = [
+            info.type == fs.FileType.Directory for info in self.filesystem.get_file_info(paths)
+        ]
+        for at, each in enumerate(above):
+            if all(found[2 * at : 2 * at + 2]):
+                msg = f"{self.where}: a savepoint is not written into a checkpoint, got a path in "
+                raise DeclarationValueError(f"{msg}{each!r}; give one outside of it")
 
     def replace(self, written: Place) -> None:
         """Let what was written beside take this place."""

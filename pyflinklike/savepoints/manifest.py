@@ -87,6 +87,7 @@ class Manifest:
         processing_time: The clock of that batch, in ms; likewise.
         watermark: Of that batch, in ms; likewise.
         offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
+        query_id: The id that Spark gave to the query, which stays as long as its checkpoint.
     """
 
     library: str
@@ -96,6 +97,7 @@ class Manifest:
     processing_time: int | None = None
     watermark: int | None = None
     offsets: str | None = None
+    query_id: str | None = None
 
     def operator(self, uid: str | None, where: str) -> SavedOperator:
         """One operator.

@@ -14,7 +14,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import divided_batch, encode_batch
 from pyflinklike.log.segments import SEGMENT_BYTES, Section
@@ -24,12 +24,13 @@ from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.replay.stored_values import stored
 from pyflinklike.replay.table import entry_codes
 from pyflinklike.savepoints.lru_rows import lru_sections
+from pyflinklike.shown import shown
 from pyflinklike.stores.codec import KeyCodec, encode_int
 from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.types import Types
 from pyflinklike.types.signature import type_of
 
-__all__ = ["section_of", "sections_of_rows"]
+__all__ = ["entries_of_rows", "section_of", "sections_of_rows"]
 
 _NAMES = ("key", "namespace", "user_key", "value", "stamp")
 
@@ -46,7 +47,7 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
     """
     if rows.info.kind == "list":
         saved = saved.sort_by("position")
-    entries = _entries(rows, saved)
+    entries = entries_of_rows(rows, saved)
     if len(pc.unique(entry_codes(entries))) != entries.num_rows:
         msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"
         raise StateValueError(f"{msg} {rows.entry_names}; aggregate them first")
@@ -71,8 +72,48 @@ def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]
                 yield Section(declaration, encode_batch(part))
 
 
+def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
+    """Rows in the columns of `StoredTable.schema`.
+
+    Args:
+        rows: Of the state.
+        saved: In the columns of `rows.schema`.
+
+    Raises:
+        StateValueError: A value does not fit its type; it says of which entry.
+        IncompatibleStateError: A key does not.
+    """
+    try:
+        return _entries(rows, saved)
+    except (StateValueError, IncompatibleStateError) as error:
+        at = _misfit(rows, saved)
+        if at is None:
+            raise
+        whose = {name: saved.column(name)[at].as_py() for name in rows.entry_names}
+        raise type(error)(f"{error}; it is that of {shown(whose)}") from error
+
+
+def _misfit(rows: StateRows, saved: pa.Table) -> int | None:
+    """The place of a row that cannot be stored; None where each can by itself."""
+    first, count = 0, saved.num_rows
+    while count > 1:
+        half = count // 2
+        if not _fits(rows, saved, first, half):
+            count = half
+        else:
+            first, count = first + half, count - half
+    return first if count and not _fits(rows, saved, first, 1) else None
+
+
+def _fits(rows: StateRows, saved: pa.Table, first: int, count: int) -> bool:
+    try:
+        _entries(rows, saved.take(list(range(first, first + count))))
+    except (StateValueError, IncompatibleStateError):
+        return False
+    return True
+
+
 def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
-    """Rows in the columns of `StoredTable.schema`."""
     found = {name: saved.column(name).combine_chunks() for name in saved.column_names}
     what, schema = f"state {rows.info.name!r}", rows.table.schema
     columns: dict[str, Any] = {"stamp": found.get("stamp", pa.nulls(saved.num_rows, pa.int64()))}

@@ -33,6 +33,7 @@ with pyspark_checked():
         WindowedJoin,
     )
     from pyflinklike.spark.windowed_stream import WindowedStream, window_all
+    from pyflinklike.spark.writing.repartitioning import repartition_state
     from pyflinklike.spark.writing.savepoint import Savepoint
     from pyflinklike.spark.writing.taking import take_savepoint
 
@@ -69,6 +70,7 @@ __all__ = [
     "read_state",
     "read_state_changes",
     "read_timers",
+    "repartition_state",
     "take_savepoint",
     "window_all",
     "with_ending_watermark",

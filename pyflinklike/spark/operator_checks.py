@@ -158,8 +158,8 @@ class OperatorCheck:
         right = key_group(names, record.identity.max_parallelism)
         rows = blobs.where(f"{KEY_GROUP} >= 0").mapInArrow(running(job), schema)
         wrong = rows.where(F.col("key_group") != right).groupBy("state", "key_group")
-        counted = wrong.agg(F.count("*").alias("keys")).orderBy("state", "key_group")
-        for row in self._answer(counted.toArrow).to_pylist():
+        counted = self._answer(wrong.agg(F.count("*").alias("keys")).toArrow).to_pylist()
+        for row in sorted(counted, key=lambda row: (row["state"], row["key_group"])):
             msg = (
                 f"{self.where}, key group {row['key_group']}, {row['state']}: keys must be in the "
                 f"key group that they hash to, got {row['keys']} of others"

@@ -160,7 +160,7 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     serve_key_groups = streaming_host()
     initial = None if savepoint is None else initial_state(source.df, plan, savepoint)
     results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
-    payloads = observed(results, plan.task.name)
+    payloads = observed(results, [plan])
     result = _unpacked(payloads, plan.layout)
     if plan.tells_phases():
         layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)

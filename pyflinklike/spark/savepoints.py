@@ -26,6 +26,7 @@ from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.homes import is_home
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
+from pyflinklike.spark.wire.places import place_of
 from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
 from pyflinklike.types.pickle_switch import pickle_allowed
 
@@ -92,13 +93,12 @@ def savepoint_of(
     """
     record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
     max_parallelism = record.identity.max_parallelism
-    ids = group_ids(max_parallelism)
     groups = {}
     for group_id in blobs.keys() - {ROLL_CALL}:
         if is_home(group_id):
             continue  # what is kept there is of no use to another query
         index = index_of(group_id, max_parallelism)
-        if group_id != ids[index]:
+        if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")

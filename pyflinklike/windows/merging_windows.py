@@ -15,8 +15,10 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.api.context import RuntimeContext
 from pyflinklike.state import MapState
-from pyflinklike.windows.assigner import MergingWindowAssigner
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
 from pyflinklike.windows.kinds import TimeWindow, Window, WindowSerializer
 from pyflinklike.windows.session_windows import SessionWindows
 
@@ -56,6 +58,23 @@ class MergingWindowSet:
         """Whether just those merge that intersect."""
         self._state = state
         self._serializer = serializer
+
+    @classmethod
+    def of(
+        cls, assigner: WindowAssigner[Any, Any], context: RuntimeContext
+    ) -> MergingWindowSet | None:
+        """Those of an operator, or None where windows do not merge.
+
+        Args:
+            assigner: Of the operator.
+            context: Of the operator, which is opened.
+        """
+        if not isinstance(assigner, MergingWindowAssigner):
+            return None
+        serializer = assigner.get_window_serializer()
+        kind = serializer.type_info
+        state = context.get_map_state(MapStateDescriptor("merging-window-set", kind, kind))
+        return cls(assigner, state, serializer)
 
     def state_window(self, window: Window) -> Any:
         """The namespace of a window's contents; None if the key has no such window."""

@@ -14,8 +14,7 @@ from typing import Any
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.windows.assigner import MergingWindowAssigner, kind_of
+from pyflinklike.windows.assigner import kind_of
 from pyflinklike.windows.contents import CONTENTS, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
 from pyflinklike.windows.declaration import WindowDeclaration
@@ -55,11 +54,7 @@ class WindowTask:
         self._kept = Kept.of(
             declared.contents, context, declared.evictor, self._trigger_context, kind_of(assigner)
         )
-        self._merging: MergingWindowSet | None = None
-        if isinstance(assigner, MergingWindowAssigner):
-            kind = serializer.type_info
-            state = context.get_map_state(MapStateDescriptor("merging-window-set", kind, kind))
-            self._merging = MergingWindowSet(assigner, state, serializer)
+        self._merging = MergingWindowSet.of(assigner, context)
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)

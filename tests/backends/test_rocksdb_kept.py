@@ -78,10 +78,12 @@ def test_a_row_that_names_a_function_calls_none(monkeypatch):
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize("size", range(len(to_row(state(), KEPT))))
-def test_a_row_that_is_cut_short_is_none(size):
+def test_a_row_that_is_cut_short_is_none():
     """Wherever it ends, in the header too."""
-    assert from_row(to_row(state(), KEPT)[:size], 3) is None
+    row = to_row(state(), KEPT)
+
+    assert [] == [size for size in range(len(row)) if from_row(row[:size], 3) is not None]
+    assert from_row(row, 3) is not None
 
 
 @pytest.mark.parametrize("fields", [{}, {"tables": {}}, {"tables": {}, "nonce": b"", "more": 1}, 7])

@@ -79,6 +79,35 @@ def test_the_group_used_least_recently_is_dropped_first(warm):
     assert (None, group, group) == (warm.take("b"), warm.take("a"), warm.take("c"))
 
 
+def test_groups_in_rounds_are_found_as_far_as_they_fit():
+    """In each round, although there are more than fit."""
+    warm, group = WarmGroups(in_rounds=True), group_of({"k": 1})
+    limit, found = 6 * weight_of(group), []
+    for _ in range(5):
+        taken = []
+        for owner in range(10):
+            taken.append(warm.take(owner) is not None)
+            warm.keep(owner, group, limit)
+        found.append(sum(taken))
+
+    assert [0, 6, 6, 6, 6] == found
+
+
+def test_groups_that_no_round_asks_for_make_room():
+    """Those of a query that has ended, say."""
+    warm, group = WarmGroups(in_rounds=True), group_of({"k": 1})
+    limit = 4 * weight_of(group)
+    for owner in "abcd":
+        warm.keep(owner, group, limit)
+    for _ in range(10):
+        for owner in range(6):
+            warm.take(owner)
+            warm.keep(owner, group, limit)
+
+    assert [None] * 4 == [warm.take(owner) for owner in "abcd"]
+    assert 4 == sum(warm.take(owner) is not None for owner in range(6))
+
+
 def test_the_cache_stays_within_its_limit(warm):
     """Whatever is kept."""
     limit = 50_000

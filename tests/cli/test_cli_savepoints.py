@@ -221,7 +221,38 @@ def test_differences_are_told_entry_by_entry(lines, savepoint, tmp_path):
     ] == found
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_timers_that_came_and_went_are_told(lines, ran, tmp_path):
+    """Whether one is due says nothing of what changed; nothing but timers may differ."""
+    one, other = (saved(tmp_path / name, VISITS) for name in ("one", "other"))
+    with KeyedProcessHarness(
+        Visits(), key_selector=lambda row: row.user, key_type=Types.STRING(), restore=one
+    ) as harness:
+        harness.process_watermark(500)
+        harness.process_element(Row(user="ann", page="home", n=9), timestamp=600)
+        harness.savepoint(other, mode="overwrite")
+    code, rows = lines("diff", one, other)
+    timers = [row for row in rows if row["state"] == "timers"]
+    told = [(row["change"], row["key"], row["domain"], row["timestamp"]) for row in timers]
+    assert (1, [("insert", "ann", "event_time", 9000)]) == (code, told)
+    assert (1, True) == ((back := ran("diff", other, one))[0], "delete" in back[1].splitlines()[-1])
+
+
+def test_in_csv_an_empty_text_is_told_from_none(ran, tmp_path):
+    """And what CSV has no form for is JSON."""
+    path = saved(tmp_path / "savepoint", [("", 'a,"b"', 1)])
+    assert 0 == ran("export", path, tmp_path / "out", "--format", "csv")[0]
+    files = {file.parent.name: file for file in (tmp_path / "out").rglob("*.csv")}
+    told = {name: files[name].read_text().splitlines() for name in ("last", "pages")}
+    assert {
+        "last": [
+            '"key","value","stamp","key_group"',
+            '"","a,""b""","1000","0"',
+        ],
+        "pages": ['"key","user_key","value","key_group"', '"","a,""b""","1","0"'],
+    } == told
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_all_is_exported(ran, savepoint, tmp_path, kind):
     """A folder for each state, and one for the timers."""
     code, *_ = ran("export", savepoint, tmp_path / "out", "--format", kind)

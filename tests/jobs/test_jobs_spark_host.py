@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from jobs.timed import ByField, timed
+from jobs.two_input_jobs import RULES, Limited
 
 from pyflinklike.common import Configuration, Encoder, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -15,6 +16,7 @@ from pyflinklike.errors import HostError, UserFunctionError
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
+no_watermarks = WatermarkStrategy.no_watermarks
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 MODES = ["BATCH", "STREAMING"]
 
@@ -131,9 +133,7 @@ def test_windows_of_windows_lose_nothing(mode, cut):
 def test_a_sequence_is_read_by_several_tasks(mode):
     """A hundred thousand numbers, each once."""
     env = environment(mode, **{"parallelism.default": "3"})
-    numbers = env.from_source(
-        NumberSequenceSource(1, 100_000), WatermarkStrategy.no_watermarks(), "numbers"
-    )
+    numbers = env.from_source(NumberSequenceSource(1, 100_000), no_watermarks(), "numbers")
     counts = numbers.map(lambda n: (n % 7, 1)).key_by(first).sum(1)
 
     last = {}
@@ -174,5 +174,36 @@ def test_a_stream_becomes_a_data_frame(spark):
 def test_what_is_not_there_is_refused_by_name():
     """When the job starts, with the remedy."""
     env = environment("STREAMING")
+    rules = env.from_collection([3]).broadcast(RULES)
+    copies = env.from_collection([1]).broadcast().connect(rules).process(Limited())
     with pytest.raises(HostError, match=r"not there on Spark yet .*set execution.target to local"):
-        env.from_collection([1]).broadcast().map(str).execute_and_collect()
+        copies.execute_and_collect()
+
+
+class Where(KeyedProcessFunction):
+    """Tells which instance of how many has got an element."""
+
+    def open(self, runtime_context):
+        """Asks."""
+        self.index = runtime_context.get_index_of_this_subtask()
+        self.count = runtime_context.get_number_of_parallel_subtasks()
+
+    def process_element(self, value, ctx):
+        """Tells."""
+        yield value, self.index, self.count
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_see_the_parallelism_that_was_asked_for(mode, spark):
+    """Whatever the session has; which is as it was behind it."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    env = environment(mode, **{"parallelism.default": "3"})
+    numbers = [env.from_source(NumberSequenceSource(1, 60), no_watermarks(), "n") for _ in range(2)]
+    keyed = numbers[0].union(numbers[1]).map(lambda n: n).key_by(lambda n: n)
+
+    found = list(keyed.process(Where()).execute_and_collect())
+
+    assert {3} == {count for _, _, count in found}
+    assert {0, 1, 2} == {index for _, index, _ in found}
+    assert all(len({index for n, index, _ in found if n == each}) == 1 for each in range(1, 61))
+    assert before == spark.conf.get("spark.sql.shuffle.partitions")

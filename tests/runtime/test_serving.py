@@ -20,13 +20,13 @@ from pyflinklike.runtime.serving import (
     EarlyRecords,
     Records,
     UnsortedRecords,
-    Waking,
     begin,
     commit,
     end_bounded,
     enter_bounded,
     serve,
 )
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage

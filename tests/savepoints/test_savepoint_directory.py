@@ -3,22 +3,19 @@
 
 import datetime as dt
 import json
-import math
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from saved_values import VALUES
 
 from pyflinklike import (
-    Instant,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    Row,
     StateTtlConfig,
     Types,
     ValueStateDescriptor,
@@ -39,29 +36,6 @@ from pyflinklike.stores import (
     WindowStoreDescriptor,
 )
 from pyflinklike.testing import KeyedProcessHarness
-
-ROW = Types.ROW_NAMED(["a", "at"], [Types.INT(), Types.SQL_TIME()])
-VALUES = {
-    Types.BOOLEAN(): [True, False],
-    Types.LONG(): [0, -(2**63), 2**63 - 1],
-    Types.DOUBLE(): [math.nan, -0.0, math.inf],
-    Types.FLOAT(): [math.nan, 0.5],
-    Types.STRING(): ["", "a\x00é"],
-    Types.CHAR(): ["é"],
-    Types.BIG_INT(): [0, 10**40, -(2**3000)],
-    Types.BIG_DEC(): [Decimal("1.00"), Decimal("-1E+400")],
-    Types.INSTANT(): [Instant(-(2**63), 1), Instant(5, 999_999_999)],
-    Types.SQL_DATE(): [dt.date(1, 1, 1)],
-    Types.SQL_TIME(): [dt.time(23, 59, 59, 999_999), dt.time(0)],
-    Types.SQL_TIMESTAMP(): [dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)],
-    Types.PICKLED_BYTE_ARRAY(): [{"a": [1]}, 5, None, b"\x80x"],
-    Types.PRIMITIVE_ARRAY(Types.BYTE()): [b"", b"\x00\xff"],
-    Types.LIST(Types.SQL_TIME()): [[], [dt.time(1)]],
-    Types.OBJECT_ARRAY(Types.STRING()): [[None, "x"]],
-    Types.MAP(Types.STRING(), Types.INSTANT()): [{}, {"k": Instant(1, 2)}],
-    Types.TUPLE([Types.LONG(), ROW]): [(1, Row(a=None, at=dt.time(2))), (None, None)],
-    ROW: [Row(a=1, at=None)],
-}
 
 
 class Keeping(KeyedProcessFunction):
@@ -98,6 +72,27 @@ def test_a_value_of_any_type_comes_back(kind, tmp_path):
             before.process_element((key, value))
         expected = [before.process_element((key,)) for key in range(len(values))]
         before.savepoint(path)
+    with harness(Keeping(kind), restore=path) as after:
+        found = [after.process_element((key,)) for key in range(len(values))]
+    assert repr(expected) == repr(found)
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=repr)
+def test_duckdb_hands_a_value_on_as_it_was(kind, tmp_path):
+    """Read by it, and written again: to a file of other pages, statistics and compression."""
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed (the extra `tools`)")
+
+    def copied(file):
+        duckdb.sql(f"COPY (SELECT * FROM '{file}') TO '{file}.new' (FORMAT parquet)")
+        file.with_name(f"{file.name}.new").rename(file)
+
+    path, values = tmp_path / "savepoint", VALUES[kind]
+    with harness(Keeping(kind)) as before:
+        for key, value in enumerate(values):
+            before.process_element((key, value))
+        expected = [before.process_element((key,)) for key in range(len(values))]
+        before.savepoint(path)
+    rewritten(path, copied, "Keeping", "value")
     with harness(Keeping(kind), restore=path) as after:
         found = [after.process_element((key,)) for key in range(len(values))]
     assert repr(expected) == repr(found)
@@ -245,9 +240,9 @@ def test_what_is_not_in_a_savepoint_is_named(taken):
         open_savepoint(taken).states("other")
 
 
-def files_of(path):
+def files_of(path, operator="Everything", state="sum"):
     """The Parquet files of a state."""
-    return sorted((path / "operators" / "Everything" / "states" / "sum").glob("*.parquet"))
+    return sorted((path / "operators" / operator / "states" / state).glob("*.parquet"))
 
 
 def test_an_edited_file_is_told_from_the_one_that_was_written(taken):
@@ -288,22 +283,27 @@ def test_a_savepoint_is_not_overwritten_unasked(taken):
     assert 0 == open_savepoint(taken).states()[0].entries
 
 
-def rewritten(path, change):
-    """The savepoint with another file for the state `sum`, and a manifest that says so."""
-    (file,) = files_of(path)
-    pq.write_table(change(pq.read_table(file)), file)
-    manifest = path / "_manifest.json"
-    text, place = manifest.read_text(), open_savepoint(path).place
-    former = open_savepoint(path).manifest.operators[0].states["sum"].files[0]
-    now = place.saved_file(former.path)
-    text = text.replace(former.sha256, now.sha256)
+def rewritten(path, rewrite, *state):
+    """The savepoint with another file for a state, and a manifest that says so."""
+    (file,) = files_of(path, *state)
+    place = open_savepoint(path).place
+    name = str(file.relative_to(path))
+    former = place.saved_file(name)
+    rewrite(file)
+    now, manifest = place.saved_file(name), path / "_manifest.json"
+    text = manifest.read_text().replace(former.sha256, now.sha256)
     manifest.write_text(text.replace(f'"bytes": {former.bytes},', f'"bytes": {now.bytes},'))
     return path
 
 
+def changed(path, change):
+    """The savepoint with other rows of the state `sum`."""
+    return rewritten(path, lambda file: pq.write_table(change(pq.read_table(file)), file))
+
+
 def test_an_entry_that_is_there_twice_is_refused(taken):
     """Which one counts would be a guess."""
-    path = rewritten(taken, lambda table: pa.concat_tables([table, table]))
+    path = changed(taken, lambda table: pa.concat_tables([table, table]))
     with pytest.raises(StateValueError, match="an entry has one row"):
         harness(Everything(), restore=path)
 
@@ -315,5 +315,28 @@ def test_a_null_is_refused_where_none_is_no_value(taken):
         at = table.schema.get_field_index("value")
         return table.set_column(at, "value", pa.nulls(table.num_rows, pa.int64()))
 
-    with pytest.raises(StateValueError, match="takes no null"):
-        harness(Everything(), restore=rewritten(taken, without_values))
+    with pytest.raises(StateValueError, match=r"takes no null.*it is that of \{'key': 0\}"):
+        harness(Everything(), restore=changed(taken, without_values))
+
+
+def test_one_bad_value_among_many_is_told_with_its_key(taken):
+    """Whoever edited the file looks for it there."""
+
+    def one_too_large(table):
+        values = pa.array([None if key else 5 for key in table.column("key").to_pylist()])
+        return table.set_column(table.schema.get_field_index("value"), "value", values)
+
+    with pytest.raises(StateValueError, match=r"state 'sum'.*\{'key': 1\}"):
+        harness(Everything(), restore=changed(taken, one_too_large))
+
+
+@pytest.mark.parametrize("inside", ["", "state", "a/b"])
+def test_a_savepoint_is_not_written_into_a_checkpoint(tmp_path, inside):
+    """Spark would not know what to make of it, nor whoever cleans up."""
+    for log in ("offsets", "commits"):
+        (tmp_path / "checkpoint" / log).mkdir(parents=True)
+    with (
+        harness(Everything()) as keeping,
+        pytest.raises(DeclarationValueError, match="not written into a checkpoint, got a path in"),
+    ):
+        keeping.savepoint(tmp_path / "checkpoint" / inside, mode="overwrite")

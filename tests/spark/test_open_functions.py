@@ -175,3 +175,14 @@ def test_a_function_is_closed_when_a_later_run_begins_and_when_others_were_used_
     assert [1] + [0] * open_functions.MAX_OPEN == [each.function.closed for each in operators]
     waiting.close_all()
     assert {1} == {each.function.closed for each in operators}
+
+
+def test_the_functions_of_a_query_with_many_operators_all_wait():
+    """Each task comes to all operators that share a state operator; none is opened anew for it."""
+    waiting = open_functions.OpenFunctions()
+    operators = {str(at): _operator() for at in range(open_functions.MAX_OPEN + 4)}
+    for plan, operator in operators.items():
+        waiting.keep(RUN._replace(plan=plan), operator)
+
+    for plan, operator in operators.items():
+        assert waiting.take(RUN._replace(plan=plan), _task()) is operator

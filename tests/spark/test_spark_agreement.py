@@ -32,7 +32,7 @@ def test_harness_batch_and_stream_agree(spark, tmp_path):
 
     # Nothing is shrunk: an example is a whole stream, and each output tells what made it.
     @settings(
-        max_examples=1 if settings().max_examples < 50 else 2,
+        max_examples=1 if settings().max_examples < 1_000 else 2,
         deadline=None,
         derandomize=True,
         phases=[Phase.generate],

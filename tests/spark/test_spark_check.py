@@ -178,6 +178,7 @@ def test_a_report_has_the_numbers_of_the_checkpoint(spark, chain, tmp_path):
     grown, skew = data["growth"], data["skew"]
     assert {"ann": 1, "bob": 2, "eve": 1} == hottest
     assert {"ann": 3, "bob": 3, "eve": 2} == largest
+    assert [3, 3, 2] == list(data["heaviest_keys"].entries)
     assert ({"next hour": 5}, {"next hour": 3}, 5) == (timers, expiry, states["all"])
     assert ([0, 1, 2], 0) == (list(grown.batch), len(data["check"]))
     assert (skew.bytes.sum(), skew.entries.sum()) == (grown.bytes.iloc[-1], grown.entries.iloc[-1])

@@ -99,8 +99,12 @@ def test_two_batches_are_compared(lines, checkpoint):
     """What the second did."""
     code, rows, _ = lines("diff", checkpoint, "--batches", "0..1")
     found = [
-        (row["state"], row["change"], row["user"], row["before"], row["after"]) for row in rows
+        (row["state"], row["change"], row["user"], row["before"], row["after"])
+        for row in rows
+        if row["state"] != "timers"
     ]
+    timers = [(r["change"], r["user"], r["timestamp"]) for r in rows if r["state"] == "timers"]
+    assert [("insert", "bob", 40_000), ("insert", "eve", 50_000)] == timers
     assert 1 == code
     assert [
         ("counts", "update", "bob", 1, 2),
@@ -122,6 +126,10 @@ def test_all_other_commands_read_checkpoints(lines, checkpoint, tmp_path):
     assert 0 == lines("export", checkpoint, tmp_path / "saved")[0]
     assert (0, [], "") == lines("check", tmp_path / "saved")
     assert 0 == lines("export", checkpoint, tmp_path / "files", "--format", "jsonl")[0]
+    assert 0 == lines("export", checkpoint, tmp_path / "csv", "--format", "csv")[0]
+    parts = (tmp_path / "csv").rglob("states/last/*.csv")
+    cells = sorted(line for part in parts for line in part.read_text().splitlines()[1:])
+    assert ["ann,3,", "bob,4,", "eve,5,"] == [line[:6] for line in cells]
     assert 1 == lines("get", checkpoint, "last", "nobody")[0]
 
 

@@ -28,7 +28,8 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.storage import Head
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import Records, Waking, serve
+from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 

@@ -18,29 +18,29 @@ from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.key_group_task import KeyGroupTask
+from pyflinklike.spark.jobs.marked_rows import WATERMARK
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.sending import WATERMARK
 from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA, micro_batches
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
 from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.homes import calling_homes, is_home
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.wire.places import is_roll_call, place_of
 from pyflinklike.spark.wire.watermarks import watermark_of
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 
 __all__ = ["results_of_stream"]
 
 
-class Operator(KeyGroupTask):
-    """A keyed operator with the state that Spark would keep for it.
+class StateOperator:
+    """Keyed operators that share a state operator, with the state that Spark would keep for it.
 
     Args:
-        plan: Of the operator.
+        plans: Of the operators.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
+    def __init__(self, plans: list[Plan]) -> None:
+        self.plans = plans
+        self.operators = [Operator(plan) for plan in plans]
         self.stores: defaultdict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
         self.wakes: dict[int, int | None] = {}
 
@@ -51,21 +51,34 @@ class Operator(KeyGroupTask):
             groups[key].append((origin, payload))
         results: list[Any] = []
         for key in sorted(groups):
-            self.key, self._store = key, self.stores[key]
-            self._set_time(watermark, time)
             payloads = [payload for _, payload in sorted(groups[key])]
-            if key == ROLL_CALL:
-                self._call_roll(payloads, time)
+            operator = self._called(key, watermark, time)
+            if is_roll_call(key):
+                operator._call_roll(payloads, time)
             elif is_home(key):
-                self._call_home(payloads)
+                operator._call_home(payloads)
+                for each in self.operators:
+                    each.know_as(operator)
             else:
-                results += self._serve(self._index_of((key,)), payloads, time)
+                results += operator._serve(operator._index_of((key,)), payloads, time)
         for key, wake_at in sorted(self.wakes.items()):
             if key not in groups and wake_at is not None and wake_at <= watermark:
-                self.key, self._store = key, self.stores[key]
-                self._set_time(watermark, time)
-                results += self._serve(self._index_of((key,)), fired=wake_at)
+                operator = self._called(key, watermark, time)
+                results += operator._serve(operator._index_of((key,)), fired=wake_at)
         return [row[:2] for row in results if row[1] is not None]
+
+    def _called(self, key: int, watermark: int, time: int) -> Operator:
+        operator = self.operators[max(0, place_of(key))]
+        operator.wakes, operator.key, operator._store = self.wakes, key, self.stores[key]
+        operator._set_time(watermark, time)
+        return operator
+
+
+class Operator(KeyGroupTask):
+    """A keyed operator."""
+
+    wakes: dict[int, int | None]
+    key: int
 
     def _set_time(self, watermark: int, time: int) -> None:
         clock = self._opened().clock
@@ -85,7 +98,7 @@ class _Line:
         self.job = job
         self.steps = JobSteps(job, facts, HashMapStateBackend())
         pairs = zip(self.steps.stages, self.steps.stages[1:])
-        self.operators = [Operator(self.steps.operator(*pair)) for pair in pairs]
+        self.operators = [StateOperator(self.steps.operators(*pair)) for pair in pairs]
         self.results = Results(job)
         self.watermark, self.time = 0, 1_000
         self.marks: dict[int, int] = {}
@@ -108,7 +121,7 @@ class _Line:
         for number, rows in sources.items():
             batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
             given = list(self.steps.task(first.reached_from(number)).run([batch]))
-            if first.following is not None:
+            if first.following:
                 self.marks[number] = max([self.marks[number], *map(_mark, given)])
             batches += given
         for at, operator in enumerate(self.operators):
@@ -132,11 +145,10 @@ class _Line:
             ],
             names=["output", "payload"],
         )
-        if stage.following is None:
+        if not stage.following:
             return list(self.steps.task(stage).run([batch]))
-        reader = self.operators[number]._plan.reader
-        groups = self.operators[number]._plan.task.max_parallelism
-        return list(calling_homes(reader.packing(group_ids(groups)), 1)([batch]))
+        packing = self.operators[number].plans[0].reader.packing([])
+        return list(calling_homes(packing, 1)([batch]))
 
 
 def _mark(batch: pa.RecordBatch) -> int:

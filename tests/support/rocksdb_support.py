@@ -31,7 +31,8 @@ from pyflinklike.backends.base import StateBackend
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Records, Waking, serve
+from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 

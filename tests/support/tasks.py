@@ -20,7 +20,8 @@ from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, Records, Waking, serve
+from pyflinklike.runtime.serving import NO_RECORDS, Records, serve
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
 

@@ -4,6 +4,11 @@
 It is only an optimisation: what is in it may be stale, and `KeyGroupLog.load`
 decides by its nonce whether it may be used.  A group is taken out while it is
 worked on, so that after a batch that failed half-way there is nothing to undo.
+
+Tasks come round: each micro-batch asks for the same groups in the same order.  Where they do
+not all fit, to drop the least recently used one drops just what is asked for next, and
+nothing is ever found.  So what tasks keep drops the group that comes last, and the others
+stay, but for those that nobody has asked for in many rounds.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from pyflinklike.backends.heap.weight import measured, slack, weight_of
 from pyflinklike.log.working_state import WorkingState
@@ -18,13 +24,27 @@ from pyflinklike.log.working_state import WorkingState
 __all__ = ["WARM_GROUPS", "WarmGroups"]
 
 _WORTH_MEASURING = 8
+_ROUNDS = 8
+"""Of as many turns as groups are kept: Spark gives a group to any worker, so it may stay away for some."""
+
+
+class _Kept(NamedTuple):
+    group: WorkingState
+    size: int
+    turn: int
 
 
 class WarmGroups:
-    """Key groups by (operator, index), the least recently used dropped first."""
+    """Key groups by (operator, index).
 
-    def __init__(self) -> None:
-        self._groups: OrderedDict[Hashable, tuple[WorkingState, int]] = OrderedDict()
+    Args:
+        in_rounds: Whether they are asked for in turn, so that the one kept last is dropped where not
+            all fit; otherwise it is the least recently used one.
+    """
+
+    def __init__(self, *, in_rounds: bool = False) -> None:
+        self._groups: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._in_rounds, self._turn = in_rounds, 0
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -39,10 +59,10 @@ class WarmGroups:
             if owner not in self._groups:
                 return None
             self._groups.move_to_end(owner)
-            return self._groups[owner][0]
+            return self._groups[owner].group
 
     def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
-        """Put a group back, and drop others until all fit in `limit` bytes; 0 keeps nothing.
+        """Put a group back, and drop some until all fit in `limit` bytes; 0 keeps nothing.
 
         A group that does not fit by itself is dropped at once, and no other for it.
         """
@@ -53,26 +73,36 @@ class WarmGroups:
             self._remove(owner)
             if not limit or size > limit:
                 return
-            self._groups[owner] = (group, size)
+            self._turn += 1
+            self._groups[owner] = _Kept(group, size, self._turn)
             self._bytes += size
             if self._bytes > limit:
                 self._measure(limit)
             while self._bytes > limit:
-                self._remove(next(iter(self._groups)))
+                self._remove(self._superfluous())
+
+    def _superfluous(self) -> Hashable:
+        """Which group to drop."""
+        least_recent, kept = next(iter(self._groups.items()))
+        if not self._in_rounds or self._turn - kept.turn > _ROUNDS * len(self._groups):
+            return least_recent
+        return next(reversed(self._groups))
 
     def _remove(self, owner: Hashable) -> WorkingState | None:
-        group, size = self._groups.pop(owner, (None, 0))
-        self._bytes -= size
-        return group
+        kept = self._groups.pop(owner, None)
+        if kept is None:
+            return None
+        self._bytes -= kept.size
+        return kept.group
 
     def _measure(self, limit: int) -> None:
         """Measure groups that may weigh less than their bound: rebuilding one would take longer."""
-        for owner, (group, size) in self._groups.items():
+        for owner, (group, size, turn) in self._groups.items():
             if self._bytes <= limit:
                 return
             if _WORTH_MEASURING * slack(group) > size:
                 now = measured(group)
-                self._groups[owner] = (group, now)
+                self._groups[owner] = _Kept(group, now, turn)
                 self._bytes += now - size
 
     def clear(self) -> None:
@@ -90,5 +120,5 @@ class WarmGroups:
         return self._bytes
 
 
-WARM_GROUPS = WarmGroups()
+WARM_GROUPS = WarmGroups(in_rounds=True)
 """Of this process."""

@@ -85,7 +85,8 @@ class _BatchRunner:
 
     def _outputs(self) -> list[pa.RecordBatch]:
         outputs = self._operator.outputs.take()
-        return [self._arrange(number, batch) for number, batch in self._encode(outputs)]
+        first = self._plan.first_output
+        return [self._arrange(first + number, batch) for number, batch in self._encode(outputs)]
 
 
 def _by_key_group(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

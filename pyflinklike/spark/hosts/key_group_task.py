@@ -113,6 +113,10 @@ class KeyGroupTask:
                 self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
             )
 
+    def know_as(self, other: KeyGroupTask) -> None:
+        """Know what another operator of the task was told at the home that they share."""
+        self._former_watermark = other._former_watermark
+
     def _opened(self) -> KeyedProcessOperator:
         if self._operator is None:
             freeze_imports()
@@ -136,10 +140,14 @@ class KeyGroupTask:
         try:
             yield operator
         except BaseException:
-            # Spark will not call close() of a task that failed.
-            self._operator = None
-            operator.abandon()
+            self.give_up()
             raise
+
+    def give_up(self) -> None:
+        """The task has failed: Spark will not call `close`."""
+        operator, self._operator = self._operator, None
+        if operator is not None:
+            operator.abandon()
 
     @without_collection
     def _serve(
@@ -204,10 +212,11 @@ class KeyGroupTask:
     def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
         early, outputs = operator.outputs.take_apart()
         operator.metrics.outputs += len(early) + len(outputs)
-        numbered = [(~number, batch) for number, batch in self._encode(early)]
-        numbered += self._encode(outputs)
+        first = self._plan.first_output
+        numbered = [(~(first + number), batch) for number, batch in self._encode(early)]
+        numbered += [(first + number, batch) for number, batch in self._encode(outputs)]
         results: list[Result] = [
             (number, to_payload(batch), None, None) for number, batch in numbered
         ]
-        head, *tail = results or [(0, None, None, None)]
+        head, *tail = results or [(first, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]

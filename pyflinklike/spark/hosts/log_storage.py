@@ -2,7 +2,7 @@
 """A key group's durable form in Spark's own state store: one map of blobs.
 
 Segments are under their sequence numbers and the head is under -1.  A second state
-variable would cost every task and every plan more than it says.  `BlobMap` says so for all of
+variable of an operator would cost every task and every plan more than it says.  `BlobMap` says so for all of
 Spark's interfaces; `SparkLogStorage` is that of `transformWithState`.
 """
 
@@ -16,10 +16,28 @@ from pyflinklike.log.storage import HEAD_AT, Head
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["HEAD_AT", "LOG_VARIABLE", "BlobMap", "SparkLogStorage"]
+__all__ = [
+    "HEAD_AT",
+    "LOG_TYPES",
+    "LOG_VARIABLE",
+    "BlobMap",
+    "SparkLogStorage",
+    "log_variable",
+]
 
 LOG_VARIABLE = "log"
 """Name of the state variable."""
+LOG_TYPES = ("sequence long", "blob binary")
+"""Of its keys and of its values."""
+
+
+def log_variable(place: int) -> str:
+    """Name of the state variable of the operator at a place (`wire.places`).
+
+    Each has its own: so Spark's metadata tells how many share a state operator, and one is read
+    without the others.
+    """
+    return f"{LOG_VARIABLE}_{place}" if place else LOG_VARIABLE
 
 
 class BlobMap(ABC):
@@ -51,11 +69,12 @@ class SparkLogStorage(BlobMap):
     """The log of Spark's current grouping key.
 
     Args:
-        handle: Declares it; at most once per handle.
+        handle: Declares it; at most once per handle and place.
+        place: Of the operator.
     """
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._log = handle.getMapState(LOG_VARIABLE, "sequence long", "blob binary")
+    def __init__(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
+        self._log = handle.getMapState(log_variable(place), *LOG_TYPES)
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""

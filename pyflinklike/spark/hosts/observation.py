@@ -9,6 +9,8 @@ every `StreamingQueryListener`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -19,6 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.api.metrics import Increment
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = ["COUNTED_TYPE", "counted", "observed"]
 
@@ -31,22 +35,41 @@ def counted(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
     return numbers, [_INCREMENT(*each) for each in increments] or None
 
 
-def observed(transformed: DataFrame, name: str) -> DataFrame:
-    """The payloads of a state operator, with its numbers observed.
+def observed(transformed: DataFrame, plans: Sequence[Plan]) -> DataFrame:
+    """The payloads of a state operator, with the numbers of its operators observed.
 
     Args:
         transformed: What the state operator gives.
-        name: Of the operator.
+        plans: Of the operators that share it, in the order of their places.
 
     Raises:
-        DeclarationValueError: Another operator of the query has the name.
+        DeclarationValueError: Two operators of the query have one name.
     """
+    firsts = [each.first_output for each in plans[1:]]
+    for plan, end in zip_longest(plans, firsts):
+        own = _is_of(plan.first_output, end) if firsts else None
+        transformed = _observed(transformed, plan.task.name, own)
+    return transformed.where("payload is not null").select("output", "payload")
+
+
+def _is_of(first: int, end: int | None) -> Column:
+    """Whether a row is of the operator whose outputs have these numbers."""
+    # What came before the watermark has the number's complement.
+    output = F.greatest("output", F.bitwise_not("output"))
+    return output.between(first, PASSED_ON if end is None else end - 1)
+
+
+def _observed(transformed: DataFrame, name: str, own: Column | None) -> DataFrame:
+    counts, user_counts = (
+        F.col(each) if own is None else F.when(own, F.col(each))
+        for each in ("counts", "user_counts")
+    )
     numbers = [
-        F.coalesce(F.sum(F.get("counts", F.lit(at))), F.lit(0)).alias(number)
+        F.coalesce(F.sum(F.get(counts, F.lit(at))), F.lit(0)).alias(number)
         for at, number in enumerate(OperatorMetrics.names())
     ]
     try:
-        seen = transformed.observe(name, *numbers, _of_the_user().alias("user"))
+        seen = transformed.observe(name, *numbers, _of_the_user(user_counts).alias("user"))
         seen.schema  # noqa: B018 - Spark Connect looks at a plan only when it is asked something
     except AnalysisException as error:
         if "DUPLICATED_METRICS_NAME" not in str(error):
@@ -56,12 +79,12 @@ def observed(transformed: DataFrame, name: str) -> DataFrame:
             'process(..., uid="<a name of its own>") to one of them'
         )
         raise DeclarationValueError(msg) from error
-    return seen.where("payload is not null").select("output", "payload")
+    return seen
 
 
-def _of_the_user() -> Column:
+def _of_the_user(user_counts: Column) -> Column:
     """The user's metrics as a map from full name to number."""
-    everything = F.flatten(F.collect_list("user_counts"))
+    everything = F.flatten(F.collect_list(user_counts))
     return F.aggregate(everything, F.expr("cast(map() as map<string, bigint>)"), _combined)
 
 

@@ -30,7 +30,7 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 __all__ = ["MAX_OPEN", "OPEN_FUNCTIONS", "OpenFunctions", "QueryRun", "query_run"]
 
 MAX_OPEN = 8
-"""How many functions wait in a worker at most."""
+"""How many functions wait in a worker at most, if there are not more operators in the query."""
 
 Told = tuple[tuple[str, int], ...]
 """What a function has asked of its task."""
@@ -89,7 +89,8 @@ class OpenFunctions:
         if former is not None:
             _close(former)
         self._waiting[key] = operator
-        while len(self._waiting) > MAX_OPEN:
+        operators = {key[0].plan for key in self._waiting if key[0].run == run.run}
+        while len(self._waiting) > max(MAX_OPEN, len(operators)):
             _close(self._waiting.popitem(last=False)[1])
 
     def close_all(self) -> None:

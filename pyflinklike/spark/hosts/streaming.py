@@ -11,7 +11,8 @@ PySpark 3.5 has no `transformWithState`; there `hosts.group_state` takes the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.declaring import DeclaringProcessor
 from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
@@ -27,7 +29,7 @@ from pyflinklike.spark.hosts.key_group_task import (
     KeyGroupTask,
     Result,
 )
-from pyflinklike.spark.hosts.log_storage import SparkLogStorage
+from pyflinklike.spark.hosts.log_storage import SparkLogStorage, log_variable
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
@@ -38,10 +40,17 @@ from pyflinklike.spark.setup.shipping import reach_driver_worker
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.homes import is_home
 from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.places import is_roll_call, place_of
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 
-__all__ = ["KeyGroupProcessor", "PandasKeyGroupProcessor", "served", "transformed"]
+__all__ = [
+    "KeyGroupProcessor",
+    "PandasKeyGroupProcessor",
+    "SharingProcessor",
+    "served",
+    "transformed",
+]
 
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
@@ -57,15 +66,15 @@ def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     Raises:
         HostError: The session's settings rule it out, or the driver has not what it needs.
     """
-    return served(packed(keyed, plan), plan, initial)
+    return served(packed(keyed, plan), [plan], initial)
 
 
-def served(payloads: DataFrame, plan: Plan, initial: Initial = None) -> DataFrame:
-    """The same for records that are packed already.
+def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) -> DataFrame:
+    """The same for records that are packed already, of operators that share a state operator.
 
     Args:
         payloads: Of type `PACKED_TYPE`.
-        plan: Of the query.
+        plans: Of the operators, in the order of their places; all in one time mode.
         initial: As of `transformed`.
 
     Raises:
@@ -77,12 +86,14 @@ def served(payloads: DataFrame, plan: Plan, initial: Initial = None) -> DataFram
     reach_driver_worker(spark)
     grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
     if hasattr(grouped, "transformWithState"):
-        transform, processor = grouped.transformWithState, KeyGroupProcessor(plan)
+        transform, kind = grouped.transformWithState, KeyGroupProcessor
     else:
-        transform = grouped.transformWithStateInPandas
-        processor = PandasKeyGroupProcessor(plan)
+        transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
+    processors = [kind(plan) for plan in plans]
+    serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
+    processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
     state = _initial_state(spark, initial)
-    mode = plan.time_mode.value
+    mode = plans[0].time_mode.value
     result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
     return result
 
@@ -108,10 +119,15 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         plan: Of the query.
     """
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state variables; Spark's driver calls this too, to learn them."""
+    def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
+        """Declare the state variable.
+
+        Args:
+            handle: Spark's.
+            place: Of the operator among those that share a state operator.
+        """
         self._handle = handle
-        self._store = SparkLogStorage(handle)
+        self._store = SparkLogStorage(handle, place)
 
     @telling
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -119,7 +135,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         packed = sorted(self._packed(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
-        if key[0] == ROLL_CALL:
+        if is_roll_call(key[0]):
             self._call_roll(payloads, batch_time)
             return self._results([])
         self._set_time(timerValues, batch_time)
@@ -188,3 +204,59 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
         import pandas as pd
 
         yield pd.DataFrame.from_records(results, columns=RESULT_COLUMNS)
+
+
+class SharingProcessor(StatefulProcessor):
+    """Serves the key groups of operators that share a state operator, each by its own processor.
+
+    Args:
+        processors: In the order of their places.
+    """
+
+    def __init__(self, processors: Sequence[KeyGroupProcessor]) -> None:
+        self._processors = tuple(processors)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables of all."""
+        for place, each in enumerate(self._processors):
+            each.init(handle, place)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Serve a key group that has data, or have all operators know what their home keeps."""
+        with self._all_given_up():
+            if not is_home(key[0]):
+                return self._of(key).handleInputRows(key, rows, timerValues)
+            first, *others = self._processors
+            results = first.handleInputRows(key, rows, timerValues)
+            for each in others:
+                each.know_as(first)
+            return results
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Serve a key group that has no data but timers that may be due."""
+        with self._all_given_up():
+            return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+    def close(self) -> None:
+        """The task is over for all, also where one of them cannot be closed."""
+        with ExitStack() as stack:
+            for each in reversed(self._processors):
+                stack.callback(each.close)
+
+    def _of(self, key: Any) -> KeyGroupProcessor:
+        return self._processors[place_of(int(key[0]))]
+
+    @contextmanager
+    def _all_given_up(self) -> Iterator[None]:
+        """Where the call fails: it fails the task of all."""
+        try:
+            yield
+        except BaseException:
+            for each in self._processors:
+                each.give_up()
+            raise

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyflinklike.clock import MAX_WATERMARK, TimeDomain
 from pyflinklike.log.storage import Head
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Served, Waking
+from pyflinklike.runtime.serving import Served
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.wire.watermarks import ENDED
 

@@ -55,6 +55,8 @@ class OperatorIdentity:
         function: The class of its function.
         key_type: Of its keys.
         max_parallelism: How many key groups there are.
+        depth: How many keyed operators an element comes through at most up to this one, with it;
+            those of one depth share a state operator.
     """
 
     name: str
@@ -62,17 +64,18 @@ class OperatorIdentity:
     function: str
     key_type: str
     max_parallelism: int
+    depth: int
 
     def __str__(self) -> str:
         return (
             f"operator {self.name!r} ({self.function}, keys {self.key_type}, "
-            f"max_parallelism {self.max_parallelism})"
+            f"max_parallelism {self.max_parallelism}, depth {self.depth})"
         )
 
     def is_same(self, other: OperatorIdentity) -> bool:
         """Whether it is the same one; a uid that says so is enough for its function to change."""
-        settings = (self.name, self.key_type, self.max_parallelism)
-        if settings != (other.name, other.key_type, other.max_parallelism):
+        settings = (self.name, self.key_type, self.max_parallelism, self.depth)
+        if settings != (other.name, other.key_type, other.max_parallelism, other.depth):
             return False
         return bool(self.uid or other.uid) or self.function == other.function
 
@@ -113,17 +116,22 @@ def identity_of(steps: JobSteps) -> Identity:
         SourceIdentity(node.uid, type(node.source).__name__, node.source.identity)
         for node in graph.of_kind(FromSource)
     )
-    keyed = [graph.nodes[stage.entrances[0]] for stage in steps.stages[1:]]
-    return Identity(sources, tuple(_operator(steps, node) for node in keyed))
+    operators = tuple(
+        _operator(steps, graph.nodes[number], stage.number)
+        for stage in steps.stages[1:]
+        for number in stage.entrances
+    )
+    return Identity(sources, operators)
 
 
-def _operator(steps: JobSteps, node: Node) -> OperatorIdentity:
+def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
     return OperatorIdentity(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
         function=type(getattr(node, "function", None)).__qualname__,
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
+        depth=depth,
     )
 
 

@@ -60,9 +60,8 @@ class ObjectReader:
         """Set behind another keyed operator, whose parcels say what came before the watermark."""
         return "is_early" if self.before.stage.number > 0 else None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
-        """What packs the records of a task: the stage before."""
-        assert len(group_ids) == self.before.key_groups
+    def packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
+        """What packs the records of a task: the stage before, for all operators behind it."""
         return self.before.run
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:

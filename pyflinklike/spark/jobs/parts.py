@@ -8,13 +8,14 @@ from typing import Any
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.graph.nodes import FromSource, Node
+from pyflinklike.graph.nodes import FromSource, Node, Partition
 from pyflinklike.local.entrances import SourceStation
 from pyflinklike.local.exits import nowhere
 from pyflinklike.local.operators import OperatorStation
+from pyflinklike.local.routes import forwarded
 from pyflinklike.local.stations import Channel, Exit, Send, Station
 from pyflinklike.local.waiting import WaitingStation
-from pyflinklike.local.wiring import Wiring
+from pyflinklike.local.wiring import PASSED_ON, Wiring
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.stages import Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
@@ -99,6 +100,7 @@ class StageParts(Wiring):
 
     def __init__(self, stage: Stage, settings: JobSettings, task: tuple[int, int]) -> None:
         self._stage, self._task_of = stage, task
+        self._split: set[int] = set()
         self.outbox = Outbox()
         super().__init__(Job(stage.graph, settings))
         self._inputs: dict[tuple[int, int], Send] = {}
@@ -144,7 +146,8 @@ class StageParts(Wiring):
         at = address.node, address.position
         if at not in self._inputs:
             # Only now: a channel that nobody uses would hold the watermark.
-            self._inputs[at] = self._instances[at[0]][0].channel(at[1]).element
+            channels = [each.channel(at[1]) for each in self._instances[at[0]]]
+            self._inputs[at] = forwarded(0, 1, [channel.element for channel in channels])
         element = self._inputs[at]
         for _, value, timestamp in records:
             element(value, timestamp)
@@ -159,8 +162,24 @@ class StageParts(Wiring):
         marks = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
         return min((mark for mark in marks if mark is not None), default=MAX_WATERMARK)
 
-    def _number_of_instances(self, node: Node) -> int:  # noqa: ARG002
-        return 1
+    def _number_of_instances(self, node: Node) -> int:
+        """One, for there are other tasks; where functions see a partitioning, as many as were asked for.
+
+        Then each task has all of them: an element goes to the instances that it must go to, with
+        their numbers, wherever its task is.
+        """
+        parts = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
+        before = max((self._parallelism[each.id] for each in parts), default=1)
+        is_split = any(isinstance(each, Partition) and each.is_seen for each in parts)
+        if is_split:
+            is_split = not isinstance(node, PASSED_ON) and not is_keyed(node)
+        if is_split or (before > 1 and node.id in self._stage.inner):
+            self._split.add(node.id)
+        if node.id not in self._split:
+            return 1
+        if isinstance(node, PASSED_ON):
+            return before
+        return node.parallelism or self._job.settings.parallelism or self._task_of[1]
 
     def _station(self, node: Node, index: int) -> Station:
         if isinstance(node, FromSource):
@@ -171,8 +190,12 @@ class StageParts(Wiring):
             return _ExitStation(node, self.outbox)
         return super()._station(node, index)
 
-    def _task(self, node: Node, index: int) -> TaskInfo:  # noqa: ARG002
+    def _task(self, node: Node, index: int) -> TaskInfo:
         number, count = self._task_of
+        # Spark counts the tasks of all sources on.
+        number %= count
+        if node.id in self._split:
+            number, count = index, self._parallelism[node.id]
         return TaskInfo(
             node.name,
             index=number,

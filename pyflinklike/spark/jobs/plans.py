@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.jobs.passing import around_batch
-from pyflinklike.spark.jobs.sending import MARKED_TYPE, RESULT_TYPE, ROW_TYPE, WATERMARK
+from pyflinklike.spark.jobs.marked_rows import MARKED_TYPE, WATERMARK
+from pyflinklike.spark.jobs.passing import run_in_batch
+from pyflinklike.spark.jobs.sending import RESULT_TYPE, ROW_TYPE
 from pyflinklike.spark.jobs.stages import Stage
 from pyflinklike.spark.jobs.steps import JobSteps
 from pyflinklike.spark.jobs.tasks import StageTask
@@ -40,21 +40,20 @@ def job_frame(steps: JobSteps, sources: Mapping[int, DataFrame]) -> DataFrame:
     frames = [_first_stage(steps, first, number, each) for number, each in sources.items()]
     frame = reduce(DataFrame.union, frames)
     for before, stage in zip(steps.stages, others):
-        plan = steps.operator(before, stage)
+        plans = steps.operators(before, stage)
         if steps.is_streaming:
-            results = _on_stream(frame, plan, before)
-            # Before a further operator, its own host has the stage pack.
-            ends = stage.following is None
-            frame = _mapped(results, steps.task(stage), RESULT_TYPE) if ends else results
+            results = _on_stream(frame, plans, before)
+            # Before further operators, their own host has the stage pack.
+            frame = results if stage.following else _mapped(results, steps.task(stage), RESULT_TYPE)
         else:
-            kind = RESULT_TYPE if stage.following is None else ROW_TYPE
-            frame = _mapped(_in_batch(frame, plan), steps.task(stage), kind)
+            kind = ROW_TYPE if stage.following else RESULT_TYPE
+            frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), kind)
     return frame
 
 
 def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
     task = steps.task(stage.reached_from(source))
-    if stage.following is None:
+    if not stage.following:
         return _mapped(frame, task, RESULT_TYPE)
     if not steps.is_streaming:
         return _mapped(frame, task, ROW_TYPE)
@@ -64,22 +63,25 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
     return marked.withWatermark(WATERMARK, "0 milliseconds")
 
 
-def _on_stream(frame: DataFrame, plan: Plan, before: Stage) -> DataFrame:
+def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFrame:
     # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
     from pyflinklike.spark.hosts.streaming import served
 
     if before.number == 0:
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
-        payloads = packed(frame, plan)
-    return observed(served(payloads, plan), plan.task.name)
+        payloads = packed(frame, plans[0])  # the same stage packs for all of them
+    return observed(served(payloads, plans), plans)
 
 
-def _in_batch(frame: DataFrame, plan: Plan) -> DataFrame:
-    rows = with_batch_time(frame).repartition(KEY_GROUP)
+def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:
+    # Where nobody asks for a number, Spark may choose a smaller one.
+    asked = steps.job.settings.parallelism
+    rows = with_batch_time(frame)
+    rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
-    running = with_imports_frozen(around_batch(run_batch(plan)))
-    result: DataFrame = in_order.mapInArrow(running, plan.layout.result_type())
+    running = with_imports_frozen(run_in_batch(plans))
+    result: DataFrame = in_order.mapInArrow(running, RESULT_TYPE)
     return result
 
 

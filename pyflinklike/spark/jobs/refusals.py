@@ -9,15 +9,18 @@ from pyflinklike.errors import HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     AssignTimestamps,
+    Fold,
     FromSource,
+    KeyBy,
     Node,
     Partition,
     Partitioning,
+    ToSink,
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.frames import frame_source
-from pyflinklike.spark.jobs.stages import stages_of
+from pyflinklike.spark.jobs.stages import Stage, is_keyed, stages_of
 from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event_time
 
 __all__ = ["refuse_what_is_missing"]
@@ -48,15 +51,40 @@ def _runs_not(job: Job) -> str:
 
 def _missing(job: Job) -> Iterator[tuple[Node, str]]:
     for node in job.graph.nodes.values():
-        if isinstance(node, Partition) and node.how in (
-            Partitioning.BROADCAST,
-            Partitioning.CUSTOM,
-        ):
-            yield node, "a partitioning that functions see"
-        elif isinstance(node, FromSource) and not _is_read(node.source):
+        if isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}"
+    yield from _partitioned_elsewhere(job)
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
+
+
+def _is_waited_for(node: Node, job: Job) -> bool:
+    """Whether an operator behind a node goes by its watermark: Spark has one for all of a query."""
+    for consumer, _ in job.graph.consumers[node.id]:
+        # A fold gives what it gives whatever the time is.
+        if is_keyed(consumer) and not isinstance(consumer, Fold):
+            return True
+        if _is_waited_for(consumer, job):
+            return True
+    return False
+
+
+def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
+    """Partitionings that functions see, before what is in another stage: they are within one."""
+    for stage in stages_of(job.graph):
+        for number in sorted(stage.inner):
+            node = job.graph.nodes[number]
+            if isinstance(node, Partition) and node.is_seen:
+                consumers = [each for each, _ in job.graph.consumers[number]]
+                if not all(_is_in(stage, node, each) for each in consumers):
+                    yield node, "a broadcast() or partition_custom() before what has keyed inputs"
+
+
+def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
+    """Whether the tasks of a stage can give a consumer of a partitioning what is its own."""
+    if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
+        return False  # nobody says how many copies there are
+    return isinstance(consumer, ToSink) or consumer.id in stage.inner
 
 
 def _is_read(source: Source) -> bool:
@@ -68,8 +96,9 @@ def _is_read(source: Source) -> bool:
 def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
     for stage in stages_of(job.graph):
         for number in sorted(stage.inner):
-            if stage.number and isinstance(job.graph.nodes[number], AssignTimestamps):
-                yield job.graph.nodes[number], "a watermark strategy behind a keyed operator"
+            node = job.graph.nodes[number]
+            if stage.number and isinstance(node, AssignTimestamps) and _is_waited_for(node, job):
+                yield node, "a watermark strategy between keyed operators"
     timed = first_with_processing_timers(job.graph)
     if timed is not None and job.graph.is_bounded:
         yield timed, "a processing-time timer in a job that ends"

@@ -8,23 +8,22 @@ record is a row, which Spark sorts.  Behind the last keyed operator each parcel 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import pyarrow as pa
 
-from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.spark.jobs.marked_rows import marked, packed
 from pyflinklike.spark.jobs.outlets import TaskOutlets
 from pyflinklike.spark.jobs.parts import Record
 from pyflinklike.spark.jobs.spreading import BROADCAST, Part, Spread
+from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.packing import PACKED_TYPE
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
-from pyflinklike.spark.wire.watermarks import END_OF_INPUT
+from pyflinklike.spark.wire.places import first_of, roll_call_of
+from pyflinklike.spark.wire.roll_call import roll_payload
 
 __all__ = [
-    "MARKED_TYPE",
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
@@ -34,19 +33,15 @@ __all__ = [
     "StreamSender",
 ]
 
-WATERMARK = "__watermark"
-MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
-"""Packed rows of the first stage, with the watermark that they make in a last column."""
 ROW_TYPE = f"{KEY_GROUP} int, time long, arrival long, parcel binary"
-"""The records of a batch before they are sorted; what passes through has the key group -1."""
+"""The records of a batch before they are sorted; key groups are counted from the first number of their
+operator's place, and what passes through has -1."""
 RESULT_TYPE = "output int, payload binary"
 """What keyed operators give to stages, and the last stage to sinks."""
 
 _MAX_PAYLOADS = 1 << 32
 _AFTER_ALL = 1 << 62
 """Greater than any arrival."""
-_PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
-_MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
 _ROWS = pa.schema(
     [
         (KEY_GROUP, pa.int32()),
@@ -87,12 +82,14 @@ class Following:
 
     Args:
         node: Its number.
+        place: Its place among those that share its state operator.
         spread: Says which key groups get records.
         key_groups: How many there are.
         has_broadcast: Whether its second input is for all of them.
     """
 
     node: int
+    place: int
     spread: Spread
     key_groups: int
     has_broadcast: bool
@@ -112,41 +109,41 @@ class StreamSender:
     """For `transformWithState`.
 
     Args:
-        following: The keyed operator.
-        group_ids: The grouping key of each key group.
+        following: The keyed operators, in the order of their places.
         task: The number of this one.
         is_first: Whether the watermark is told.
     """
 
-    def __init__(
-        self, following: Following, group_ids: Sequence[int], task: int, *, is_first: bool
-    ) -> None:
-        self._following, self._group_ids = following, group_ids
+    def __init__(self, following: Sequence[Following], task: int, *, is_first: bool) -> None:
+        self._following = {each.node: each for each in following}
         self._task, self._sequence = task, task * _MAX_PAYLOADS
         self._is_first = is_first
-        self._called: set[int] = set()
+        self._called: dict[int, set[int]] = {each.node: set() for each in following}
         self._rows: list[tuple[int, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records: a payload for each key group, if they are for the keyed operator."""
-        if address.node != self._following.node:
+        """Take records: a payload for each key group, if they are for a keyed operator behind."""
+        following = self._following.get(address.node)
+        if following is None:
             self.parcel(Parcel(address, dumped(records)))
             return
-        for groups, mine in self._following.parts(address, records):
+        for groups, mine in following.parts(address, records):
             payload = wrapped(Parcel(address, dumped(mine)).to_bytes())
             for group in groups:
-                self._add(group, payload)
+                self._add(following, group, payload)
 
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel, which passes through one of the key groups."""
-        if parcel.address.node == self._following.node:
+        if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
-        self._add(self._task % len(self._group_ids), passing(parcel.to_bytes()))
+        first = next(iter(self._following.values()))
+        self._add(first, self._task % first.key_groups, passing(parcel.to_bytes()))
 
-    def _add(self, group: int, payload: bytes) -> None:
-        self._called.add(group)
-        self._rows.append((self._group_ids[group], self._sequence, payload))
+    def _add(self, following: Following, group: int, payload: bytes) -> None:
+        self._called[following.node].add(group)
+        group_id = group_ids(following.key_groups, following.place)[group]
+        self._rows.append((group_id, self._sequence, payload))
         self._sequence += 1
 
     def take(self) -> Iterator[pa.RecordBatch]:
@@ -156,74 +153,65 @@ class StreamSender:
             yield self._batch(rows, None)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """The rest, and the roll call."""
+        """The rest, and the roll calls."""
         yield from self.take()
-        if self._called or self._task == 0 or self._is_first:
-            yield self._batch([(ROLL_CALL, -1, roll_payload(self._called))], watermark)
+        rolls = [
+            (roll_call_of(each.place), -1, roll_payload(self._called[each.node]))
+            for each in self._following.values()
+            if self._called[each.node] or self._task == 0 or (self._is_first and each.place == 0)
+        ]
+        if rolls:
+            yield self._batch(rolls, watermark)
 
     def abandon(self) -> None:
         """Nothing is left of what was packed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
-        columns: list[Any] = [
-            pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)
-        ]
-        if not self._is_first:
-            return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
-        columns.append(
-            pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
-        )
-        return pa.RecordBatch.from_arrays(columns, schema=_MARKED)
-
-
-def _as_time(watermark: int | None) -> int | None:
-    """A watermark in microseconds, as Spark takes it; None for none, and before any event."""
-    if watermark is None or watermark <= 0:
-        return None
-    return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)
+        return marked(rows, watermark) if self._is_first else packed(rows)
 
 
 class BatchSender:
     """For a shuffle and a sort.
 
     Args:
-        following: The keyed operator.
+        following: The keyed operators, in the order of their places.
         task: The number of this one.
     """
 
-    def __init__(self, following: Following, task: int) -> None:
-        self._following = following
+    def __init__(self, following: Sequence[Following], task: int) -> None:
+        self._following = {each.node: each for each in following}
         self._arrival = task * _MAX_PAYLOADS
         self._rows: list[tuple[int, int | None, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records, a row each if they are for the keyed operator."""
-        if address.node != self._following.node:
+        """Take records, a row each if they are for a keyed operator behind."""
+        following = self._following.get(address.node)
+        if following is None:
             self.parcel(Parcel(address, dumped(records)))
             return
-        if self._following.is_broadcast(address):
-            self._broadcast(records)
+        if following.is_broadcast(address):
+            self._broadcast(following, records)
             return
-        position = address.position
-        for groups, mine in self._following.spread(records):
+        position, first = address.position, first_of(following.place)
+        for groups, mine in following.spread(records):
             for key, value, timestamp in mine:
                 cell = dumped([position, key, value])
-                self._rows += [(group, timestamp, self._arrival, cell) for group in groups]
+                self._rows += [(first + group, timestamp, self._arrival, cell) for group in groups]
                 self._arrival += 1
 
-    def _broadcast(self, records: list[Record]) -> None:
+    def _broadcast(self, following: Following, records: list[Record]) -> None:
         """They come before all others, in the order of arrival whatever their times."""
+        first = first_of(following.place)
+        groups = range(first, first + following.key_groups)
         for _, value, timestamp in records:
             cell = dumped([BROADCAST, timestamp, value])
             arrival = self._arrival - _AFTER_ALL
-            self._rows += [
-                (group, None, arrival, cell) for group in range(self._following.key_groups)
-            ]
+            self._rows += [(group, None, arrival, cell) for group in groups]
             self._arrival += 1
 
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel, which passes."""
-        if parcel.address.node == self._following.node:
+        if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
         self._rows.append((-1, None, self._arrival, parcel.to_bytes()))

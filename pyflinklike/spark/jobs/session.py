@@ -10,27 +10,47 @@ from pyspark.sql import SparkSession
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.graph.job import Job
+from pyflinklike.graph.job import Job, JobSettings
 from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.jobs.steps import SessionFacts
 from pyflinklike.spark.setup.checks import checked_backend
 from pyflinklike.spark.setup.requirements import packages_checked
 from pyflinklike.spark.setup.settings import (
-    default_max_parallelism,
+    max_parallelism_for,
     partitions_of,
     time_zone_of,
 )
 
-__all__ = ["backend_of", "facts_of", "told_as_ours"]
+__all__ = ["backend_of", "facts_of", "told_as_ours", "with_partitions"]
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def facts_of(spark: SparkSession) -> SessionFacts:
-    """What a job must know of a session.
+def facts_of(spark: SparkSession, settings: JobSettings) -> SessionFacts:
+    """What a job must know of a session: the parallelism is that of the job, if it asks for one.
 
     Args:
         spark: Which one.
+        settings: Of the job.
     """
-    return SessionFacts(partitions_of(spark), default_max_parallelism(spark), time_zone_of(spark))
+    partitions = settings.parallelism or partitions_of(spark)
+    return SessionFacts(partitions, max_parallelism_for(partitions), time_zone_of(spark))
+
+
+@contextmanager
+def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Within it, queries that start have so many tasks behind a shuffle.
+
+    Args:
+        spark: Their session.
+        partitions: How many.
+    """
+    former = spark.conf.get(_PARTITIONS)
+    spark.conf.set(_PARTITIONS, str(partitions))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, former or "")
 
 
 def backend_of(job: Job) -> StateBackend:

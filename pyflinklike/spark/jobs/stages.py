@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which part of a graph runs between which shuffles.
 
-Stage 0 begins with the sources, and each further one with the outputs of a keyed operator: these
-are put in a row, in the order of their numbers, so the plan is a line whatever the graph is.  A
-node without state is in the first stage that all its inputs have come to.
+Stage 0 begins with the sources, and each further one with the outputs of keyed operators: of all
+that are equally far behind the sources, counted in shuffles.  These share a state operator, so the
+plan is a line whatever the graph is, as long as the longest way through it.  A node without state is
+in the first stage that all its inputs have come to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -22,6 +24,7 @@ from pyflinklike.graph.nodes import (
     TwoInputs,
     WithBroadcast,
 )
+from pyflinklike.spark.wire.places import PLACES
 
 __all__ = ["Stage", "is_keyed", "stages_of"]
 
@@ -40,16 +43,16 @@ class Stage:
     Args:
         number: From 0.
         graph: Its nodes, those that elements come in by, and those behind it that they go out to.
-        entrances: The numbers of its sources, or of the keyed operator before it.
+        entrances: The numbers of its sources, or of the keyed operators before it, in order.
         inner: The numbers of the nodes that it runs.
-        following: The number of the keyed operator behind it, or None.
+        following: The numbers of the keyed operators behind it, in order; the last stage has none.
     """
 
     number: int
     graph: JobGraph
     entrances: tuple[int, ...]
     inner: frozenset[int]
-    following: int | None
+    following: tuple[int, ...]
 
     def reached_from(self, source: int) -> Stage:
         """The part of the stage that the elements of one source come to.
@@ -77,25 +80,35 @@ def stages_of(graph: JobGraph) -> tuple[Stage, ...]:
     Args:
         graph: Of the job.
     """
-    keyed = [node.id for node in graph.nodes.values() if is_keyed(node)]
-    number_of = _stage_numbers(graph, keyed)
-    return tuple(_stage(graph, number, number_of, keyed) for number in range(len(keyed) + 1))
+    number_of = _stage_numbers(graph)
+    count = max(number_of.values(), default=0) + 1
+    keyed: list[tuple[int, ...]] = [() for _ in range(count + 1)]
+    for node in graph.nodes.values():
+        if is_keyed(node):
+            keyed[number_of[node.id]] += (node.id,)
+    return tuple(_stage(graph, number, number_of, keyed) for number in range(count))
 
 
-def _stage_numbers(graph: JobGraph, keyed: list[int]) -> Mapping[int, int]:
+def _stage_numbers(graph: JobGraph) -> Mapping[int, int]:
     """The number of the stage that each node is in; a keyed operator is where its outputs are."""
     found: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for node in graph.nodes.values():
-        if node.id in keyed:
-            found[node.id] = keyed.index(node.id) + 1
-        else:
-            found[node.id] = max((found[number] for number in node.inputs), default=0)
+        number = max((found[each] for each in node.inputs), default=0)
+        if is_keyed(node):
+            number += 1
+            while counts[number] == PLACES:
+                number += 1
+            counts[number] += 1
+        found[node.id] = number
     return found
 
 
-def _stage(graph: JobGraph, number: int, number_of: Mapping[int, int], keyed: list[int]) -> Stage:
+def _stage(
+    graph: JobGraph, number: int, number_of: Mapping[int, int], keyed: Sequence[tuple[int, ...]]
+) -> Stage:
     here = [node for node in graph.nodes.values() if number_of[node.id] == number]
-    entrances = tuple(node.id for node in here if isinstance(node, FromSource) or node.id in keyed)
+    entrances = keyed[number] or tuple(node.id for node in here if isinstance(node, FromSource))
     inner = frozenset(
         node.id for node in here if node.id not in entrances and not isinstance(node, ToSink)
     )
@@ -110,5 +123,4 @@ def _stage(graph: JobGraph, number: int, number_of: Mapping[int, int], keyed: li
         for each, node in graph.nodes.items()
         if each in inner or each in entrances or each in sent_on
     }
-    following = keyed[number] if number < len(keyed) else None
-    return Stage(number, JobGraph(nodes), entrances, inner, following)
+    return Stage(number, JobGraph(nodes), entrances, inner, keyed[number + 1])

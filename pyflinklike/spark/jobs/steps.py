@@ -17,7 +17,7 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
 from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.stages import Stage, stages_of
-from pyflinklike.spark.jobs.tasks import StageTask, sides_read
+from pyflinklike.spark.jobs.tasks import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.times import time_mode_of
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.types import TypeInformation, Types
@@ -41,7 +41,7 @@ class SessionFacts:
 
 
 class JobSteps:
-    """The steps of a job, in order: a stage, and a keyed operator before each further one.
+    """The steps of a job, in order: a stage, and keyed operators before each further one.
 
     Args:
         job: Which one.
@@ -57,23 +57,40 @@ class JobSteps:
         self._id = self.output_name = str(uuid.uuid4())
         """Begins the names of what tasks write; a job that goes on has the one of its folder."""
 
+    @property
+    def partitions(self) -> int:
+        """How many tasks there are behind a shuffle."""
+        return self._facts.partitions
+
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
         settings, tasks = self.job.settings, self._facts.partitions
-        if stage.following is None:
+        if not stage.following:
             outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
-            return StageTask(stage, settings, tasks, 1, self.is_streaming, outlets=outlets)
-        node = self.job.graph.nodes[stage.following]
-        options = self._has_keys(node), isinstance(node, WithBroadcast)
-        return StageTask(stage, settings, tasks, self.key_groups(node), self.is_streaming, *options)
+            return StageTask(stage, settings, tasks, (), self.is_streaming, outlets)
+        targets = tuple(
+            self._target(self.job.graph.nodes[number], place)
+            for place, number in enumerate(stage.following)
+        )
+        return StageTask(stage, settings, tasks, targets, self.is_streaming)
 
-    def operator(self, before: Stage, stage: Stage) -> Plan:
-        """What the keyed operator between two stages is in a task.
+    def _target(self, node: Node, place: int) -> Target:
+        options = self._has_keys(node), isinstance(node, WithBroadcast)
+        return Target(node.id, place, self.key_groups(node), *options)
+
+    def operators(self, before: Stage, stage: Stage) -> list[Plan]:
+        """What the keyed operators between two stages are in a task, in the order of their places.
 
         Raises:
-            DeclarationTypeError: Its function has state that is not of keys.
+            DeclarationTypeError: The function of one has state that is not of keys.
         """
-        node: Any = self.job.graph.nodes[stage.entrances[0]]
+        packer, plans, first_output = self._packer(before), [], 0
+        for number in stage.entrances:
+            plans.append(self._operator(self.job.graph.nodes[number], stage, packer, first_output))
+            first_output += 1 + len(sides_read(stage, number))
+        return plans
+
+    def _operator(self, node: Any, stage: Stage, packer: StageTask, first_output: int) -> Plan:
         function = function_of(node, is_batch=self.job.settings.is_batch)
         refuse_checkpointed_function(function)
         name = self.job.graph.state_names[node.id]
@@ -83,15 +100,16 @@ class JobSteps:
             key_type=self.key_type(node),
             task=self._task_info(node, name),
             time_mode=self.time_mode,
-            reader=self._reader(node, before),
-            layout=ObjectLayout(sides_read(stage)),  # type: ignore[arg-type]
+            reader=self._reader(node, packer),
+            layout=ObjectLayout(sides_read(stage, node.id)),  # type: ignore[arg-type]
             plan_id=f"{name}-{self._id}",
             broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
             timed_outputs=True,
+            first_output=first_output,
         )
 
-    def _reader(self, node: Node, before: Stage) -> ObjectReader:
-        facts = self.key_type(node), self._facts.time_zone, self._packer(before)
+    def _reader(self, node: Node, packer: StageTask) -> ObjectReader:
+        facts = self.key_type(node), self._facts.time_zone, packer
         if isinstance(node, WithBroadcast):
             return BroadcastObjectReader(*facts, has_keys=self._has_keys(node))
         return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
@@ -109,9 +127,9 @@ class JobSteps:
         return isinstance(self.job.graph.nodes[node.inputs[0]], KeyBy)
 
     def _packer(self, before: Stage) -> StageTask:
-        """The stage that packs for an operator.
+        """The stage that packs for operators.
 
-        The first one packs in a task of its own: the operator's tasks need not have the sources.
+        The first one packs in a task of its own: the operators' tasks need not have the sources.
         """
         task = self.task(before)
         if before.number:

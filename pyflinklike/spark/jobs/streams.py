@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import Path
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -20,7 +21,7 @@ from pyflinklike.spark.jobs.identity import identity_of
 from pyflinklike.spark.jobs.ledger import Ledger
 from pyflinklike.spark.jobs.plans import job_frame
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours
+from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours, with_partitions
 from pyflinklike.spark.jobs.sources import StreamSource
 from pyflinklike.spark.jobs.steps import JobSteps
 
@@ -50,7 +51,9 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
             raise HostError(msg)
         source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
-    return job_frame(JobSteps(job, facts_of(spark), backend_of(job)), frames)
+    # The query is somebody else's, and has the partitions of its session.
+    settings = attrs.evolve(job.settings, parallelism=None)
+    return job_frame(JobSteps(job, facts_of(spark, settings), backend_of(job)), frames)
 
 
 class StreamRun(DrivenRun):
@@ -83,7 +86,7 @@ class StreamRun(DrivenRun):
 
     def _begin(self) -> None:
         """See that the program is that of the folder, before anything runs."""
-        facts = self._folder.facts(facts_of(self._spark))
+        facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         is_again = self._folder.is_begun
         ledger = self._folder.begin(identity_of(self._steps), facts)
@@ -102,6 +105,7 @@ class StreamRun(DrivenRun):
         with told_as_ours():
             yield from self._batches()
         self._results.finish()
+        self._results.remove_unfinished(self._steps.output_name)
         self._folder.leave(is_over=True)
 
     def _batches(self) -> Generator[None, None, None]:
@@ -144,8 +148,11 @@ class StreamRun(DrivenRun):
         writing = job_frame(self._steps, frames).writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(self._folder.checkpoint))
         if self._job.graph.is_bounded:
-            return writing.trigger(availableNow=True).start()
-        return writing.trigger(processingTime=f"{self._interval()} milliseconds").start()
+            writing = writing.trigger(availableNow=True)
+        else:
+            writing = writing.trigger(processingTime=f"{self._interval()} milliseconds")
+        with with_partitions(self._spark, self._steps.partitions):
+            return writing.start()
 
     def _interval(self) -> int:
         """How long a micro-batch lasts at least, in ms: as checkpoints are, or as new parts are looked for."""

@@ -27,16 +27,39 @@ from pyflinklike.spark.jobs.sending import (
 )
 from pyflinklike.spark.jobs.spreading import by_key, in_turn
 from pyflinklike.spark.jobs.stages import Stage
-from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.parcels import PASSED_ON, Parcel, unwrapped
 
-__all__ = ["SOURCE_TYPE", "StageTask", "sides_read"]
+__all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 
 SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
 """What the first stage reads: a part of a source by number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
 """How many records may wait in a stage before they are packed."""
+
+
+@attrs.frozen
+class Target:
+    """A keyed operator behind a stage.
+
+    Args:
+        node: Its number.
+        place: Its place among those that share its state operator.
+        key_groups: How many it has.
+        has_keys: Whether its elements have keys.
+        has_broadcast: Whether its second input is broadcast.
+    """
+
+    node: int
+    place: int
+    key_groups: int
+    has_keys: bool = True
+    has_broadcast: bool = False
+
+    def following(self, task: int) -> Following:
+        """It as the sender of a task knows it."""
+        spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
+        return Following(self.node, self.place, spread, self.key_groups, self.has_broadcast)
 
 
 @attrs.frozen
@@ -47,20 +70,16 @@ class StageTask:
         stage: Which one.
         settings: Of the job.
         tasks: How many there are.
-        key_groups: Of the keyed operator behind it.
-        is_streaming: Whether that is one on a stream.
-        has_keys: Whether its elements have keys.
-        has_broadcast: Whether its second input is broadcast.
+        targets: The keyed operators behind it, in the order of their places.
+        is_streaming: Whether these are on a stream.
         outlets: The sinks that the tasks of the last stage write.
     """
 
     stage: Stage
     settings: JobSettings
     tasks: int
-    key_groups: int
+    targets: tuple[Target, ...]
     is_streaming: bool
-    has_keys: bool = True
-    has_broadcast: bool = False
     outlets: Outlets = attrs.field(factory=Outlets)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,15 +113,12 @@ class StageTask:
         parts.close()
 
     def _sender(self, number: int) -> Sender:
-        node, groups = self.stage.following, self.key_groups
-        if node is None:
+        following = [target.following(number) for target in self.targets]
+        if not following:
             return LastSender(self.outlets.opened(number))
-        spread = by_key(groups) if self.has_keys else in_turn(groups, number)
-        following = Following(node, spread, groups, self.has_broadcast)
         if not self.is_streaming:
             return BatchSender(following, number)
-        ids, is_first = group_ids(self.key_groups), self.stage.number == 0
-        return StreamSender(following, ids, number, is_first=is_first)
+        return StreamSender(following, number, is_first=self.stage.number == 0)
 
     def _feed(self) -> Callable[[pa.RecordBatch, StageParts, Sender], Iterator[pa.RecordBatch]]:
         """What takes in the batches."""
@@ -151,7 +167,7 @@ class StageTask:
     def _from_operator(
         self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
-        """Take in outputs of the operator and what passed it: first what was before the watermark."""
+        """Take in outputs of the operators and what passed: first what was before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
@@ -170,21 +186,34 @@ class StageTask:
             sender.parcel(parcel)
 
     def _given_out(self, number: int, contents: bytes, parts: StageParts) -> None:
-        """Take in what the keyed operator gave."""
-        (operator,) = self.stage.entrances
+        """Take in what a keyed operator gave."""
+        operator, tag_id = outputs_of(self.stage)[number]
         out = parts.operator_exit(operator)
-        send = out.main if number == 0 else out.side[sides_read(self.stage)[number - 1]]
+        send = out.main if tag_id is None else out.side[tag_id]
         for value, timestamp in pickle.loads(contents):  # noqa: S301  # of the job's own operator
             send(value, timestamp)
 
 
-def sides_read(stage: Stage) -> tuple[str, ...]:
-    """The ids of the side outputs of a stage's keyed operator that are read, in order.
+def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
+    """What the numbers of outputs mean: a keyed operator, and the id of a side output or None.
 
     Args:
-        stage: That begins with the operator.
+        stage: That begins with the operators.
     """
-    (operator,) = stage.entrances
+    return [
+        (operator, tag_id)
+        for operator in stage.entrances
+        for tag_id in (None, *sides_read(stage, operator))
+    ]
+
+
+def sides_read(stage: Stage, operator: int) -> tuple[str, ...]:
+    """The ids of the side outputs of a keyed operator that are read, in order.
+
+    Args:
+        stage: That begins with it.
+        operator: The number of its node.
+    """
     readers = (node for node, _ in stage.graph.consumers[operator] if isinstance(node, SideOutput))
     return tuple(dict.fromkeys(reader.tag.tag_id for reader in readers))
 

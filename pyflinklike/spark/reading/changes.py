@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
@@ -25,7 +25,7 @@ from pyflinklike.spark.reading.sources import change_feed, refusing
 from pyflinklike.spark.reading.states import Location, one_operator
 from pyflinklike.spark.wire.balanced_ids import index_of
 
-__all__ = ["read_state_changes"]
+__all__ = ["BatchChanges", "changes_up_to", "read_state_changes"]
 
 _DELETE = "delete"
 _DECLARED = pa.schema(
@@ -82,15 +82,44 @@ def read_state_changes(
         msg = f"{last.where}: changes are of the batches 0 to {last.batch_id}, got {start_batch_id}"
         raise UnknownBatchError(f"{msg}; give one of these")
     info = state_of(described(last.record, last.operator_id), state, last.where)
+    return changes_up_to(last, start_batch_id, StateChanges(StateRows.of(last.record, info)))
+
+
+class BatchChanges(Protocol):
+    """Makes rows of what micro-batches wrote; is pickled for the workers that do so."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+
+    def of_batch(
+        self, changes: Iterable[Segment], batch_id: int, index: int, where: str
+    ) -> Iterator[pa.Table]:
+        """The rows of one key group and micro-batch, as those of `StateChanges`."""
+
+
+def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChanges) -> DataFrame:
+    """The rows of what micro-batches wrote.
+
+    Args:
+        last: The operator after the last of them.
+        start_batch_id: The first of them.
+        changes: Makes the rows.
+
+    Raises:
+        UnknownBatchError: The batch before the first is not retained.
+        HostError: Spark cannot read the checkpoint.
+    """
     declared: Declared = {}
     if start_batch_id:
-        (before,) = checkpoint_states(spark, location, last.operator_id, start_batch_id - 1)
-        declared = _declared(before)
-    job = _ChangesJob(
-        StateChanges(StateRows.of(last.record, info)), declared, last.max_parallelism, last.where
-    )
-    feed = change_feed(spark, location, last.operator_id, start_batch_id, last.batch_id, last.where)
-    return feed.mapInArrow(running(job), spark_schema(job.changes.schema))
+        before = start_batch_id - 1
+        declared = _declared(
+            *checkpoint_states(last.spark, last.location, last.operator_id, before)
+        )
+    job = _ChangesJob(changes, declared, last.max_parallelism, last.where)
+    place = last.spark, last.location, last.operator_id
+    feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
+    return feed.mapInArrow(running(job), spark_schema(changes.schema))
 
 
 class _DeclaredReader:
@@ -124,7 +153,7 @@ def _declared(state: CheckpointState) -> Declared:
 class _ChangesJob:
     """Follows the key groups of one partition through the batches."""
 
-    changes: StateChanges
+    changes: BatchChanges
     declared: Declared
     max_parallelism: int
     where: str

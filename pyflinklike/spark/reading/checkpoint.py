@@ -39,7 +39,17 @@ from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
 
-__all__ = ["CheckpointState", "checkpoint_states", "location_of", "where_of"]
+__all__ = [
+    "CheckpointState",
+    "checkpoint_states",
+    "location_of",
+    "offsets_of",
+    "partitions_of_batches",
+    "query_id_of",
+    "where_of",
+]
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @attrs.frozen
@@ -106,6 +116,50 @@ def offsets_of(
             return "\n".join(lines), fields
     msg = f"{where}: {path} must tell the times of the batch, got {len(lines)} lines that do not"
     raise HostError(f"{msg}; give the checkpointLocation of the query")
+
+
+def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
+    """How many partitions the state of a query had, by micro-batch, as far as Spark has noted it.
+
+    Args:
+        state: Of an operator.
+
+    Raises:
+        HostError: Spark cannot read its notes.
+    """
+    reader = state.spark.read.option("ignoreMissingFiles", value=True)  # it purges meanwhile
+    with refusing(state.where):
+        notes = reader.text(f"{state.location.rstrip('/')}/offsets")
+        lines = notes.select("value", "_metadata.file_name").where(
+            "value like '%batchTimestampMs%'"
+        )
+        rows = [row for row in lines.collect() if row["file_name"].isdecimal()]
+    settings = {int(row["file_name"]): json.loads(row["value"]).get("conf", {}) for row in rows}
+    return {batch: found.get(_PARTITIONS) for batch, found in settings.items()}
+
+
+def query_id_of(spark: SparkSession, location: str) -> str | None:
+    """The id that a query has for as long as it has its checkpoint.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+
+    Returns:
+        Its `StreamingQuery.id`; None where the checkpoint does not tell.
+
+    Raises:
+        HostError: Spark cannot read the checkpoint.
+    """
+    with refusing(f"checkpoint {location!r}"):
+        lines = [
+            row["value"] for row in spark.read.text(f"{location.rstrip('/')}/metadata").collect()
+        ]
+    try:
+        found = json.loads("".join(lines))["id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return str(found)
 
 
 def location_of(checkpoint: str | os.PathLike[str]) -> str:

@@ -18,7 +18,7 @@ __all__ = ["diff_state"]
 _SAID = frozenset(
     (
         *("value", "stamp", "expires_at", "alive", "key_group", "timestamp", "last_use"),
-        *("valid_to", "stream_time"),
+        *("valid_to", "stream_time", "time", "due"),
     )
 )
 """Columns that say something of an entry, and do not tell it from others."""
@@ -33,6 +33,8 @@ def diff_state(
     stamps: bool = False,
 ) -> DataFrame:
     """What is not the same in two DataFrames of one state: of two batches, checkpoints or savepoints.
+
+    Those of `read_timers` are compared alike: a timer is there or not.
 
     Args:
         before: As `read_state` gives it.
@@ -50,7 +52,7 @@ def diff_state(
     Raises:
         DeclarationValueError: The two have other columns, or `on` names one that is not there.
     """
-    names = [each for each in before.columns if each not in _SAID] if on is None else list(on)
+    names = _telling(before) if on is None else list(on)
     unlike = set(before.columns) ^ set(after.columns)
     missing = [name for name in names if name not in before.columns]
     if missing or unlike or not names:
@@ -80,6 +82,12 @@ def diff_state(
     ]
     values = [F.col(f"{side}.said").alias(side) for side in ("before", "after")]
     return joined.where(~is_same).select(change.alias("change"), *whose, *values)
+
+
+def _telling(frame: DataFrame) -> list[str]:
+    """The columns that tell entries apart, or timers, of which their time is one."""
+    said = _SAID - {"timestamp"} if "domain" in frame.columns else _SAID
+    return [each for each in frame.columns if each not in said]
 
 
 def _alike(before: DataFrame, after: DataFrame) -> tuple[DataFrame, DataFrame]:

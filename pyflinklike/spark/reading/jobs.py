@@ -25,6 +25,7 @@ from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.reading.checkpoint import CheckpointState
+from pyflinklike.spark.reading.sources import place_in
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -110,7 +111,7 @@ def frame_of_groups(
     put_wheels_on_path(state.spark)
     blobs = state.blobs()
     if groups is not None:
-        ids = group_ids(state.max_parallelism)
+        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
     return blobs.mapInArrow(running(job), spark_schema(reader.schema))

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a checkpoint through Spark's data sources for state."""
+"""Reads a checkpoint through Spark's data sources for state.
+
+Operators have numbers: Spark's, from 0.  Where operators of a job share a state operator of Spark,
+the first one has its number, and each further one 1,000 more.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,23 @@ from typing import Any
 
 from pyspark import __version__
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE
+from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE, log_variable
 from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.wire.places import roll_call_of
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
 __all__ = [
     "change_feed",
     "is_ours",
     "last_batch",
     "operators_of",
+    "place_in",
     "read_blobs",
     "refusing",
     "registered_timers",
@@ -37,6 +45,9 @@ except ImportError:
 else:
     _REFUSALS += (Py4JError,)  # of a Java exception that PySpark has no class for
 _LONGEST = 1_000
+_PLACE = 1_000
+"""By how much the numbers of two operators differ that are next to each other in a state operator."""
+_FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -74,7 +85,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
 
 
 def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRow]:
-    """The stateful operators of a checkpoint, by their numbers: rows of Spark's `state-metadata`.
+    """The stateful operators of a checkpoint, by their numbers: rows as of Spark's `state-metadata`.
 
     Raises:
         HostError: Spark cannot read it, or this is PySpark 3.5.
@@ -82,7 +93,20 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
     _check_reads_state(where)
     with refusing(where):
         rows = spark.read.format("state-metadata").load(location).collect()
-    return sorted(rows, key=lambda row: row["operatorId"])
+    found = [each for row in rows for each in _sharing(row)]
+    return sorted(found, key=lambda row: row["operatorId"])
+
+
+def _sharing(row: SparkRow) -> Iterator[SparkRow]:
+    """A row for each of the operators that share one of Spark's; any other one as it is."""
+    yield row
+    for place in map(int, _FURTHER.findall(row["operatorProperties"] or "")):
+        yield SparkRow(**{**row.asDict(), "operatorId": row["operatorId"] + place * _PLACE})
+
+
+def place_in(operator_id: int) -> int:
+    """The place of an operator among those that share its state operator (`wire.places`)."""
+    return operator_id // _PLACE
 
 
 def is_ours(operator: SparkRow) -> bool:
@@ -114,12 +138,22 @@ def stored(
     Raises:
         HostError: Spark cannot read it.
     """
-    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
-    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    place, number = divmod(operator_id, _PLACE)
+    reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
+    reader = reader.option("operatorId", number).option("batchId", batch_id)
     with refusing(where):
         return reader.load(location).select(
-            f"key.{KEY_GROUP}", "user_map_key.sequence", "user_map_value.blob"
+            _key_group(place), "user_map_key.sequence", "user_map_value.blob"
         )
+
+
+def _key_group(place: int) -> Column:
+    """The grouping key; that of the roll call as an operator has it that is alone."""
+    key = F.col(f"key.{KEY_GROUP}")
+    if place == 0:
+        return key
+    is_called = key == roll_call_of(place)
+    return F.when(is_called, F.lit(ROLL_CALL)).otherwise(key).alias(KEY_GROUP)
 
 
 def registered_timers(
@@ -131,10 +165,12 @@ def registered_timers(
         HostError: Spark cannot read it, or the operator has no time mode.
     """
     reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
-    reader = reader.option("operatorId", operator_id).option("batchId", batch_id)
+    place, number = divmod(operator_id, _PLACE)
+    reader = reader.option("operatorId", number).option("batchId", batch_id)
     with refusing(where):
         frame = reader.load(location)
-        return frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
+        timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
+    return timers.where(F.col(KEY_GROUP).between(roll_call_of(place), roll_call_of(place + 1) - 1))
 
 
 def change_feed(
@@ -148,14 +184,15 @@ def change_feed(
     Raises:
         HostError: Spark cannot read it.
     """
-    reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
-    reader = reader.option("operatorId", operator_id).option("readChangeFeed", value=True)
+    place, number = divmod(operator_id, _PLACE)
+    reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
+    reader = reader.option("operatorId", number).option("readChangeFeed", value=True)
     reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
     with refusing(where):
         return reader.load(location).select(
             "batch_id",
             "change_type",
-            f"key.{KEY_GROUP}",
+            _key_group(place),
             "user_map_key.sequence",
             "user_map_value.blob",
         )

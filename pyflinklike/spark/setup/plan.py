@@ -77,6 +77,8 @@ class Plan:
         allow_pickle: Whether state may be unpickled.
         broadcast_states: Those of the broadcast input, if there is one.
         timed_outputs: Whether the layout is given outputs with their times.
+        first_output: The number of its main output; operators at earlier places of the same state
+            operator have those before.
     """
 
     function: Function
@@ -91,6 +93,7 @@ class Plan:
     allow_pickle: bool = attrs.field(default=True, kw_only=True)
     broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), kw_only=True)
     timed_outputs: bool = attrs.field(default=False, kw_only=True)
+    first_output: int = attrs.field(default=0, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""

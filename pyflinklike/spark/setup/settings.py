@@ -12,6 +12,7 @@ from pyflinklike.spark.setup.checks import MAX_KEY_GROUPS
 __all__ = [
     "check_watermark_policy",
     "default_max_parallelism",
+    "max_parallelism_for",
     "partitions_of",
     "prepare_session",
     "time_zone_of",
@@ -90,7 +91,11 @@ def default_max_parallelism(spark: SparkSession) -> int:
     Each key group that has data costs a micro-batch some round trips, so there should be few;
     and a multiple of the partitions, so that each gets as many as the others.
     """
-    partitions = partitions_of(spark)
+    return max_parallelism_for(partitions_of(spark))
+
+
+def max_parallelism_for(partitions: int) -> int:
+    """The same for a number of tasks."""
     per_partition = -(-_MIN_KEY_GROUPS // partitions)
     return min(partitions * per_partition, MAX_KEY_GROUPS)
 

@@ -7,23 +7,26 @@ instead of 16, and the slowest task decides how long a batch takes.  So the grou
 group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of partitions divides
 `n`, each partition then gets the same number of key groups.
 
-The numbers depend only on `max_parallelism`, which is fixed by the checkpoint.
+The numbers depend only on `max_parallelism` and on the operator's place among those that share its
+state operator (`wire.places`), both of which are fixed by the checkpoint.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from pyflinklike.spark.wire.places import first_of
+
 __all__ = ["group_ids", "index_of"]
 
 _MASK = 0xFFFFFFFF
 
 
-@lru_cache(maxsize=16)
-def group_ids(max_parallelism: int) -> tuple[int, ...]:
-    """The number of each key group."""
+@lru_cache(maxsize=128)
+def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
+    """The number of each key group of the operator at a place."""
     found: dict[int, int] = {}
-    candidate = 0
+    candidate = first_of(place)
     while len(found) < max_parallelism:
         found.setdefault(index_of(candidate, max_parallelism), candidate)
         candidate += 1

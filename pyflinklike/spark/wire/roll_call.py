@@ -12,10 +12,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
+from pyflinklike.spark.wire.places import roll_call_of
+
 __all__ = ["ROLL_CALL", "groups_in", "roll_payload"]
 
-ROLL_CALL = -1
-"""The grouping key; those of key groups are not negative."""
+ROLL_CALL = roll_call_of(0)
+"""The grouping key, of an operator that shares its state operator with no other one or is the first of them."""
 _INT = "i"
 
 

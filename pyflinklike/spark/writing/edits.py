@@ -10,9 +10,10 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.group import TimersReader
@@ -23,6 +24,7 @@ from pyflinklike.shown import shown
 from pyflinklike.spark.reading.jobs import spark_schema
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.names import quoted
+from pyflinklike.spark.writing.folding import adding, folded
 from pyflinklike.spark.writing.saving import Frames
 from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.stores.descriptors import StoreDescriptor
@@ -30,10 +32,11 @@ from pyflinklike.stores.registry import declared_store
 
 __all__ = [
     "each_state",
+    "entry_of",
     "fitted",
     "fitted_timers",
+    "folded_elements",
     "of_descriptor",
-    "refuse_several",
     "rows_of",
     "with_said",
 ]
@@ -89,10 +92,54 @@ def fitted(
     rows = rows_of(record, name)
     if rows.info.kind == "list" and "position" not in frame.columns:
         frame = _numbered(rows, frame, order_by)
-    if rows.info.kind == "lru" and "last_use" not in frame.columns:
-        frame = frame.withColumn("last_use", F.monotonically_increasing_id())
+    if "key_group" in entry_of(rows) and "key_group" not in frame.columns:
+        msg = f'{rows.info.name!r} is a store of scope "partition", whose entries have a key_group'
+        raise DeclarationValueError(f"{msg}, got columns {frame.columns}; add it")
+    if rows.info.kind == "lru":
+        frame = _ranked(rows, frame)
     placed = _with_group(record, frame, by_key=not rows.declaration.per_group)
     return _in_columns(rows.schema, placed, f"state {name!r}")
+
+
+def folded_elements(
+    record: OperatorRecord,
+    descriptor: Any,
+    frame: DataFrame,
+    order_by: Sequence[str] | str | None,
+) -> DataFrame:
+    """What a reducing or aggregating state makes of elements, a row for each key.
+
+    Args:
+        record: Of the operator, which has the state.
+        descriptor: Of the state.
+        frame: Has the key columns and `value`, an element; of its other columns it has the greatest
+            ones.
+        order_by: In which order they are folded.
+
+    Raises:
+        DeclarationTypeError: The state folds nothing, or elements are of another type.
+        DeclarationValueError: A column is missing.
+    """
+    rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
+    folding = adding(descriptor, record.time_zone)
+    needed = [*rows.keys.names, "value"]
+    if not {*needed} <= {*frame.columns}:
+        msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
+        raise DeclarationValueError(f"{msg}; select() them")
+    if folding.time_zone is None:
+        field = spark_schema(rows.schema)["value"]
+        frame = frame.withColumn("value", _fitted_column(frame, field, what))
+    by, order = rows.keys.names, _names_of(order_by)
+    if "stamp" in frame.columns:
+        one = Window.partitionBy(*map(quoted, by))
+        frame = frame.withColumn("stamp", F.max("stamp").over(one))
+    # An order of no columns is any order: Spark numbers rows of some order only.
+    chosen = [F.col(quoted(each)) for each in order] or [F.lit(0)]
+    return folded(frame, by, chosen, folding)
+
+
+def _names_of(order_by: Sequence[str] | str | None) -> list[str]:
+    return [order_by] if isinstance(order_by, str) else list(order_by or ())
 
 
 def fitted_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
@@ -110,9 +157,17 @@ def _numbered(rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str |
     if not order_by:
         msg = f"state {rows.info.name!r}: elements of a list have an order, got no column position"
         raise DeclarationValueError(f"{msg}; give order_by=<column>")
-    names = [order_by] if isinstance(order_by, str) else list(order_by)
-    by = Window.partitionBy(*map(quoted, rows.keys.names)).orderBy(*map(quoted, names))
+    by = Window.partitionBy(*map(quoted, rows.keys.names))
+    by = by.orderBy(*map(quoted, _names_of(order_by)))
     return frame.withColumn("position", F.row_number().over(by).cast("long"))
+
+
+def _ranked(rows: StateRows, frame: DataFrame) -> DataFrame:
+    """The uses of an LRU store's entries as numbers of which each is there once, in their order."""
+    order = [quoted("last_use")] if "last_use" in frame.columns else []
+    owner = rows.keys.names if rows.key_fields else ["key_group"]
+    by = Window.partitionBy(*map(quoted, owner)).orderBy(*order, "store_key")
+    return frame.withColumn("last_use", F.row_number().over(by).cast("long"))
 
 
 def _with_group(record: OperatorRecord, frame: DataFrame, *, by_key: bool) -> DataFrame:
@@ -137,15 +192,19 @@ def _in_columns(schema: pa.Schema, frame: DataFrame, what: str) -> DataFrame:
                 raise DeclarationValueError(f"{msg}; add {field.name!r}")
             chosen.append(F.lit(None).cast(field.dataType).alias(field.name))
             continue
-        given = frame.schema[field.name].dataType
-        column: Column = F.col(quoted(field.name))
-        if given != field.dataType:
-            if not _may_become(given.typeName(), field.dataType.typeName()):
-                msg = f"{what}: column {field.name!r} is {field.dataType.simpleString()}"
-                raise DeclarationTypeError(f"{msg}, got {given.simpleString()}; cast it")
-            column = column.cast(field.dataType)
-        chosen.append(column.alias(field.name))
+        chosen.append(_fitted_column(frame, field, what))
     return frame.select(*chosen)
+
+
+def _fitted_column(frame: DataFrame, field: st.StructField, what: str) -> Column:
+    given = frame.schema[field.name].dataType
+    column = F.col(quoted(field.name))
+    if given == field.dataType:
+        return column.alias(field.name)
+    if not _may_become(given.typeName(), field.dataType.typeName()):
+        msg = f"{what}: column {field.name!r} is {field.dataType.simpleString()}"
+        raise DeclarationTypeError(f"{msg}, got {given.simpleString()}; cast it")
+    return column.cast(field.dataType).alias(field.name)
 
 
 _WIDER = (
@@ -169,20 +228,14 @@ def _may_become(given: str, wanted: str) -> bool:
     return bool(chain) and "timestamp" not in chain and chain.index(given) <= chain.index(wanted)
 
 
-def refuse_several(frame: DataFrame, rows: StateRows) -> None:
-    """See that each entry has one row.
+def entry_of(rows: StateRows) -> list[str]:
+    """The columns that tell an entry from all others of a savepoint.
 
-    Raises:
-        StateValueError: One has several.
+    State of scope "partition" has its place, for several may hold entries of one key; broadcast
+    state is the same everywhere.
     """
-    names = rows.entry_names
-    if rows.declaration.per_group:
-        names = [*names, "key_group"]
-    several = frame.groupBy(*map(quoted, names)).count().where("count > 1").first()
-    if several is not None:
-        found = {name: several[name] for name in names}
-        msg = f"state {rows.info.name!r}: an entry has one row, got {several['count']} of {found}"
-        raise StateValueError(f"{msg}; aggregate them first")
+    is_placed = rows.declaration.per_group and not rows.declaration.is_replicated
+    return [*rows.entry_names, *(["key_group"] if is_placed else [])]
 
 
 def each_state(

@@ -23,11 +23,9 @@ from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of
 from pyflinklike.spark.reading.jobs import spark_schema
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
-from pyflinklike.spark.writing.edits import (
-    refuse_several,
-    rows_of,
-)
+from pyflinklike.spark.writing.edits import rows_of
 from pyflinklike.spark.writing.misfits import Misfits
+from pyflinklike.spark.writing.refusing import refuse_misfits, refuse_several
 from pyflinklike.spark.writing.saved import saved_frames
 from pyflinklike.spark.writing.saving import Frames, save
 from pyflinklike.spark.writing.taking import frames_of, manifest_of
@@ -217,23 +215,27 @@ class HeldState(Mapping[str, DataFrame]):
 
         Raises:
             DeclarationValueError: Something is there that shall stay.
-            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
+            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
+                no answer for a value or key.
         """
         self.check()
         save(place_of(path), list(self.operators.values()), self.manifest, mode)
 
     def check(self) -> None:
-        """See that each entry has one row, and each verb an answer; runs jobs of Spark.
+        """See that each value fits, each entry has one row, and each verb an answer; runs jobs of Spark.
 
         Raises:
-            StateValueError: An entry has several rows, or a verb has no answer for a value or key.
+            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
+                no answer for a value or key.
         """
         for each in self.misfits:
             each.refuse()
         for uid, name in sorted(self.edited):
             frames = self.operators.get(uid)
             if frames is not None and name in frames.states:
-                refuse_several(frames.states[name], rows_of(frames.record, name))
+                rows = rows_of(frames.record, name)
+                refuse_misfits(frames.states[name], rows)
+                refuse_several(frames.states[name], rows)
 
     def only(self) -> Frames:
         """What there is of the one operator.

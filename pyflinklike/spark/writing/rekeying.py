@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -12,19 +13,26 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions import AggregateFunction, ReduceFunction
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.rows import StateRows
 from pyflinklike.shown import shown
 from pyflinklike.spark.wire.names import quoted
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 from pyflinklike.spark.writing.edits import fitted, fitted_timers, rows_of
+from pyflinklike.spark.writing.folding import Folding, folded, merging
+from pyflinklike.spark.writing.joining import joined, without
 from pyflinklike.spark.writing.misfits import Misfits
 from pyflinklike.spark.writing.saving import Frames
+from pyflinklike.types.signature import type_of
 
-__all__ = ["MERGES", "identity_of", "rekeyed"]
+__all__ = ["MERGES", "Merge", "identity_of", "rekeyed"]
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
 """How values of several old keys become one: `concat` of lists, the others of anything else."""
+Merge = str | AggregateFunction | ReduceFunction | Callable[[Any, Any], Any]
+"""One of `MERGES`; or what makes one value of two: values of old keys, in the order of these."""
 _TIMES = ("stamp", "timestamp")
 """Columns that tell which entry was written later."""
 _NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
@@ -80,18 +88,16 @@ class _Rekeying:
         """
         rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
         new = [F.col(_NEW + each).alias(each) for each in self.new]
-        joined = frame.join(self.mapping, list(self.old), "inner")
         former = F.struct(*map(quoted, self.old)).alias(_FORMER)
-        return joined.select(*new, *rest, former)
+        return joined(frame, self.mapping, self.old).select(*new, *rest, former)
 
     def unmapped(self, frame: DataFrame) -> DataFrame:
         """The keys that have no new one."""
-        keys = frame.select(*map(quoted, self.old))
-        return keys.join(self.mapping, list(self.old), "left_anti")
+        return without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
 
 
 def rekeyed(
-    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, str], *, drop: bool
+    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
 ) -> tuple[Frames, list[Misfits]]:
     """An operator under other key columns.
 
@@ -148,13 +154,16 @@ def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) 
     return mapping.select(*map(quoted, old), *added).distinct()
 
 
-def _check_merge(frames: Frames, merge: Mapping[str, str]) -> None:
+def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
     for name, how in merge.items():
         rows = rows_of(frames.record, name)
         is_list = rows.info.kind == "list"
+        if not is_list and not isinstance(how, str):
+            _folding(rows, how)
+            continue
         if how not in MERGES or is_list is not (how == "concat"):
-            msg = f"merge of state {name!r}: lists are merged by 'concat', others by one of "
-            raise DeclarationValueError(f"{msg}{MERGES[:-1]}, got {shown(how)}")
+            msg = f"merge of state {name!r}: lists are merged by 'concat', others by a function or "
+            raise DeclarationValueError(f"{msg}one of {MERGES[:-1]}, got {shown(how)}")
         timed = any(each in frames.states[name].columns for each in _TIMES)
         if how in ("newest", "oldest") and not timed:
             msg = f"merge of state {name!r}: {how!r} needs the times of entries, got a state"
@@ -163,6 +172,19 @@ def _check_merge(frames: Frames, merge: Mapping[str, str]) -> None:
         if how == "sum" and not isinstance(kind, (*_NUMBERS, st.FloatType, st.DoubleType)):
             msg = f"merge of state {name!r}: 'sum' is of numbers, got {kind.simpleString()}"
             raise DeclarationTypeError(f"{msg}; use transform_state(), or another merge")
+
+
+def _folding(rows: StateRows, function: Any) -> Folding:
+    """How a function of the user's makes one value of several.
+
+    Raises:
+        DeclarationTypeError: It is none, or the state has no values it could be given.
+    """
+    kind = type_of(rows.declaration.value) if rows.declaration.value else None
+    if kind is None or kind.is_pickled:
+        msg = f"merge of state {rows.info.name!r}: a function merges values that are not pickled"
+        raise DeclarationTypeError(f"{msg}, got {kind!r}; use another merge")
+    return merging(rows.info.name, kind, function)
 
 
 def _several(work: _Rekeying) -> Misfits:
@@ -178,7 +200,7 @@ def _unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
 
 def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
     old = F.struct(*map(quoted, work.old))
-    keys = frame.join(work.mapping, list(work.old), "inner")
+    keys = joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
     counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
     mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
     return Misfits(
@@ -187,7 +209,7 @@ def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
 
 
 def _merged(
-    work: _Rekeying, name: str, frame: DataFrame, how: str | None
+    work: _Rekeying, name: str, frame: DataFrame, how: Merge | None
 ) -> tuple[DataFrame, list[Misfits]]:
     """The rows of a state, one for each entry where it is told how."""
     if how is None:
@@ -195,9 +217,15 @@ def _merged(
     if how == "concat":
         by = Window.partitionBy(*map(quoted, work.new)).orderBy(_FORMER, "position")
         return frame.withColumn("position", F.row_number().over(by).cast("long")), []
-    names = rows_of(work.after, name).entry_names
-    grouped = frame.groupBy(*map(quoted, names))
+    rows = rows_of(work.after, name)
+    names = rows.entry_names
     others = [each for each in frame.columns if each not in (*names, "value", *_PLACES)]
+    if not isinstance(how, str):
+        one = Window.partitionBy(*map(quoted, names))
+        latest = {each: F.max(quoted(each)).over(one) for each in others}
+        moved = frame.withColumns(latest) if latest else frame
+        return folded(moved, names, [F.col(_FORMER)], _folding(rows, how)), []
+    grouped = frame.groupBy(*map(quoted, names))
     if how in ("newest", "oldest"):
         pick = F.max_by if how == "newest" else F.min_by
         time = next(each for each in _TIMES if each in frame.columns)

@@ -18,6 +18,7 @@ from pyflinklike.spark.writing.edits import (
     each_state,
     fitted,
     fitted_timers,
+    folded_elements,
     of_descriptor,
     rows_of,
     with_said,
@@ -25,14 +26,12 @@ from pyflinklike.spark.writing.edits import (
 from pyflinklike.spark.writing.held import HeldState
 from pyflinklike.spark.writing.merging import merged
 from pyflinklike.spark.writing.misfits import Misfits
-from pyflinklike.spark.writing.rekeying import rekeyed
+from pyflinklike.spark.writing.rekeying import Merge, rekeyed
 from pyflinklike.spark.writing.saving import Frames
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Savepoint"]
-
-_DEFAULT_MAX_PARALLELISM = 128
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -114,6 +113,7 @@ class Savepoint(HeldState):
         rows: DataFrame,
         *,
         order_by: Sequence[str] | str | None = None,
+        from_elements: bool = False,
     ) -> Savepoint:
         """With a state that has these rows, in place of one of that name.
 
@@ -122,13 +122,18 @@ class Savepoint(HeldState):
             rows: The key columns and what `read_state` shows of the kind: `value`; `user_key`;
                 `position`; `store_key` with the times of its entries.  With a TTL maybe `stamp`
                 (ms): entries without one are stamped when a query begins with them.
-            order_by: Of a list's elements, where they have no `position`.
+            order_by: Of a list's elements, where they have no `position`; and of elements to fold.
+            from_elements: Of a reducing or aggregating state: whether `value` is an element, of
+                which a key may have many, and the descriptor's function makes the value or the
+                accumulator of them.  A `stamp` is then the latest of them.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: Columns are missing, or of other types.
         """
         frames, said = self.only(), of_descriptor(descriptor)
         record = with_said(frames.record, {**frames.record.states, descriptor.name: said})
+        if from_elements:
+            rows, order_by = folded_elements(record, descriptor, rows, order_by), None
         frame = fitted(record, descriptor.name, rows, order_by)
         states = {**frames.states, descriptor.name: frame}
         return self._with(Frames(record, states, frames.timers), descriptor.name)
@@ -213,23 +218,22 @@ class Savepoint(HeldState):
 
         Args:
             other: Of one operator.
-            on_conflict: Of an entry that both have "left" or "right" stays; "error" refuses it
-                when it is written.
+            on_conflict: Of an entry that both have "left" or "right" stays, and of a list all its
+                elements; "error" refuses it when it is written.
 
         Raises:
-            DeclarationValueError: The key columns or a state of both differ, or `on_conflict`
-                is none of these.
+            DeclarationValueError: The key columns or a state of both differ, or `max_parallelism`
+                where a store is of scope "partition"; or `on_conflict` is none of these.
         """
-        frames = merged(self.only(), other.only(), on_conflict)
-        added = self._with(frames, *frames.states)
-        return attrs.evolve(added, misfits=(*self.misfits, *other.misfits))
+        frames, misfits = merged(self.only(), other.only(), on_conflict)
+        return self._with(frames, *frames.states, misfits=(*other.misfits, *misfits))
 
     def rekey(
         self,
         key: str,
         mapping: DataFrame,
         *,
-        merge: Mapping[str, str] | None = None,
+        merge: Mapping[str, Merge] | None = None,
         drop: bool = False,
     ) -> Savepoint:
         """With state and timers under other key columns.
@@ -239,7 +243,9 @@ class Savepoint(HeldState):
             mapping: Tells the new key of each old one: has the columns of both.
             merge: By the name of a state, what becomes of the values of one entry that several old
                 keys have: "sum", "min" or "max"; with a TTL or in a timestamped store also
-                "newest" or "oldest"; "concat" of lists, in the order of the old keys.
+                "newest" or "oldest"; "concat" of lists, in the order of the old keys; or what folds
+                two values, such as the state's own function: an `AggregateFunction`, of which
+                `merge` is called, a `ReduceFunction`, or any callable.
             drop: Whether state and timers of keys that the mapping does not have are left out;
                 by default they are refused.
 

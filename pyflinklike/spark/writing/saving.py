@@ -65,11 +65,7 @@ def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
         for name, frame in frames.states.items()
     }
     timers = _saved_rows(place, folder_of(uid, None), frames.timers, keys)
-    domains: dict[str, int] = {}
-    if timers.rows:
-        spark = frames.timers.sparkSession
-        counted = spark.read.parquet(_address(place, folder_of(uid, None)))
-        domains = dict(map(tuple, counted.groupBy("domain").count().collect()))
+    domains = place.count_by(timers.files, "domain", ("event_time", "processing_time"))
     return SavedOperator(frames.record, states, timers, domains)
 
 
@@ -82,8 +78,7 @@ def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ..
         writer = ordered.write.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
     names = place.files_in(folder)
-    rows = frame.sparkSession.read.schema(frame.schema).parquet(address).count() if names else 0
-    return SavedRows(rows, tuple(map(place.saved_file, names)))
+    return SavedRows(sum(map(place.rows_in, names)), tuple(map(place.saved_file, names)))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pyflinklike.spark.reading.checkpoint import (
     checkpoint_states,
     location_of,
     offsets_of,
+    query_id_of,
 )
 from pyflinklike.spark.reading.jobs import frame_of_groups
 from pyflinklike.spark.wire.watermarks import watermark_of
@@ -89,4 +90,5 @@ def manifest_of(state: CheckpointState) -> Manifest:
         processing_time=times["batchTimestampMs"],
         watermark=watermark_of(times["batchWatermarkMs"]),
         offsets=text,
+        query_id=query_id_of(state.spark, state.location),
     )

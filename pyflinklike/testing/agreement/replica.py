@@ -17,7 +17,8 @@ from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Waking, commit
+from pyflinklike.runtime.serving import commit
+from pyflinklike.runtime.waking import Waking
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

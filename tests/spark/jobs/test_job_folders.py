@@ -137,12 +137,29 @@ def no_operator(env):
     return job_of(env)
 
 
+def two_sums(env, is_deeper):
+    """A job of two folds, beside each other or one behind the other."""
+    pairs = env.from_collection([("a", 1)])
+    one = pairs.key_by(first).sum(1).uid("one")
+    other = (one if is_deeper else pairs).key_by(first).sum(1).uid("other")
+    one.union(other).print()
+    return job_of(env)
+
+
+def test_an_operator_that_comes_behind_another_one_is_refused(tmp_path):
+    """Its state would be in another state operator of Spark."""
+    run(two_sums(environment(tmp_path), is_deeper=False))
+
+    with pytest.raises(HostError, match=r"'other' .*depth 2.* where there was .*'other' .*depth 1"):
+        run(two_sums(environment(tmp_path), is_deeper=True))
+
+
 @pytest.mark.parametrize(
     ("program", "told"),
     [
         (other_function, r"'Keyed-1' \(Two, .* where there was operator 'Keyed-1' \(One"),
         (other_key_type, "keys .* where there was operator 'Keyed-1'"),
-        (other_max_parallelism, r"max_parallelism 32\) where there was .*max_parallelism 16"),
+        (other_max_parallelism, "max_parallelism 32.* where there was .*max_parallelism 16"),
         (renamed, "operator 'sums' .* where there was operator 'Keyed-1'"),
         (other_source, "a collection of 4 where there was a collection of 3"),
         (further_source, "a collection of 1 where there was a collection of 3"),

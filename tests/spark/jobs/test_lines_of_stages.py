@@ -17,8 +17,7 @@ from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import Configuration, Time
 from pyflinklike.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
 from pyflinklike.graph.nodes import FromSource
-from pyflinklike.spark.hosts.batch import run_batch
-from pyflinklike.spark.jobs.passing import around_batch
+from pyflinklike.spark.jobs.passing import run_in_batch
 from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
@@ -94,7 +93,7 @@ def results_of(job):
     for number, rows in sources_of(job):
         batches += steps.task(first.reached_from(number)).run([rows])
     for before, stage in zip(steps.stages, others):
-        host = around_batch(run_batch(steps.operator(before, stage)))
+        host = run_in_batch(steps.operators(before, stage))
         given = list(host(as_rows(pa.Table.from_batches(batches)))) if batches else []
         batches = list(steps.task(stage).run(given))
     results = Results(job)

@@ -7,6 +7,7 @@ import pytest
 
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.spark.jobs.stages import stages_of
+from pyflinklike.spark.wire.places import PLACES
 
 
 @pytest.fixture
@@ -46,18 +47,43 @@ def test_the_key_is_told_in_the_stage_before_the_operator(env):
     assert behind == ["text"]
 
 
-def test_operators_side_by_side_are_one_behind_the_other(env):
-    """A diamond is a line; what joins its arms is behind both."""
+def test_operators_side_by_side_are_behind_one_stage(env):
+    """They share a shuffle and a state operator; what joins them is behind it."""
     keyed = env.from_collection([("a", 1)]).key_by(first)
     sums = keyed.sum(1).name("sum").map(tuple).name("of sum")
     mins = keyed.min(1).name("min")
     sums.union(mins).map(str).name("text").print()
 
-    before, behind_sum, behind_min = stages(env)
+    before, behind = stages(env)
 
     assert len(before) == 1
-    assert behind_sum == ["of sum"]
-    assert "text" in behind_min
+    assert {"of sum", "text"} <= set(behind)
+
+
+def test_an_operator_is_behind_the_longest_way_to_it(env):
+    """What joins arms of different lengths; a shorter arm's outputs pass."""
+    keyed = env.from_collection([("a", 1)]).key_by(first)
+    once = keyed.min(1).name("once").map(tuple).name("of once")
+    twice = keyed.max(1).key_by(first).sum(1).name("twice").map(tuple).name("of twice")
+    once.union(twice).key_by(first).sum(1).name("joined").map(str).name("text").print()
+
+    *_, behind_once, behind_twice, behind_joined = stages(env)
+
+    assert "of once" in behind_once
+    assert "of twice" in behind_twice
+    assert behind_joined == ["text"]
+
+
+def test_operators_that_are_too_many_for_a_state_operator_have_two(env):
+    """Each key group needs a grouping key."""
+    keyed = env.from_collection([("a", 1)]).key_by(first)
+    sums = [keyed.sum(1) for _ in range(PLACES + 1)]
+    sums[0].union(*sums[1:]).print()
+    graph = env._program.graph()
+
+    before, middle, _ = stages_of(graph)
+
+    assert [PLACES, 1] == [len(before.following), len(middle.following)]
 
 
 def test_a_source_reaches_only_its_own_part(env):

@@ -72,3 +72,14 @@ def test_processing_time_beside_event_time_is_refused():
 
     with pytest.raises(HostError, match="a processing-time timer beside event time"):
         refuse_what_is_missing(job_of(windowed(timed, TumblingProcessingTimeWindows)))
+
+
+def test_a_strategy_between_operators_is_refused_where_one_waits_for_it():
+    """Spark has one watermark for all of a query; a fold waits for none."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    again = stream_of().process(Counting()).assign_timestamps_and_watermarks(strategy)
+    keyed = again.key_by(lambda n: n, Types.INT())
+
+    refuse_what_is_missing(job_of(keyed.sum()))
+    with pytest.raises(HostError, match="a watermark strategy between keyed operators"):
+        refuse_what_is_missing(job_of(windowed(keyed, TumblingEventTimeWindows)))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values folded by a function of the user's, row after row: elements of a state, or values of several keys.
+
+Spark brings the rows of an entry together, in order and numbered, so that no task has to hold more
+than one value of one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+from pyspark.sql.window import Window
+
+from pyflinklike.errors import DeclarationTypeError, StateValueError, UserFunctionError
+from pyflinklike.functions import AggregateFunction, as_reduce_function
+from pyflinklike.replay.stored_values import stored
+from pyflinklike.replay.values import shown as shown_column
+from pyflinklike.replay.values import shown_type
+from pyflinklike.runtime.raised import where_raised
+from pyflinklike.shown import shown, shown_error
+from pyflinklike.spark.reading.jobs import running, spark_schema
+from pyflinklike.spark.wire.names import quoted
+from pyflinklike.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+
+__all__ = ["Folding", "adding", "folded", "merging"]
+
+_NUMBER, _COUNT = "__number", "__count"
+Batches = Iterable[pa.RecordBatch]
+
+
+@attrs.frozen
+class Folding:
+    """How values become one.
+
+    Args:
+        what: Of which state, for messages.
+        kind: The type of what they become.
+        begin: Makes it of the first value.
+        go_on: Makes it of what there is, and one more value.
+        time_zone: In which a function sees points in time; None where values are of `kind`.
+    """
+
+    what: str
+    kind: TypeInformation
+    begin: Callable[[Any], Any]
+    go_on: Callable[[Any, Any], Any]
+    time_zone: str | None = None
+
+
+def adding(descriptor: Any, time_zone: str) -> Folding:
+    """How elements become the value of a reducing, or the accumulator of an aggregating state.
+
+    Args:
+        descriptor: Of the state.
+        time_zone: In which an aggregating function sees points in time.
+
+    Raises:
+        DeclarationTypeError: The state is neither.
+    """
+    what = f"state {descriptor.name!r}"
+    if isinstance(descriptor, ReducingStateDescriptor):
+        reduce = descriptor.get_reduce_function().reduce
+        return Folding(what, descriptor.type_info, _same, reduce)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        function = descriptor.get_agg_function()
+
+        def first(element: Any) -> Any:
+            return function.add(element, function.create_accumulator())
+
+        def further(accumulator: Any, element: Any) -> Any:
+            return function.add(element, accumulator)
+
+        return Folding(what, descriptor.type_info, first, further, time_zone)
+    msg = f"{what}: only reducing and aggregating state is folded from elements, got {descriptor!r}"
+    raise DeclarationTypeError(f"{msg}; leave from_elements away")
+
+
+def merging(name: str, kind: TypeInformation, function: Any) -> Folding:
+    """How values of several keys become one.
+
+    Args:
+        name: Of the state.
+        kind: The type of its values.
+        function: An `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or a callable
+            of two values.
+
+    Raises:
+        DeclarationTypeError: It is none of these.
+    """
+    if isinstance(function, AggregateFunction):
+        return Folding(f"state {name!r}", kind, _same, function.merge)
+    return Folding(f"state {name!r}", kind, _same, as_reduce_function(function).reduce)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def folded(
+    frame: DataFrame, by: Sequence[str], order: Sequence[Column], folding: Folding
+) -> DataFrame:
+    """One row for all that have equal columns, with what their values become; else the last one's.
+
+    Args:
+        frame: Has a column `value`.
+        by: The columns.
+        order: In which their values are folded.
+        folding: How.
+    """
+    same = Window.partitionBy(*map(quoted, by))
+    numbered = frame.withColumns(
+        {_NUMBER: F.row_number().over(same.orderBy(*order)), _COUNT: F.count(F.lit(1)).over(same)}
+    )
+    fields = [field for field in frame.schema.fields if field.name != "value"]
+    value = pa.field("value", shown_type(folding.kind, saved=True))
+    (kind,) = spark_schema(pa.schema([value])).fields
+    columns = [*(quoted(field.name) for field in fields), "value", _NUMBER, _COUNT]
+    job = _FoldJob(folding, tuple(by))
+    return numbered.select(*columns).mapInArrow(running(job), st.StructType([*fields, kind]))
+
+
+@attrs.frozen
+class _FoldJob:
+    """Folds the rows of one partition; the last three columns are the value, its number, and how many."""
+
+    folding: Folding
+    by: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        value = None
+        for batch in batches:
+            elements = self._elements(batch.column(batch.num_columns - 3))
+            numbers, counts = (batch.column(batch.num_columns - at).to_pylist() for at in (2, 1))
+            ends, values = [], []
+            for at, (element, number, count) in enumerate(zip(elements, numbers, counts)):
+                value = self._folded(value, element, batch, at, is_first=number == 1)
+                if number == count:
+                    ends.append(at)
+                    values.append(self._frozen(value, batch, at))
+            yield self._rows(batch.take(pa.array(ends, pa.int64())), values)
+
+    def _elements(self, column: Any) -> list[Any]:
+        if self.folding.time_zone is not None:
+            return to_python(column, self.folding.time_zone)
+        kind = self.folding.kind
+        found = kind.from_arrow(stored(column, kind, self.folding.what))
+        return [None if each is None else kind.thaw(each) for each in found]
+
+    def _folded(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
+        try:
+            return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
+        except Exception as error:
+            msg = f"{self.folding.what}: its function failed for {self._whose(batch, at)}, element "
+            raised = f"{shown(element)}: {shown_error(error)}{where_raised(error)}"
+            raise UserFunctionError(f"{msg}{raised}") from error
+
+    def _frozen(self, value: Any, batch: Any, at: int) -> Any:
+        try:
+            return self.folding.kind.freeze(value)
+        except StateValueError as error:
+            msg = f"{self.folding.what}: {error}, which its function gave for "
+            raise StateValueError(f"{msg}{self._whose(batch, at)}") from error
+
+    def _whose(self, batch: Any, at: int) -> str:
+        return shown({name: batch.column(name)[at].as_py() for name in self.by})
+
+    def _rows(self, batch: pa.RecordBatch, values: list[Any]) -> pa.RecordBatch:
+        kind = self.folding.kind
+        names = batch.schema.names[:-2]
+        value = shown_column(kind.to_arrow(values), kind, saved=True)
+        return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)

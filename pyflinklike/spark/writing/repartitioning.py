@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another number of partitions for a checkpoint, in place: Spark's offline repartition.
+
+Spark hashes the number of a key group to its partition, so key groups move whole, and no entry is
+written anew.  The homes of chained operators, whose numbers depend on the partitions, are begun
+anew: in the first micro-batch no record is late for them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyspark import __version__
+from pyspark.sql import SparkSession
+
+from pyflinklike.checks import is_int
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.shown import shown
+from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of, query_id_of
+from pyflinklike.spark.reading.sources import refusing
+from pyflinklike.spark.setup.settings import prepare_session
+
+__all__ = ["repartition_state"]
+
+
+def repartition_state(
+    spark: SparkSession, checkpoint: str | os.PathLike[str], partitions: int
+) -> None:
+    """Spread the state of a stopped query over another number of Spark's partitions, in place.
+
+    The checkpoint gets one more micro-batch, which reads no input.  The query goes on from it at
+    its next start, with the same `max_parallelism`: pass that to `process()`, for its default
+    follows `spark.sql.shuffle.partitions`.  All stateful operators of the query are repartitioned.
+    If it is interrupted, Spark refuses to start the query until it is called again with the same
+    number.
+
+    It is Spark's offline repartition, of PySpark 4.2 and newer and not over Spark Connect.
+    Anywhere else begin a new checkpoint: `take_savepoint` and `process(..., from_savepoint=path)`.
+
+    Args:
+        spark: A session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.  It must not run: that is seen only where
+            it runs in this session.
+        partitions: How many there shall be; at most as many as there are key groups
+            (`max_parallelism`), for further ones would be idle.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The number of partitions does not do.
+        HostError: Spark cannot do it; the query runs; its last batch was not committed; or it has
+            that many partitions already.
+        UnknownStateError: The query has no operator that `process` made.
+        CorruptStateError: What an operator says of itself is damaged.
+    """
+    location = location_of(checkpoint)
+    if not is_int(partitions):
+        msg = f"repartition_state takes a number of partitions, got {shown(partitions)}"
+        raise DeclarationTypeError(f"{msg}; give an int")
+    manager = _manager(spark, location)
+    _refuse_running(spark, location)
+    groups = min(each.max_parallelism for each in checkpoint_states(spark, location, None, None))
+    if not 1 <= partitions <= groups:
+        msg = f"partitions must be 1 to {groups}, the number of key groups, got {partitions}"
+        raise DeclarationValueError(
+            f"{msg}; for more begin a new checkpoint from a savepoint, with a larger max_parallelism"
+        )
+    prepare_session(spark)
+    with refusing(f"checkpoint {location!r}"):
+        manager.repartition(location, partitions)
+
+
+def _manager(spark: SparkSession, location: str) -> Any:
+    try:
+        # Spark calls it evolving: hence its name, and the error that tells another way.
+        return spark._streamingCheckpointManager
+    except Exception as error:
+        msg = (
+            f"checkpoint {location!r}: partitions of state are changed by Spark 4.2 or newer, not "
+            f"over Spark Connect, got PySpark {__version__} with {type(spark).__module__}"
+        )
+        raise HostError(
+            f"{msg}; take_savepoint() and begin a new checkpoint with from_savepoint"
+        ) from error
+
+
+def _refuse_running(spark: SparkSession, location: str) -> None:
+    query_id = query_id_of(spark, location)
+    if any(query_id == str(query.id) for query in spark.streams.active):
+        msg = f"checkpoint {location!r}: its query must not run, got query {query_id}, which does"
+        raise HostError(f"{msg}; stop() it first")

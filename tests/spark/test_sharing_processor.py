@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that share a state operator of Spark, without Spark: each has what is its own."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from checkpoint_double import Checkpoint, Program, Times
+from program_double import packed_records
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import UserFunctionError
+from pyflinklike.log.operator_record import RECORD_AT, OperatorRecord
+from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
+from pyflinklike.spark.wire.homes import home_ids, is_home
+from pyflinklike.spark.wire.names import BATCH_TIME
+from pyflinklike.spark.wire.packing import payload_to_batch
+from pyflinklike.spark.wire.places import PLACES, first_of, is_roll_call, place_of, roll_call_of
+from pyflinklike.spark.wire.roll_call import ROLL_CALL
+
+
+class Added(KeyedProcessFunction):
+    """The sum of each key, from some number on; fails for a negative one."""
+
+    def __init__(self, start):
+        self.start, self.closed = start, 0
+
+    def open(self, runtime_context):
+        """Declares the sum."""
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        """Adds."""
+        if value.n < 0:
+            raise ValueError(value.n)
+        total = (self.total.value() or self.start) + value.n
+        self.total.update(total)
+        yield ctx.get_current_key(), total
+
+    def close(self):
+        """Counts."""
+        self.closed += 1
+
+
+class Shared(Checkpoint):
+    """The state of operators that share a state operator."""
+
+    def handled(self, programs, data, time=1):
+        """The results of a micro-batch, for rows by grouping key."""
+        program = _Programs([each.plan() for each in programs])
+        rows = self.transaction(program, data, {}, Times(time))
+        payloads = [payload_to_batch(row["payload"]) for row in rows if row["payload"]]
+        return sorted(tuple(row.values()) for each in payloads for row in each.to_pylist())
+
+
+class _Programs:
+    """What `transaction` is told."""
+
+    pandas = False
+    time_mode = Program(None).time_mode
+
+    def __init__(self, plans):
+        self.plans = plans
+
+    def plan(self):
+        """All of them."""
+        return self.plans
+
+
+@pytest.fixture(autouse=True)
+def sharing(monkeypatch):
+    """The double makes the processor of several plans."""
+    import checkpoint_double
+
+    one = checkpoint_double._PROCESSORS[False]
+    kinds = {False: lambda plans: SharingProcessor([one(plan) for plan in plans])}
+    monkeypatch.setattr(checkpoint_double, "_PROCESSORS", kinds)
+
+
+def at_place(place, program, records, time=1):
+    """Rows by grouping key, as a stage before gives them to the operator at a place."""
+    ids = group_ids(program.max_parallelism, place)
+    return {
+        roll_call_of(place)
+        if key == ROLL_CALL
+        else ids[index_of(key, program.max_parallelism)]: rows
+        for key, rows in packed_records(program, records, time).items()
+    }
+
+
+def test_equal_keys_and_names_of_two_operators_never_meet():
+    """Nor do their records: the second one has another number of key groups."""
+    first, second = Program(Added(0), name="first"), Program(Added(100), 3, name="second")
+    shared = Shared()
+    for amount in (1, 2):
+        data = at_place(0, first, [("a", amount), ("b", 5)])
+        given = shared.handled([first, second], {**data, **at_place(1, second, [("a", amount)])})
+
+    records = {
+        place: OperatorRecord.from_bytes(shared.blobs[roll_call_of(place)][RECORD_AT], "double")
+        for place in range(2)
+    }
+    assert [("a", 3), ("a", 103), ("b", 10)] == given
+    assert ["first", "second"] == [records[place].identity.name for place in range(2)]
+    assert [4, 3] == [records[place].identity.max_parallelism for place in range(2)]
+
+
+def test_one_that_fails_gives_up_all():
+    """Spark fails the task of all, and closes none of them."""
+    first, second = Program(Added(0)), Program(Added(100))
+    data = {**at_place(0, first, [("a", 1)]), **at_place(1, second, [("a", -1)])}
+
+    with pytest.raises(UserFunctionError, match=r"Added\.process_element failed for key 'a'"):
+        Shared().handled([first, second], data)
+
+    assert [1, 1] == [first.function.closed, second.function.closed]
+
+
+def test_the_home_of_a_partition_is_that_of_all():
+    """It is called once, and tells all of them the watermark of the micro-batch before."""
+    plans = [Program(Added(0)).plan(), Program(Added(0)).plan()]
+    processor = SharingProcessor([Told(plan) for plan in plans])
+    processor.init(None)
+
+    processor.handleInputRows((home_ids(1)[0],), [_home_row()], Times(1, 7_000))
+
+    assert [7_000, 7_000] == [each._former_watermark for each in processor._processors]
+
+
+class Told(KeyGroupProcessor):
+    """One that is told a watermark."""
+
+    def init(self, handle, place=0):
+        """Has no state."""
+
+    def _call_home(self, payloads):
+        assert [struct.pack("<i", 0)] == payloads
+        self._former_watermark = 7_000
+
+
+def _home_row():
+    return {"origin": -1, "payload": struct.pack("<i", 0), BATCH_TIME: 1}
+
+
+def test_grouping_keys_are_of_one_place_each():
+    """Homes, roll calls and key groups of all places are apart, and are told apart."""
+    keys = {place: set(group_ids(128, place)) | {roll_call_of(place)} for place in range(PLACES)}
+
+    assert PLACES * 129 == len(set().union(*keys.values()))
+    for place, mine in keys.items():
+        assert {place} == {place_of(key) for key in mine}
+        assert [roll_call_of(place)] == [key for key in mine if is_roll_call(key)]
+        assert not any(map(is_home, mine))
+    assert not any(map(is_roll_call, home_ids(200)))
+
+
+@pytest.mark.parametrize("place", [0, 1, PLACES - 1])
+def test_the_most_key_groups_fit_into_a_place(place):
+    """And the hash of a number says which key group it is."""
+    ids = group_ids(32_768, place)
+
+    assert first_of(place) <= min(ids)
+    assert max(ids) < roll_call_of(place + 1) < 2**31
+    assert all(index_of(ids[index], 32_768) == index for index in range(0, 32_768, 997))
