@@ -66,7 +66,8 @@ def read(by: str, root: Path) -> None:
 
 def measured(spark: SparkSession, root: Path, keys: int, by: str) -> dict[str, Any]:
     """All figures."""
-    source, found = root / "in", {"alone": [], "beside": []}  # type: dict[str, list[float]]
+    source = root / "in"
+    found: dict[str, list[float]] = {"alone": [], "beside": []}
     source.mkdir()
     write_input(spark, source, keys)
     batches(spark, source, root / "warm")
