@@ -42,20 +42,27 @@ def batches(spark: SparkSession, source: Path, checkpoint: Path) -> list[float]:
     return [each / 1000 for each in every[1:]]
 
 
+def wanted(now: Path) -> str:
+    """The checkpoint to be read; empty once that is over."""
+    try:
+        return now.read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def read(by: str, root: Path) -> None:
     """Read what the file `now` names until it is gone, and tell how often."""
     spark, reads = session("1g", cores=1), 0
     now = root / "now"
     (root / "ready").touch()
-    while now.exists():
-        checkpoint = now.read_text()
+    while checkpoint := wanted(now):
         try:
             if by == "read_state":
                 drained(read_state(spark, checkpoint, "count"))
                 reads += 1
                 continue
             with open_state(spark, checkpoint) as state:
-                while now.exists() and now.read_text() == checkpoint:
+                while wanted(now) == checkpoint:
                     state["count"].get_many(f"user-{at}" for at in range(1000))
                     reads += 1
         except PyflinklikeError:
