@@ -11,14 +11,16 @@ from pyflinklike.graph.nodes import (
     AssignTimestamps,
     Fold,
     FromSource,
+    KeyBy,
     Node,
     Partition,
+    Partitioning,
     ToSink,
 )
 from pyflinklike.graph.sources import Source
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.frames import frame_source
-from pyflinklike.spark.jobs.stages import is_keyed, stages_of
+from pyflinklike.spark.jobs.stages import Stage, is_keyed, stages_of
 from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event_time
 
 __all__ = ["refuse_what_is_missing"]
@@ -74,10 +76,15 @@ def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
             node = job.graph.nodes[number]
             if isinstance(node, Partition) and node.is_seen:
                 consumers = [each for each, _ in job.graph.consumers[number]]
-                if not all(
-                    isinstance(each, ToSink) or each.id in stage.inner for each in consumers
-                ):
+                if not all(_is_in(stage, node, each) for each in consumers):
                     yield node, "a broadcast() or partition_custom() before what has keyed inputs"
+
+
+def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
+    """Whether the tasks of a stage can give a consumer of a partitioning what is its own."""
+    if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
+        return False  # nobody says how many copies there are
+    return isinstance(consumer, ToSink) or consumer.id in stage.inner
 
 
 def _is_read(source: Source) -> bool:
