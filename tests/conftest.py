@@ -49,6 +49,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SPARK_SETTINGS: dict[str, Any] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # As the JVM of a run of minutes: else much of it goes into compiling what it runs a few times.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",

@@ -30,6 +30,14 @@ class OutputFileConfig:
         """Says how files are called."""
         return OutputFileConfigBuilder()
 
+    def get_part_prefix(self) -> str:
+        """What is before the name."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """What is after the number."""
+        return self.part_suffix
+
 
 @attrs.define
 class OutputFileConfigBuilder:

@@ -103,8 +103,16 @@ def _float_text(value: float) -> str:
     if not math.isfinite(value):
         return _decimal_text(value, "")
     wanted = struct.pack("<f", value)
-    digits = next(n for n in range(1, 10) if struct.pack("<f", float(f"{value:.{n}g}")) == wanted)
+    digits = next(n for n in range(1, 10) if _as_float(f"{value:.{n}g}") == wanted)
     return _decimal_text(value, repr(float(f"{value:.{digits}g}")))
+
+
+def _as_float(text: str) -> bytes | None:
+    """The 32 bits of a number; None where rounding has made it greater than the greatest."""
+    try:
+        return struct.pack("<f", float(text))
+    except OverflowError:
+        return None
 
 
 def _decimal_text(value: float, shortest: str) -> str:

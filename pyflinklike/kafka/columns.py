@@ -38,6 +38,8 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 _HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
 )
+_AFTER_ALL: Final = 2**63 // 1000
+"""In ms, the first time that Spark has not, in the year 294,247; a producer may write any number."""
 _FIELDS: Final = [
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
@@ -98,7 +100,8 @@ class Records:
         self._values.append(value)
         self._offsets.append(message.offset())
         kind, milliseconds = message.timestamp()
-        self._times.append(None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds)
+        is_there = kind != TIMESTAMP_NOT_AVAILABLE and milliseconds < _AFTER_ALL
+        self._times.append(milliseconds if is_there else None)
         self._kinds.append(kind - 1)  # Java counts from -1
         if self._with_headers:
             found = message.headers()

@@ -37,7 +37,8 @@ class RecordIds:
     """
 
     def __init__(self, context: Any) -> None:
-        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        told = (_QUERY, _BATCH) if context is not None else ()
+        query, batch = [context.getLocalProperty(name) for name in told] or (None, None)
         if query is None or batch is None:
             msg = "recordIds is for streams, got a task of none; leave the option out"
             raise HostError(msg)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflinklike import (
@@ -79,6 +79,7 @@ SCALARS = [
 
 @pytest.mark.parametrize("type_info", SCALARS, ids=repr)
 @given(data=st.data())
+@settings(max_examples=settings().max_examples // 3 + 1)
 def test_both_kinds_of_functions_read_each_others_state(type_info, data):
     """What one puts the other gets, of every type that a column can have."""
     values = data.draw(st.lists(values_of(type_info), min_size=1, max_size=5))

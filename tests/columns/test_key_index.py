@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflinklike.columns.hashing import hashes_of
@@ -45,6 +45,7 @@ def frozen(key):
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("hashed", [hashes_of, few_hashes, one_hash])
 @given(data=st.data())
+@settings(max_examples=settings().max_examples // 3 + 1)
 def test_it_is_a_dict(kind, hashed, data):
     """Each key has one row, whichever other keys have its hash, and however often it comes."""
     arrow, keys = _KINDS[kind]

@@ -15,7 +15,6 @@ from pyflinklike.common import (
     DeserializationSchema,
     Duration,
     Encoder,
-    SimpleStringSchema,
     Time,
     Types,
     WatermarkStrategy,
@@ -322,15 +321,6 @@ def test_what_was_collected_may_come_again(tmp_path):
     assert ["line", "line"] == list(collected)
 
 
-def kafka_source(brokers, topic):
-    """A source of texts that ends."""
-    from pyflinklike.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
-
-    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
-    builder.set_group_id(topic).set_value_only_deserializer(SimpleStringSchema())
-    return builder.set_bounded(KafkaOffsetsInitializer.latest())
-
-
 @pytest.fixture
 def brokers():
     """Of librdkafka's mock cluster."""
@@ -342,19 +332,15 @@ def brokers():
     return mock_brokers()
 
 
-def values_of(source):
-    """All values, in this process."""
-    strategy = WatermarkStrategy.no_watermarks()
-    return list(local().from_source(source, strategy, "topic").execute_and_collect())
-
-
 def test_a_kafka_source_commits_nothing(brokers):
     """PyFlink's commits with each checkpoint."""
     from confluent_kafka import Consumer, TopicPartition
+    from kafka_jobs import reading, stream
 
     brokers.write("uncommitted", [(None, b"a")], partition=0)
-    read = values_of(kafka_source(brokers, "uncommitted").build())
-    consumer = Consumer({"bootstrap.servers": brokers.servers, "group.id": "uncommitted"})
+    source = reading(brokers, "uncommitted").set_group_id("new").build()
+    read = list(stream(source).execute_and_collect())
+    consumer = Consumer({"bootstrap.servers": brokers.servers, "group.id": "new"})
     (found,) = consumer.committed([TopicPartition("uncommitted", 0)], timeout=20)
 
     assert (["a"], True) == (read, found.offset < 0)
@@ -362,24 +348,24 @@ def test_a_kafka_source_commits_nothing(brokers):
 
 def test_offsets_that_are_gone_are_refused(brokers):
     """PyFlink goes on with the first record that is left."""
+    from kafka_jobs import reading
+
     from pyflinklike.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaTopicPartition
 
     brokers.write("gone", [(None, b"a")], partition=0)
     starting = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("gone", 0): 2})
-    source = kafka_source(brokers, "gone").set_starting_offsets(starting).build()
 
     with pytest.raises(DeclarationValueError, match="lie within the topic, got 2"):
-        values_of(source)
+        reading(brokers, "gone").set_starting_offsets(starting).build().parts()
 
 
 def test_a_kafka_sink_is_at_least_once(brokers):
     """Also where none is asked for; exactly once is refused."""
     from pyflinklike.datastream.connectors.kafka import DeliveryGuarantee, KafkaSink
 
-    builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
-
+    sink = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
     with pytest.raises(HostError, match="writes at least once, got DeliveryGuarantee"):
-        builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
 
 
 class Lengths(DeserializationSchema):
@@ -389,8 +375,9 @@ class Lengths(DeserializationSchema):
 
 def test_a_schema_of_the_programs_own(brokers):
     """PyFlink's are wrappers of Java's."""
-    brokers.write("lengths", [(None, b"abc")])
+    from kafka_jobs import reading, stream
 
-    assert [3] == values_of(
-        kafka_source(brokers, "lengths").set_value_only_deserializer(Lengths()).build()
-    )
+    brokers.write("lengths", [(None, b"abc")])
+    source = reading(brokers, "lengths").set_value_only_deserializer(Lengths()).build()
+
+    assert [3] == list(stream(source).execute_and_collect())

@@ -72,6 +72,7 @@ def test_a_double_has_the_text_that_java_has_for_it(number, text):
 @pytest.mark.parametrize(
     ("number", "text"),
     [
+        (3.4028234663852886e38, "3.4028235E38"),
         (0.10000000149011612, "0.1"),
         (110.0999984741211, "110.1"),
         (16777216.0, "1.6777216E7"),

@@ -88,6 +88,19 @@ class ByKey(SerializationSchema):
         return f"k{element[0]}".encode()
 
 
+def test_what_is_told_at_the_end_of_a_batch_has_the_time_of_its_writing(brokers, topic):
+    """Its own is the last of all times: no broker and no reader takes that."""
+    env = local(**{"execution__runtime-mode": "BATCH"})
+    pairs = env.from_collection([("a", 1), ("a", 2)], Types.TUPLE([Types.STRING(), Types.INT()]))
+    sums = pairs.key_by(lambda pair: pair[0]).sum(1).map(str, Types.STRING())
+    sums.sink_to(writing(brokers, values_to(topic)).build())
+
+    env.execute()
+
+    (record,) = brokers.read(topic)
+    assert (b"('a', 3)", True) == (record["value"], 2020 < record["timestamp"].year < 9999)
+
+
 def test_fields_of_rows_and_a_selector_of_topics(brokers, topic):
     """As PyFlink's example has it; a field of None is no key."""
 
@@ -142,6 +155,16 @@ def test_an_element_of_which_no_record_can_be_made(brokers, element, topic_of, e
     elements.sink_to(writing(brokers, serializer).build())
 
     with pytest.raises(error, match=message):
+        elements.get_execution_environment().execute()
+
+
+def test_ids_of_records_are_of_a_stream_of_spark(brokers, topic):
+    """Elsewhere no micro-batch is written again."""
+    elements = local().from_collection(["a"], Types.STRING())
+    sink = writing(brokers, values_to(topic)).set_property("pyflinklike.recordIds", "true")
+    elements.sink_to(sink.build())
+
+    with pytest.raises(HostError, match="recordIds is for streams"):
         elements.get_execution_environment().execute()
 
 
@@ -213,7 +236,7 @@ def test_a_source_without_an_end_is_not_for_this_process(brokers):
     builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics("t")
     source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
-    with pytest.raises(HostError, match="is read by Spark only"):
+    with pytest.raises(HostError, match="or call set_bounded"):
         stream(source).execute_and_collect()
 
 

@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from kafka_support import Brokers, mock_brokers
 
 from pyflinklike.errors import BrokerError, DataLossError, DeclarationValueError
@@ -362,3 +363,20 @@ def test_a_task_gives_up_when_nothing_comes():
         BrokerError, match=r"waited 300 ms .kafkaConsumer.pollTimeoutMs. from offset 4"
     ):
         list(fetch(OffsetRange("t", 0, 4, 9), options))
+
+
+@pytest.mark.parametrize(("time", "is_there"), [(2**63 // 1000 - 1, True), (2**63 // 1000, False)])
+def test_a_time_that_spark_has_not_is_none(brokers, topic, time, is_there):
+    """A producer may write any number, and one record must not stop the query for ever."""
+    producer = Producer({"bootstrap.servers": brokers.servers})
+    producer.produce(topic, b"v", partition=0, timestamp=time)
+    producer.flush(20)
+    options = reader_options({**brokers.options, "subscribe": topic}, streaming=False)
+
+    (batch,) = fetch(OffsetRange(topic, 0, 0, 1), options)
+
+    found = batch.column("timestamp").cast("int64").to_pylist()
+    assert ([b"v"], [1000 * time if is_there else None]) == (
+        batch.column("value").to_pylist(),
+        found,
+    )

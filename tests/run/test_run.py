@@ -87,6 +87,10 @@ def test_a_module_has_both_names(installed):
         ("from pyflink.datastream.connectors.pulsar import PulsarSource", "Spark's"),
         ("from pyflink.datastream import SinkFunction", "use sink_to or print"),
         ("from pyflink.common import RestartStrategies", "spark.task.maxFailures"),
+        (
+            "from pyflink.datastream.connectors.file_system import StreamingFileSink",
+            "use FileSink and sink_to",
+        ),
         ("import pyflink.surprise", "its reference says what there is"),
         ("from pyflink.datastream import Surprise", "cannot import name"),
     ],

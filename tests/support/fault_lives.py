@@ -22,8 +22,7 @@ SETTINGS = {
     # Most of a short life would go into compiling.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": SPARK_SETTINGS["spark.driver.extraJavaOptions"],
 }
 
 

@@ -18,8 +18,8 @@ from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.key_group_task import KeyGroupTask
+from pyflinklike.spark.jobs.marked_rows import WATERMARK
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.sending import WATERMARK
 from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA, micro_batches
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
 from pyflinklike.spark.setup.plan import Plan

@@ -18,7 +18,7 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaSource,
 )
 
-__all__ = ["new_topic", "numbers", "reading", "stream", "timed", "values_to", "writing"]
+__all__ = ["endless", "new_topic", "numbers", "reading", "stream", "timed", "values_to", "writing"]
 
 _NAMES = (f"job{number}" for number in count())
 
@@ -38,6 +38,12 @@ def reading(brokers: Brokers, *topics: str) -> Any:
         .set_value_only_deserializer(SimpleStringSchema())
         .set_bounded(KafkaOffsetsInitializer.latest())
     )
+
+
+def endless(brokers: Brokers, topic: str) -> Any:
+    """A builder of a source without an end."""
+    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
+    return builder.set_value_only_deserializer(SimpleStringSchema())
 
 
 def writing(brokers: Brokers, serializer: Any) -> Any:
@@ -64,9 +70,9 @@ def numbers(brokers: Brokers, topic: str, numbers: range) -> list[str]:
     return [str(number) for number in numbers]
 
 
-def timed(brokers: Brokers, topic: str, times: list[int]) -> None:
-    """Records with these times as values, too."""
+def timed(brokers: Brokers, topic: str, times: list[int], partition: int = 0) -> None:
+    """Records of a partition with these times as values, too."""
     producer = Producer({"bootstrap.servers": brokers.servers})
     for time in times:
-        producer.produce(topic, str(time), partition=0, timestamp=time)
+        producer.produce(topic, str(time), partition=partition, timestamp=time)
     assert producer.flush(20) == 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
+from pyflinklike.common.missing import refusing
 from pyflinklike.graph.file_layout import BucketAssigner, OutputFileConfig, RollingPolicy
 from pyflinklike.graph.file_sink import FileSink
 from pyflinklike.graph.file_source import FileSource, StreamFormat
@@ -13,3 +14,19 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
 ]
+
+_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame, to_data_frame and DataFrame.write"
+_SPLITS = "a file is read by one task, and Spark says which; leave it out"
+_COMPACT = "small files are not put together here: set_parallelism, or put them together with Spark"
+
+__getattr__ = refusing(
+    __name__,
+    {
+        "BulkFormat": _BULK,
+        "FileEnumeratorProvider": _SPLITS,
+        "FileSplitAssignerProvider": _SPLITS,
+        "FileCompactStrategy": _COMPACT,
+        "FileCompactor": _COMPACT,
+        "StreamingFileSink": "PyFlink itself calls it deprecated: use FileSink and sink_to",
+    },
+)

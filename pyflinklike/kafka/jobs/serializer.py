@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -63,7 +64,7 @@ class KafkaRecordSerializationSchema:
 
         Args:
             element: The element.
-            timestamp: Its time in ms, which becomes the record's if it is above 0.
+            timestamp: Its time in ms, which becomes the record's if it is above 0 and not the last one.
 
         Raises:
             UserFunctionError: A schema or the topic selector fails.
@@ -81,7 +82,9 @@ class KafkaRecordSerializationSchema:
         if not isinstance(topic, str) or not topic:
             msg = f"a topic selector gives the name of a topic, got {shown(topic)} for element {shown(element)}; give text"
             raise OutputError(msg)
-        return Message(topic, key, value, timestamp=timestamp)
+        # What is told at the end of a batch has the last of all times, which is no record's.
+        time = None if timestamp == MAX_WATERMARK else timestamp
+        return Message(topic, key, value, timestamp=time)
 
 
 @attrs.frozen

@@ -27,13 +27,14 @@ from pyflinklike.kafka.jobs.properties import as_options, checked_property
 from pyflinklike.kafka.jobs.starting import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
+    checked_initializer,
     offsets_within,
 )
 from pyflinklike.kafka.offsets import Offsets
 from pyflinklike.kafka.options import ReaderOptions, reader_options
 from pyflinklike.kafka.ranges import OffsetRange
 from pyflinklike.kafka.source import FORMAT, register
-from pyflinklike.shown import instance_of, shown
+from pyflinklike.shown import shown
 from pyflinklike.spark.jobs.frames import Elements, FrameSource
 from pyflinklike.types import TypeInformation
 
@@ -145,7 +146,8 @@ class KafkaSource(FrameSource):
             HostError: It does not stop.
         """
         if not self.is_bounded:
-            return super().read(index, parallelism)
+            msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
+            raise HostError(msg)
         return self._read_parts(index, parallelism)
 
     def _read_parts(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
@@ -208,14 +210,14 @@ class KafkaSourceBuilder:
         self, starting_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
         """Where a job starts that does not go on; by default at the earliest offsets."""
-        self._starting = _initializer(starting_offsets_initializer)
+        self._starting = checked_initializer(starting_offsets_initializer)
         return self
 
     def set_bounded(
         self, stopping_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
         """Stop at these offsets, as they are when the job begins, and end."""
-        self._stopping = _initializer(stopping_offsets_initializer)
+        self._stopping = checked_initializer(stopping_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
@@ -245,8 +247,8 @@ class KafkaSourceBuilder:
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
         """A setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
 
-        `pyflinklike.failOnDataLoss`, `pyflinklike.maxOffsetsPerTrigger` and
-        `pyflinklike.kafkaConsumer.pollTimeoutMs` are options of the data source.
+        `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
+        options of the data source.
 
         Raises:
             DeclarationTypeError: One of them is no text.
@@ -285,13 +287,3 @@ class KafkaSourceBuilder:
             raise DeclarationValueError(msg)
         self._subscription = option, text, what
         return self
-
-
-def _initializer(given: Any) -> KafkaOffsetsInitializer:
-    if not isinstance(given, KafkaOffsetsInitializer):
-        remedy = instance_of(
-            KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
-        )
-        msg = f"it takes a KafkaOffsetsInitializer, got {shown(given)}; {remedy}"
-        raise DeclarationTypeError(msg)
-    return given

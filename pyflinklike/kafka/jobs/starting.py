@@ -13,12 +13,13 @@ from pyflinklike.checks import is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.cluster import Cluster
 from pyflinklike.kafka.offsets import Partition
-from pyflinklike.shown import shown
+from pyflinklike.shown import instance_of, shown
 
 __all__ = [
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaTopicPartition",
+    "checked_initializer",
     "offsets_within",
 ]
 
@@ -245,3 +246,18 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
         msg = f"offsets are a mapping, got {shown(offsets)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
         raise DeclarationTypeError(msg)
     return offsets.items()
+
+
+def checked_initializer(given: Any) -> KafkaOffsetsInitializer:
+    """The argument, which says where to start or stop.
+
+    Raises:
+        DeclarationTypeError: It does not.
+    """
+    if not isinstance(given, KafkaOffsetsInitializer):
+        remedy = instance_of(
+            KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
+        )
+        msg = f"it takes a KafkaOffsetsInitializer, got {shown(given)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return given

@@ -16,10 +16,19 @@ from pyflinklike.log.storage import HEAD_AT, Head
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["HEAD_AT", "LOG_VARIABLE", "BlobMap", "SparkLogStorage", "log_variable"]
+__all__ = [
+    "HEAD_AT",
+    "LOG_TYPES",
+    "LOG_VARIABLE",
+    "BlobMap",
+    "SparkLogStorage",
+    "log_variable",
+]
 
 LOG_VARIABLE = "log"
 """Name of the state variable."""
+LOG_TYPES = ("sequence long", "blob binary")
+"""Of its keys and of its values."""
 
 
 def log_variable(place: int) -> str:
@@ -65,7 +74,7 @@ class SparkLogStorage(BlobMap):
     """
 
     def __init__(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
-        self._log = handle.getMapState(log_variable(place), "sequence long", "blob binary")
+        self._log = handle.getMapState(log_variable(place), *LOG_TYPES)
 
     def read_segment(self, sequence: int) -> bytes | None:
         """One segment, or None where it is missing."""

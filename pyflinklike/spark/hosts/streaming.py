@@ -21,6 +21,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.declaring import DeclaringProcessor
 from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
@@ -28,7 +29,7 @@ from pyflinklike.spark.hosts.key_group_task import (
     KeyGroupTask,
     Result,
 )
-from pyflinklike.spark.hosts.log_storage import SparkLogStorage
+from pyflinklike.spark.hosts.log_storage import SparkLogStorage, log_variable
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
@@ -89,7 +90,8 @@ def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) 
     else:
         transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
     processors = [kind(plan) for plan in plans]
-    processor = processors[0] if len(processors) == 1 else SharingProcessor(processors)
+    serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
+    processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
     state = _initial_state(spark, initial)
     mode = plans[0].time_mode.value
     result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
@@ -118,7 +120,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     """
 
     def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
-        """Declare the state variable; Spark's driver calls this too, to learn of it.
+        """Declare the state variable.
 
         Args:
             handle: Spark's.

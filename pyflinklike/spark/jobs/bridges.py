@@ -17,7 +17,7 @@ from pyflinklike.graph.job import Job
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.jobs.folders import new_folder
-from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch
+from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch, steps_of
 from pyflinklike.spark.jobs.streams import frame_of_stream
 from pyflinklike.spark.setup.settings import time_zone_of
 from pyflinklike.spark.wire.columns import OutputEncoder
@@ -41,7 +41,11 @@ def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
     """
     spark = checked_session(job)
     (sink,) = job.graph.sinks
-    rows = frame_of_batch(job, spark) if job.settings.is_batch else _streamed(job, spark)
+    rows = (
+        frame_of_batch(steps_of(job, spark), spark)
+        if job.settings.is_batch
+        else _streamed(job, spark)
+    )
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
     encoder = OutputEncoder(arrow_schema(columns), time_zone_of(spark), "to_data_frame", str)

@@ -12,8 +12,9 @@ from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.jobs.marked_rows import MARKED_TYPE, WATERMARK
 from pyflinklike.spark.jobs.passing import run_in_batch
-from pyflinklike.spark.jobs.sending import MARKED_TYPE, RESULT_TYPE, ROW_TYPE, WATERMARK
+from pyflinklike.spark.jobs.sending import RESULT_TYPE, ROW_TYPE
 from pyflinklike.spark.jobs.stages import Stage
 from pyflinklike.spark.jobs.steps import JobSteps
 from pyflinklike.spark.jobs.tasks import StageTask

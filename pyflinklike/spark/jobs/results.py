@@ -75,10 +75,10 @@ class Results:
             self._writers = self._opened()
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove what the tasks of a killed driver have begun to write.
+        """Remove what was begun and will not be seen: by tasks of a killed driver, or that failed.
 
         Args:
-            name: Of the job's folder.
+            name: Begins the names of what the job's tasks write.
         """
         for node in self._sinks:
             node.sink.remove_unfinished(f"{name}-")

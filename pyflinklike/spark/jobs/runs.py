@@ -21,7 +21,7 @@ from pyflinklike.spark.jobs.steps import JobSteps
 from pyflinklike.spark.jobs.streams import StreamRun
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 
-__all__ = ["BatchRun", "checked_session", "frame_of_batch", "start"]
+__all__ = ["BatchRun", "checked_session", "frame_of_batch", "start", "steps_of"]
 
 
 def start(job: Job) -> JobRun:
@@ -57,24 +57,29 @@ def checked_session(job: Job) -> SparkSession:
     return spark
 
 
-def frame_of_batch(job: Job, spark: SparkSession) -> DataFrame:
+def frame_of_batch(steps: JobSteps, spark: SparkSession) -> DataFrame:
     """The results of a job in batch mode: numbers of sinks with pickles of records.
+
+    Args:
+        steps: Of the job.
+        spark: The session.
+    """
+    nodes, settings = steps.job.graph.of_kind(FromSource), steps.job.settings
+    return job_frame(steps, {node.id: batch_frame(spark, node, settings) for node in nodes})
+
+
+def steps_of(job: Job, spark: SparkSession) -> JobSteps:
+    """The steps of a job, as a session would run them.
 
     Args:
         job: Which one.
         spark: The session.
     """
-    nodes = job.graph.of_kind(FromSource)
-    sources = {node.id: batch_frame(spark, node, job.settings) for node in nodes}
-    return job_frame(_steps_of(job, spark), sources)
-
-
-def _steps_of(job: Job, spark: SparkSession) -> JobSteps:
     return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):
-    """A job in batch mode on Spark.  Its results are written in this process, when they are asked for.
+    """A job in batch mode on Spark, which works when its results are asked for.
 
     Args:
         job: Which one.
@@ -82,20 +87,22 @@ class BatchRun(DrivenRun):
     """
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
-        self._job, self._spark = job, spark
+        self._steps, self._spark = steps_of(job, spark), spark
         self._results = Results(job)
         super().__init__(self._results.collected)
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every part of the results."""
         with told_as_ours():
-            frame = frame_of_batch(self._job, self._spark)
+            frame = frame_of_batch(self._steps, self._spark)
             # All at once where tasks write: an iterator has them run one after the other.
             rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
             for row in rows:
                 self._results.add([(row[0], row[1])])
                 yield
         self._results.finish()
+        self._results.remove_unfinished(self._steps.output_name)
 
     def _abandon(self) -> None:
         self._results.abandon()
+        self._results.remove_unfinished(self._steps.output_name)

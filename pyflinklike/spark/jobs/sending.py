@@ -8,25 +8,22 @@ record is a row, which Spark sorts.  Behind the last keyed operator each parcel 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import pyarrow as pa
 
-from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.spark.jobs.marked_rows import marked, packed
 from pyflinklike.spark.jobs.outlets import TaskOutlets
 from pyflinklike.spark.jobs.parts import Record
 from pyflinklike.spark.jobs.spreading import BROADCAST, Part, Spread
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.packing import PACKED_TYPE
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
 from pyflinklike.spark.wire.places import first_of, roll_call_of
 from pyflinklike.spark.wire.roll_call import roll_payload
-from pyflinklike.spark.wire.watermarks import END_OF_INPUT
 
 __all__ = [
-    "MARKED_TYPE",
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
@@ -36,9 +33,6 @@ __all__ = [
     "StreamSender",
 ]
 
-WATERMARK = "__watermark"
-MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
-"""Packed rows of the first stage, with the watermark that they make in a last column."""
 ROW_TYPE = f"{KEY_GROUP} int, time long, arrival long, parcel binary"
 """The records of a batch before they are sorted; key groups are counted from the first number of their
 operator's place, and what passes through has -1."""
@@ -48,8 +42,6 @@ RESULT_TYPE = "output int, payload binary"
 _MAX_PAYLOADS = 1 << 32
 _AFTER_ALL = 1 << 62
 """Greater than any arrival."""
-_PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
-_MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
 _ROWS = pa.schema(
     [
         (KEY_GROUP, pa.int32()),
@@ -175,22 +167,7 @@ class StreamSender:
         """Nothing is left of what was packed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
-        columns: list[Any] = [
-            pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)
-        ]
-        if not self._is_first:
-            return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
-        columns.append(
-            pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
-        )
-        return pa.RecordBatch.from_arrays(columns, schema=_MARKED)
-
-
-def _as_time(watermark: int | None) -> int | None:
-    """A watermark in microseconds, as Spark takes it; None for none, and before any event."""
-    if watermark is None or watermark <= 0:
-        return None
-    return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)
+        return marked(rows, watermark) if self._is_first else packed(rows)
 
 
 class BatchSender:

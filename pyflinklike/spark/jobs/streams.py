@@ -105,6 +105,7 @@ class StreamRun(DrivenRun):
         with told_as_ours():
             yield from self._batches()
         self._results.finish()
+        self._results.remove_unfinished(self._steps.output_name)
         self._folder.leave(is_over=True)
 
     def _batches(self) -> Generator[None, None, None]:

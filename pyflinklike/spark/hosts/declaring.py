@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spark asks for the state of a query before its first micro-batch.
+
+Before a stream starts, Spark unpickles its processor in a Python process of its own, on the
+driver, only to hear which state variables it has.  Ours has one for each operator, whatever the
+program.  So what Spark gets is a small class, pickled by value, that can say so without an import
+of this package or of the user's: that took most of the time of a start.  In a task it becomes the
+real processor.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from pyflinklike.spark.hosts.log_storage import LOG_TYPES
+
+__all__ = ["DeclaringProcessor"]
+
+# Nothing here may name a module of ours but as a constant: it would be imported with the class.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+
+class DeclaringProcessor(StatefulProcessor):
+    """Declares the state on the driver, and is the processor it was made of in a task.
+
+    Args:
+        processor: What serves the key groups; it is pickled at once.
+        variables: Names of the state variables that it declares, in its order.
+    """
+
+    def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
+        self._variables = tuple(variables)
+        serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
+        self._pickled: bytes = serializer().dumps(processor)
+        self._processor: Any = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables; in a task, which has a context, by the processor."""
+        if TaskContext.get() is None:
+            for name in self._variables:
+                handle.getMapState(name, *LOG_TYPES)
+            return
+        self._processor = pickle.loads(self._pickled)  # noqa: S301 - as Spark unpickled this
+        self._processor.init(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Serve a key group that has data."""
+        rows_out: Iterator[Any] = self._processor.handleInputRows(key, rows, timerValues)
+        return rows_out
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Serve a key group that has no data but timers that may be due."""
+        rows_out: Iterator[Any] = self._processor.handleExpiredTimer(
+            key, timerValues, expiredTimerInfo
+        )
+        return rows_out
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint."""
+        self._processor.handleInitialState(key, initialState, timerValues)
+
+    def close(self) -> None:
+        """The task is over."""
+        if self._processor is not None:
+            self._processor.close()
