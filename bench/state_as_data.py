@@ -86,8 +86,8 @@ class Clock:
         print(f"{name:55} {self.seconds[name]:8.2f} s", flush=True)
 
 
-def session(memory: str) -> SparkSession:
-    """A local session of two cores."""
+def session(memory: str, cores: int = 2) -> SparkSession:
+    """A local session."""
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
@@ -98,7 +98,7 @@ def session(memory: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.master(f"local[{cores}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
     found: SparkSession = builder.getOrCreate()
@@ -117,14 +117,19 @@ def write_input(spark: SparkSession, directory: Path, keys: int) -> None:
         shutil.rmtree(hidden)
 
 
-def run(spark: SparkSession, source: Path, checkpoint: Path, **options: Any) -> None:
-    """A query over all files, one a batch."""
+def counted(spark: SparkSession, source: Path, **options: Any) -> DataFrame:
+    """The query over all files, one a batch."""
     stream = spark.readStream.schema("user string").option("maxFilesPerTrigger", 1)
-    counted = key_by(stream.parquet(str(source)), "user").process(
+    return key_by(stream.parquet(str(source)), "user").process(
         Count(), "user string", uid="count", **options
     )
+
+
+def run(spark: SparkSession, source: Path, checkpoint: Path, **options: Any) -> None:
+    """Run it over the files there are."""
     query = (
-        counted.writeStream.format("noop")
+        counted(spark, source, **options)
+        .writeStream.format("noop")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()

@@ -117,7 +117,7 @@ class ReadOnlyState(ReadOnly):
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Every key that has something, and what, all of one micro-batch; in no specified order.
 
-        State of windows gives pairs of key and namespace for keys.
+        State of windows gives pairs of key and namespace for keys, broadcast state None.
 
         Raises:
             ScanDisabledError: The replica was not opened with `allow_scan=True`.

@@ -160,7 +160,16 @@ class Version:
             return states.groups.read(self.image, index, frozen, namespace, opened.read)
 
     def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Every key that has something of a state, and what; with a namespace (key, namespace)."""
+        """Every key that has something of a state, and what; with a namespace (key, namespace).
+
+        What belongs to no key is there once, under None.
+        """
+        with self.states.lock:
+            is_shared = self.states.state(name).is_shared
+        if is_shared:
+            value = self.of_state(name, None, None)
+            yield from () if value is None else [(None, value)]
+            return
         for index in sorted(self.image.groups):
             with self.states.lock:
                 found = self._of_group(name, index)
@@ -176,7 +185,7 @@ class Version:
         found = []
         for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
             key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
-            if not opened.is_shared and not self.image.held.has_key(key):
+            if not self.image.held.has_key(key):
                 continue
             value = groups.read(self.image, index, key, namespace, opened.read)
             if value is None:

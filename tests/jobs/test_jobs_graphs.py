@@ -98,9 +98,16 @@ def add(folder, name, *lines):
 
 
 def until(folder, near, far):
-    """Wait for so many lines of output."""
+    """Wait for so many lines of output, and until Spark has noted all micro-batches that it began."""
+    checkpoint = folder / "checkpoints" / "graph" / "checkpoint"
+
+    def noted(kind):
+        return {path.name for path in (checkpoint / kind).glob("[0-9]*")}
+
     wait_for(folder / "near", lambda lines: len(lines) >= near)
-    wait_for(folder / "far", lambda lines: len(lines) >= far)
+    wait_for(
+        folder / "far", lambda lines: len(lines) >= far and noted("offsets") <= noted("commits")
+    )
 
 
 def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_jobs):

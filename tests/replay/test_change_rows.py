@@ -184,6 +184,8 @@ def in_form(state, rows):
     if state == "map":
         return {row["user_key"]: row["value"] for row in rows}
     values = [row["value"] for row in sorted(rows, key=lambda row: row.get("position", 0))]
+    if state == "aggregating":
+        values = [sorted(each) for each in values]  # the function's result, of the accumulator
     return values if state == "list" else values[0] if values else None
 
 

@@ -2,7 +2,7 @@
 """A driver with all kinds of state, to be killed: `python replica_driver.py <job as JSON>`.
 
 The job says `input` and `checkpoint`, `backend` ("heap" or "rocksdb"), `compacted_every` in ms,
-and Spark's `settings`.
+whether it `ends` once all input is read, and Spark's `settings`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyflinklike.spark import key_by
 
 
 def main(job: dict[str, Any]) -> None:
-    """Run the query until all of its input is read."""
+    """Run the query, until all of its input is read or for ever."""
     cloudpickle.register_pickle_by_value(all_states)  # type: ignore[no-untyped-call]
     spark = SparkSession.builder.config(map=job["settings"]).getOrCreate()
     reader = spark.readStream.schema(all_states.SCHEMA).option("maxFilesPerTrigger", 1)
@@ -34,6 +34,8 @@ def main(job: dict[str, Any]) -> None:
     )
     writer = rows.writeStream.format("noop").option("checkpointLocation", job["checkpoint"])
     query = writer.trigger(processingTime="2 seconds").start()
+    if not job["ends"]:
+        query.awaitTermination()
     query.processAllAvailable()
     query.stop()
     spark.stop()

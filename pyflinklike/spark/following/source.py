@@ -24,7 +24,7 @@ from pyflinklike.spark.reading.checkpoint import (
     offsets_of,
     where_of,
 )
-from pyflinklike.spark.reading.sources import change_feed, refusing, stored
+from pyflinklike.spark.reading.sources import change_feed, place_in, refusing, stored
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
@@ -81,7 +81,7 @@ class CheckpointSource:
         where, record = state.where, state.record
         held = self.part.held(self.route(record), state.max_parallelism)
         every = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
-        rows = _rows_of(every, held, state.max_parallelism)
+        rows = _rows_of(every, held, state.max_parallelism, state.operator_id)
         groups: dict[int, dict[int, bytes]] = {}
         called: dict[int, bytes] = {}
         with refusing(where):
@@ -108,7 +108,7 @@ class CheckpointSource:
         where = where_of(self.location, operator_id, last)
         feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
         max_parallelism = image.record.identity.max_parallelism
-        rows = _rows_of(feed, image.held, max_parallelism)
+        rows = _rows_of(feed, image.held, max_parallelism, operator_id)
         with refusing(where):
             table = rows.drop("batch_id").toArrow()
         clock, position = self._times(last, commits, where)
@@ -149,11 +149,11 @@ class CheckpointSource:
         return BatchClock(fields["batchTimestampMs"], watermark), position
 
 
-def _rows_of(rows: DataFrame, held: Held, max_parallelism: int) -> DataFrame:
+def _rows_of(rows: DataFrame, held: Held, max_parallelism: int, operator_id: int) -> DataFrame:
     """Those of the key groups that are held, and of the record and the roll."""
     if held.groups is None:
         return rows
-    ids = group_ids(max_parallelism)
+    ids = group_ids(max_parallelism, place_in(operator_id))
     return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in held.groups)]))
 
 
