@@ -2,8 +2,7 @@
 """What Spark's checkpoint files cost a small micro-batch on a local disk, by how they are written.
 
 Hadoop's local file system, where its native library is absent, starts `chmod` and `readlink` for
-files; Spark's default manager of checkpoint files goes through it in the dearest way.  Each variant
-streams W1 with 100 records a micro-batch in one JVM, in turns; the processes that the JVM starts
+files.  Each variant streams W1 with 100 records a micro-batch in one JVM, in turns; the processes that the JVM starts
 are counted by Java's flight recorder.
 
     python bench/checkpoints.py            # some 4 minutes on 2 quiet cores
@@ -29,22 +28,17 @@ from sides.ours import transform
 from spark_run import MASTER, SETTINGS, progress_of, stop
 from workloads import WORKLOADS, RunningCount
 
-_PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
-_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKSUM = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
 _LOCAL_FS = "fs.AbstractFileSystem.file.impl"
-_RENAMING = {_MANAGER: f"{_PACKAGE}.FileSystemBasedCheckpointFileManager"}
 
 VARIANTS: dict[str, dict[str, str]] = {
     "as Spark has it": {},
-    "renamed by FileSystem": _RENAMING,
     "no checksum files of Spark's": {_CHECKSUM: "false"},
     "no checksum files of Hadoop's": {_LOCAL_FS: "org.apache.hadoop.fs.local.RawLocalFs"},
     "neither checksum file": {
         _CHECKSUM: "false",
         _LOCAL_FS: "org.apache.hadoop.fs.local.RawLocalFs",
     },
-    "FileSystem, no checksum files of Spark's": {**_RENAMING, _CHECKSUM: "false"},
 }
 """By what is said in the table: settings of the session."""
 
@@ -95,7 +89,7 @@ def recording_session(recording: Path) -> Any:
     """A session whose JVM records the processes it starts."""
     options = f"-XX:StartFlightRecording=filename={recording},dumponexit=true"
     builder = SparkSession.builder.master(MASTER).appName("pyflinklike-bench")
-    settings = {name: value for name, value in SETTINGS.items() if name != _MANAGER}
+    settings = {name: value for name, value in SETTINGS.items() if not name.endswith(_LOCAL_FS)}
     for name, value in {**settings, "spark.driver.extraJavaOptions": options}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

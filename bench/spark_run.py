@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import paths  # noqa: F401 - the workers' path, before Spark starts
-import pyspark
 from inputs import Shape, write_batches
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
@@ -23,8 +22,6 @@ from sides.floor import expected
 from workloads import Workload
 
 PARTITIONS = 2
-_SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-_ROOM = "streaming.checkpointing" if _SPARK_VERSION >= (4, 1) else "streaming"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -37,10 +34,8 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # See docs/reference/spark-settings.md: without it a batch starts dozens of processes.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"org.apache.spark.sql.execution.{_ROOM}.FileSystemBasedCheckpointFileManager"
-    ),
+    # See docs/reference/spark-settings.md: without it a batch starts twice as many processes.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 """Of every Spark side, the Scala one too."""
 MASTER = f"local[{PARTITIONS}]"

@@ -56,6 +56,8 @@ SPARK_SETTINGS: dict[str, Any] = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    # Without Hadoop's native library its checksum files start processes, as others of a checkpoint do.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 # On PySpark 3.5 Spark's own default: there the JVM crashes where a task is stopped while the writer
 # to its Python worker still reads RocksDB.
@@ -169,7 +171,6 @@ def spark(
             .config("spark.sql.warehouse.dir", str(directory))
             .getOrCreate()
         )
-        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", _file_manager())
         yield session
         session.stop()
     time.tzset()
@@ -187,7 +188,6 @@ def _connect_session(directories: pytest.TempPathFactory) -> Iterator[Any]:
         settings = {
             **SPARK_SETTINGS,
             "spark.sql.warehouse.dir": str(directory / "warehouse"),
-            "spark.sql.streaming.checkpointFileManagerClass": _file_manager(),
         }
         with connect_server(settings, directory, environment=environment) as server:
             patch.setenv("SPARK_REMOTE", server.url)  # for tests that take another session
@@ -195,16 +195,3 @@ def _connect_session(directories: pytest.TempPathFactory) -> Iterator[Any]:
             yield session
             session.stop()
     time.tzset()
-
-
-def _file_manager() -> str:
-    """The checkpoint file manager that starts no processes.
-
-    Without Hadoop's native library, Spark's default one runs `readlink` and `chmod` for every file
-    of a local checkpoint: a third of the time that the streams here take.
-    """
-    import pyspark
-
-    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    room = "streaming.checkpointing" if version >= (4, 1) else "streaming"
-    return f"org.apache.spark.sql.execution.{room}.FileSystemBasedCheckpointFileManager"

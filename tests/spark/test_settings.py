@@ -16,6 +16,7 @@ PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = f"{PACKAGE}.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -83,6 +84,22 @@ def test_all_settings_that_are_needed_are_in_one_message(values, wanted):
     """So that a cluster is started anew once, and not for each of them."""
     with pytest.raises(HostError, match=re.escape(wanted)):
         prepare_session(session(values, fixed=BOTH))
+
+
+@pytest.mark.parametrize("room", ["streaming", "streaming.checkpointing"])
+def test_a_manager_that_does_not_replace_files_is_refused(room):
+    """Spark takes its silence for success."""
+    manager = f"org.apache.spark.sql.execution.{room}.FileSystemBasedCheckpointFileManager"
+    with pytest.raises(HostError, match=re.escape(f'unset("{MANAGER}")')):
+        prepare_session(session({MANAGER: manager, **RIGHT}))
+
+
+def test_other_managers_are_the_users_choice():
+    """Spark's own by FileContext, and those of object stores."""
+    spark = session({MANAGER: "org.example.ObjectStoreFileManager", **RIGHT})
+    prepare_session(spark)
+
+    assert "org.example.ObjectStoreFileManager" == spark.conf.values[MANAGER]
 
 
 def test_partitions_that_cannot_be_read_are_the_platforms_choice():

@@ -32,7 +32,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.log.storage import Head
-from pyflinklike.spark import key_by
+from pyflinklike.spark import key_by, read_state
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
 from pyflinklike.testing import KeyedProcessHarness
@@ -128,8 +128,37 @@ def _expected_sums(batches):
         ]
 
 
+def _sums_kept(batches):
+    """What `Sums` has in state at the end."""
+    sums = {}
+    for row in (row for batch in batches for row in batch):
+        total = sums.pop(row.key, 0) + row.n
+        if total % 5:
+            sums[row.key] = total
+    return sums
+
+
 def _number_batches(count):
     return [[(f"k{i % 7}", i * j % 4 + 1) for i in range(20)] for j in range(1, count + 1)]
+
+
+@pytest.mark.skipif(not HAS_TRANSFORM_WITH_STATE, reason="PySpark 3.5 cannot read state")
+def test_the_state_of_a_batch_that_is_done_again_replaces_that_of_its_first_attempt(
+    spark, tmp_path
+):
+    """Also in the files, where the next batch adds to it: a crash before Spark's commit, say."""
+    feed, checkpoint = Feed(spark, tmp_path / "input", "key string, n int"), tmp_path / "checkpoint"
+    feed.add(*_number_batches(2))
+    drain(_sums(feed), checkpoint)
+    for name in ("1", ".1.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    feed.add(*_number_batches(1))
+    again = drain(_sums(feed), checkpoint)
+    expected = _expected_sums(feed.elements())
+
+    assert expected[1:] == [rows_of(rows) for rows in again.values()]
+    totals = {row.key: row.value for row in read_state(spark, str(checkpoint), "sum").collect()}
+    assert _sums_kept(feed.elements()) == totals
 
 
 def test_warm_state_of_another_run_is_never_used(spark, tmp_path):

@@ -24,6 +24,8 @@ _DEFAULT = "HDFSBackedStateStoreProvider"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _MIN_KEY_GROUPS = 16
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
 
 
 def prepare_session(spark: SparkSession) -> None:
@@ -35,8 +37,9 @@ def prepare_session(spark: SparkSession) -> None:
 
     Raises:
         HostError: The session keeps another state store provider, or does not let us set what is
-            needed; the message then has all of it.
+            needed; the message then has all of it.  Or its checkpoints do not replace files.
     """
+    _check_file_manager(spark)
     provider = _shown(spark, _PROVIDER) or ""
     chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
     if chosen:
@@ -56,6 +59,23 @@ def prepare_session(spark: SparkSession) -> None:
         msg = (
             f"keyed state on a stream needs {needed}, and this session does not let us set that; "
             f"start its cluster, or the server of Spark Connect, with {flags}"
+        )
+        raise HostError(msg)
+
+
+def _check_file_manager(spark: SparkSession) -> None:
+    """Refuse the manager of checkpoint files that leaves a file as it was, without a word.
+
+    Its rename says false where the file is there, and Spark takes that for success: the state of a
+    micro-batch that is done again then stays in memory alone, and the next one is added to what the
+    first attempt left.
+    """
+    manager = _shown(spark, _MANAGER) or ""
+    if manager.endswith(_NOT_REPLACING):
+        msg = (
+            f"keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
+            f"done again, got {_MANAGER}={manager}, which leaves the former ones and breaks the "
+            f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
         )
         raise HostError(msg)
 
