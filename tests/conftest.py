@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
@@ -14,20 +13,13 @@ from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+from surroundings import REPOSITORY, SPARK_SETTINGS, is_installed
 
 # Before anything imports them: their asserts explain themselves as those of tests do.
 pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module can be imported, and all it is in."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 # Only what can be imported is collected: most needs no PySpark.
@@ -43,31 +35,6 @@ if not is_installed("pyspark"):
 # Python data sources came with PySpark 4.0.
 if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource")):
     collect_ignore_glob += ["kafka/*"]
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-
-SPARK_SETTINGS: dict[str, Any] = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    # As the JVM of a run of minutes: else much of it goes into compiling what it runs a few times.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    # Without Hadoop's native library its checksum files start processes, as others of a checkpoint do.
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-}
-# On PySpark 3.5 Spark's own default: there the JVM crashes where a task is stopped while the writer
-# to its Python worker still reads RocksDB.
-if is_installed("pyspark.sql.datasource"):  # 4.0 and newer
-    SPARK_SETTINGS |= {
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    }
 
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 settings.register_profile("default", deadline=None, max_examples=50)

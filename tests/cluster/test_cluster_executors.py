@@ -14,9 +14,9 @@ from random import Random
 
 import pytest
 from cluster_support import Cluster, await_that, packages_but_ours, python_with
-from conftest import REPOSITORY
 from fault_ledger import Record, batches_of, golden, with_fault
 from fault_support import Place
+from surroundings import REPOSITORY
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 from cluster_support import Cluster, packages_but_ours, python_with, site_packages
-from conftest import REPOSITORY
+from surroundings import REPOSITORY
 
 venv_pack = pytest.importorskip("venv_pack", reason="venv-pack is not installed (the extra `dev`)")
 

@@ -12,8 +12,8 @@ import pkgutil
 import re
 
 import pytest
-from conftest import is_installed
 from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
+from surroundings import is_installed
 
 from pyflinklike import Types, errors
 from pyflinklike.doors import DOORS

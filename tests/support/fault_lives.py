@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from conftest import REPOSITORY, SPARK_SETTINGS
+from surroundings import REPOSITORY, SPARK_SETTINGS
 
 _SUPPORT = Path(__file__).resolve().parent
 SETTINGS = {
