@@ -96,9 +96,10 @@ ENTRIES = [
     for entry in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
 ]
 
+_KAFKA = ("pyflinklike.kafka", "pyflinklike.datastream.connectors.kafka")
 NEEDED_BY = {
-    "pyspark": ("pyflinklike.spark", "pyflinklike.report", "pyflinklike.kafka"),
-    "confluent_kafka": ("pyflinklike.kafka",),
+    "pyspark": ("pyflinklike.spark", "pyflinklike.report", *_KAFKA),
+    "confluent_kafka": _KAFKA,
 }
 """Packages by the doors behind which they are needed."""
 NEED_MORE = NEEDED_BY["pyspark"]
