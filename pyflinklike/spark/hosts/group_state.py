@@ -36,6 +36,7 @@ from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.whole_numbers import read_whole_numbers
 from pyflinklike.spark.setup.event_time import WATERMARK_MARK
 from pyflinklike.spark.setup.plan import Plan, TimeMode
+from pyflinklike.spark.setup.settings import check_file_manager
 from pyflinklike.spark.wire.names import KEY_GROUP
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 from pyflinklike.spark.wire.watermarks import watermark_of
@@ -63,7 +64,11 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | Non
         plan: Of the query.
         initial: What its state begins with, as rows: grouping key, and roll call or segment;
             None is no state.
+
+    Raises:
+        HostError: The session's checkpoints do not replace files.
     """
+    check_file_manager(keyed.sparkSession)
     rows = packed(keyed, plan)
     if initial is not None:
         rows = begun(rows, initial)

@@ -10,6 +10,7 @@ from pyflinklike.errors import HostError
 from pyflinklike.spark.setup.checks import MAX_KEY_GROUPS
 
 __all__ = [
+    "check_file_manager",
     "check_watermark_policy",
     "default_max_parallelism",
     "max_parallelism_for",
@@ -39,7 +40,7 @@ def prepare_session(spark: SparkSession) -> None:
         HostError: The session keeps another state store provider, or does not let us set what is
             needed; the message then has all of it.  Or its checkpoints do not replace files.
     """
-    _check_file_manager(spark)
+    check_file_manager(spark)
     provider = _shown(spark, _PROVIDER) or ""
     chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
     if chosen:
@@ -63,17 +64,20 @@ def prepare_session(spark: SparkSession) -> None:
         raise HostError(msg)
 
 
-def _check_file_manager(spark: SparkSession) -> None:
-    """Refuse the manager of checkpoint files that leaves a file as it was, without a word.
+def check_file_manager(spark: SparkSession) -> None:
+    """See that the files of a checkpoint are replaced by a micro-batch that is done again.
 
-    Its rename says false where the file is there, and Spark takes that for success: the state of a
-    micro-batch that is done again then stays in memory alone, and the next one is added to what the
-    first attempt left.
+    One manager's rename says false where the file is there, and Spark takes that for success: the
+    state of the second attempt then stays in memory alone, and the next micro-batch is added to what
+    the first one left.
+
+    Raises:
+        HostError: The session has that manager.
     """
     manager = _shown(spark, _MANAGER) or ""
     if manager.endswith(_NOT_REPLACING):
         msg = (
-            f"keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
+            "keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
             f"done again, got {_MANAGER}={manager}, which leaves the former ones and breaks the "
             f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
         )
