@@ -99,22 +99,23 @@ class Source(Protocol):
             until: In ms.
         """
 
-    def differences(
-        self, other: Any, was: StateInfo | None, now: StateInfo | None, limit: int | None
+    def held(self, info: StateInfo) -> Any:
+        """All entries of a state, as `compared` takes them."""
+
+    def registered(self, uid: str | None) -> tuple[Any, list[str]]:
+        """The timers of an operator, as `compared` takes them, and its key columns; None for no uid."""
+
+    def compared(
+        self, before: Any, after: Any, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs in a state from here to another source: how many by change, and the first.
+        """What differs between entries: how many by change, and the first.
 
         Args:
-            other: Of the same kind.
-            was: The state here; None where there is none.
-            now: The state there; None where there is none, but one of both is.
+            before: Entries of a source of this kind; None for none.
+            after: The same; one of both is there.
+            keys: The key columns.
             limit: At most so many rows; None for all.
         """
-
-    def timer_differences(
-        self, other: Any, was: str | None, now: str | None, limit: int | None
-    ) -> tuple[dict[str, int], pa.Table]:
-        """The same for the timers of an operator, by its uid here and there."""
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers to a directory, as "savepoint" or one of `files.FORMATS`."""

@@ -145,29 +145,17 @@ class CheckpointSource:
         keys = [name for name, _ in info.key_columns]
         return first_rows(self.frame(info, asked), [], keys, asked.limit)
 
-    def differences(
-        self,
-        other: CheckpointSource,
-        was: StateInfo | None,
-        now: StateInfo | None,
-        limit: int | None,
-    ) -> tuple[dict[str, int], pa.Table]:
-        """What differs in a state from here to another checkpoint or batch."""
-        info = was or now
-        assert info is not None
-        before = None if was is None else self.frame(was, Asked())
-        after = None if now is None else other.frame(now, Asked())
-        return compared(before, after, [name for name, _ in info.key_columns], limit)
+    def held(self, info: StateInfo) -> DataFrame:
+        """All entries of a state."""
+        return self.frame(info, Asked())
 
-    def timer_differences(
-        self, other: CheckpointSource, was: str | None, now: str | None, limit: int | None
+    def compared(
+        self, before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs in the timers of an operator from here to another checkpoint or batch."""
-        before, keys = self._registered(was)
-        after, others = other._registered(now)
-        return compared(before, after, keys or others, limit)
+        """What differs between entries: how many by change, and the first."""
+        return compared(before, after, keys, limit)
 
-    def _registered(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
+    def registered(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
         """The timers of an operator, and its key columns."""
         for each in self.operators:
             if each.record.identity.name == uid:

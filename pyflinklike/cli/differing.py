@@ -56,7 +56,10 @@ def differing(before: Source, after: Source, limit: int | None) -> Iterator[Diff
             _check_same(was, now)
         info = was or now
         assert info is not None
-        counts, rows = before.differences(after, was, now, limit)
+        one = None if was is None else before.held(was)
+        other = None if now is None else after.held(now)
+        keys = [column for column, _ in info.key_columns]
+        counts, rows = before.compared(one, other, keys, limit)
         if counts:
             yield Difference(info.uid, name, counts, rows)
     yield from _timers(before, after, limit)
@@ -66,7 +69,9 @@ def _timers(before: Source, after: Source, limit: int | None) -> Iterator[Differ
     first, second = _by_operator(before), _by_operator(after)
     for operator in sorted(first.keys() | second.keys()):
         was, now = first.get(operator), second.get(operator)
-        counts, rows = before.timer_differences(after, was, now, limit)
+        one, keys = before.registered(was)
+        other, others = after.registered(now)
+        counts, rows = before.compared(one, other, keys or others, limit)
         if counts:
             yield Difference(now or was or "", "timers", counts, rows)
 

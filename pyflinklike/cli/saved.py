@@ -156,29 +156,27 @@ class SavepointSource:
         clock = self.clock()
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
-    def differences(
-        self,
-        other: SavepointSource,
-        was: StateInfo | None,
-        now: StateInfo | None,
-        limit: int | None,
-    ) -> tuple[dict[str, int], pa.Table]:
-        """What differs in a state from here to another savepoint."""
-        info = was or now
-        assert info is not None
-        before = None if was is None else self.rows(was, Asked())
-        after = None if now is None else other.rows(now, Asked())
-        return _compared(before, after, [name for name, _ in info.key_columns], limit)
+    def held(self, info: StateInfo) -> pa.Table:
+        """All entries of a state."""
+        return self.rows(info, Asked())
 
-    def timer_differences(
-        self, other: SavepointSource, was: str | None, now: str | None, limit: int | None
+    def compared(
+        self, before: pa.Table | None, after: pa.Table | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs in the timers of an operator from here to another savepoint."""
-        before, keys = self._registered(was)
-        after, others = other._registered(now)
-        return _compared(before, after, keys or others, limit)
+        """What differs between entries: how many by change, and the first."""
+        some = before if before is not None else after
+        assert some is not None
+        nothing = some.slice(0, 0)
+        one, other = (nothing if each is None else each for each in (before, after))
+        on = entry_columns(some.schema.names, keys)
+        found = differences(one, other, on)
+        changes = found.column("change").to_pylist()
+        order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
+        found = found.sort_by([(name, "ascending") for name in (*order, "change")])
+        counts = {each: changes.count(each) for each in sorted(set(changes))}
+        return counts, found if limit is None else found.slice(0, limit)
 
-    def _registered(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
+    def registered(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
         """The timers of an operator, and its key columns."""
         if uid is None:
             return None, []
@@ -199,23 +197,6 @@ class SavepointSource:
             write_dataset(self.saved.dataset(info.name, info.uid), folder, kind)
         for uid in self._uids():
             write_dataset(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
-
-
-def _compared(
-    before: pa.Table | None, after: pa.Table | None, keys: list[str], limit: int | None
-) -> tuple[dict[str, int], pa.Table]:
-    """How many entries differ by change, and the first of them."""
-    some = before if before is not None else after
-    assert some is not None
-    nothing = some.slice(0, 0)
-    one, other = (nothing if each is None else each for each in (before, after))
-    on = entry_columns(some.schema.names, keys)
-    found = differences(one, other, on)
-    changes = found.column("change").to_pylist()
-    order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
-    found = found.sort_by([(name, "ascending") for name in (*order, "change")])
-    counts = {each: changes.count(each) for each in sorted(set(changes))}
-    return counts, found if limit is None else found.slice(0, limit)
 
 
 def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:
