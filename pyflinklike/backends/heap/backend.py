@@ -26,9 +26,9 @@ class HashMapStateBackend(StateBackend):
     Args:
         max_warm_bytes: How much working state each Python worker keeps between
             micro-batches, in bytes; of the key groups that come round in every
-            micro-batch those that fit stay, and the others are rebuilt.  What is kept is weighed from above, so that the
-            bound holds whatever the entries are.  A batch that needs more than this
-            still gets it while it runs.
+            micro-batch those that fit stay, and the others are rebuilt.  What is kept
+            is weighed from above, so that the bound holds whatever the entries are.  A
+            batch that needs more than this still gets it while it runs.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: `max_warm_bytes` is not an int >= 0.
