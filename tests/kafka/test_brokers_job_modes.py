@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kafka_jobs import endless, new_topic, numbers, reading, timed, values_to, writing
-from kafka_support import Brokers, committed, mock_brokers, wait_for
+from kafka_jobs import endless, numbers, reading, timed, values_to, writing
+from kafka_support import Brokers, committed, new_topic, wait_for
 
 from pyflinklike.common import (
     Configuration,
@@ -34,12 +34,6 @@ def shipped_jobs(spark, request):
     cloudpickle.register_pickle_by_value(request.module)
     yield
     cloudpickle.unregister_pickle_by_value(request.module)
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster."""
-    return mock_brokers()
 
 
 def environment(**settings: str) -> StreamExecutionEnvironment:

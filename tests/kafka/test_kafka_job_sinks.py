@@ -7,8 +7,8 @@ import json
 
 import attrs
 import pytest
-from kafka_jobs import new_topic, numbers, reading, stream, timed, values_to, writing
-from kafka_support import Brokers, mock_brokers
+from kafka_jobs import numbers, reading, stream, timed, values_to, writing
+from kafka_support import new_topic
 from local_support import local
 
 from pyflinklike.common import SerializationSchema, SimpleStringSchema, Types
@@ -30,18 +30,6 @@ from pyflinklike.errors import (
 )
 
 PARALLELISM = ["1", "3"]
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster; every test has topics of its own."""
-    return mock_brokers()
-
-
-@pytest.fixture
-def topic() -> str:
-    """A name that no other test has."""
-    return new_topic()
 
 
 @pytest.mark.parametrize("parallelism", PARALLELISM)

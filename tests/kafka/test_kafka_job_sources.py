@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from job_stream_support import results_of_stream
-from kafka_jobs import new_topic, numbers, reading, stream, timed
-from kafka_support import Brokers, mock_brokers
+from kafka_jobs import numbers, reading, stream, timed
 
 from pyflinklike.common import (
     DeserializationSchema,
@@ -37,18 +36,6 @@ from pyflinklike.graph.sinks import CollectSink
 from pyflinklike.spark.jobs.steps import SessionFacts
 
 PARALLELISM = ["1", "3"]
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster; every test has topics of its own."""
-    return mock_brokers()
-
-
-@pytest.fixture
-def topic() -> str:
-    """A name that no other test has."""
-    return new_topic()
 
 
 @pytest.mark.parametrize("parallelism", PARALLELISM)
@@ -131,7 +118,8 @@ def test_committed_offsets_that_are_missing_are_an_error(brokers, topic):
     starting = KafkaOffsetsInitializer.committed_offsets()
     source = reading(brokers, topic).set_starting_offsets(starting).build()
 
-    with pytest.raises(DeclarationValueError, match="none of the consumer group 'jobs' for job"):
+    wanted = f"none of the consumer group 'jobs' for {topic}/0, {topic}/1"
+    with pytest.raises(DeclarationValueError, match=wanted):
         list(stream(source).execute_and_collect())
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_jobs import endless, new_topic, timed
-from kafka_support import Brokers, mock_brokers
+from kafka_jobs import endless, timed
+from kafka_support import Brokers, new_topic
 from local_support import local
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
@@ -21,12 +21,6 @@ from pyflinklike.spark.jobs.marks import MARKS, Mark, needs_feed
 from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
 from pyflinklike.spark.wire.packing import payload_to_batch
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, passing
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster."""
-    return mock_brokers()
 
 
 class Each(KeyedProcessFunction):

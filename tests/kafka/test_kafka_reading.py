@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import datetime
-from itertools import chain, count
+from itertools import chain
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka_support import Brokers, mock_brokers
+from kafka_support import Brokers
 
 from pyflinklike.errors import BrokerError, DataLossError, DeclarationValueError
 from pyflinklike.kafka import stream_reader
@@ -18,22 +18,9 @@ from pyflinklike.kafka.fetching import fetch
 from pyflinklike.kafka.options import reader_options
 from pyflinklike.kafka.ranges import OffsetRange
 
-TOPICS = (f"read{number}" for number in count())
 KEPT = 5 * 1024 * 1024
 
 limits = pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="limits need PySpark 4.2")
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster; every test has topics of its own."""
-    return mock_brokers()
-
-
-@pytest.fixture
-def topic() -> str:
-    """A name that no other test has."""
-    return next(TOPICS)
 
 
 def values(records: list[dict[str, Any]]) -> set[bytes]:

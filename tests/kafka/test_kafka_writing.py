@@ -6,14 +6,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
-from itertools import count
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka_support import Brokers, mock_brokers
+from kafka_support import Brokers
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyflinklike.errors import DeclarationValueError, DeliveryError, HostError
@@ -22,20 +21,6 @@ from pyflinklike.kafka.messages import Message, check_columns, of_batches
 from pyflinklike.kafka.options import writer_options
 from pyflinklike.kafka.record_ids import HEADER, RecordIds
 from pyflinklike.kafka.writers import batch_writer, stream_writer
-
-TOPICS = (f"written{number}" for number in count())
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """One mock cluster; every test has topics of its own."""
-    return mock_brokers()
-
-
-@pytest.fixture
-def topic() -> str:
-    """A name that no other test has."""
-    return next(TOPICS)
 
 
 def settings(brokers: Brokers, **more: str) -> dict[str, str]:

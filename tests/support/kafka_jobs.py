@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 from confluent_kafka import Producer
@@ -18,14 +17,7 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaSource,
 )
 
-__all__ = ["endless", "new_topic", "numbers", "reading", "stream", "timed", "values_to", "writing"]
-
-_NAMES = (f"job{number}" for number in count())
-
-
-def new_topic() -> str:
-    """A name that no other test has."""
-    return next(_NAMES)
+__all__ = ["endless", "numbers", "reading", "stream", "timed", "values_to", "writing"]
 
 
 def reading(brokers: Brokers, *topics: str) -> Any:

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pyflinklike.kafka.batch_reader import KafkaBatchReader
 from pyflinklike.kafka.options import reader_options
 
 _PATIENCE = 20
+_TOPICS = (f"topic{number}" for number in count())
 
 
 @attrs.frozen
@@ -92,6 +94,11 @@ def _mock_cluster() -> tuple[Producer, str]:
     producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
     found = producer.list_topics(timeout=_PATIENCE).brokers.values()
     return producer, ",".join(f"{each.host}:{each.port}" for each in found)
+
+
+def new_topic() -> str:
+    """A name that no other test has."""
+    return next(_TOPICS)
 
 
 def mock_brokers() -> Brokers:
