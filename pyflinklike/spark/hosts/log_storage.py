@@ -2,8 +2,8 @@
 """A key group's durable form in Spark's own state store: one map of blobs.
 
 Segments are under their sequence numbers and the head is under -1.  A second state
-variable of an operator would cost every task and every plan more than it says.  `BlobMap` says so for all of
-Spark's interfaces; `SparkLogStorage` is that of `transformWithState`.
+variable of an operator would cost every task and every plan more than it says.  `BlobMap` says
+so for all of Spark's interfaces; `SparkLogStorage` is that of `transformWithState`.
 """
 
 from __future__ import annotations
