@@ -11,7 +11,7 @@ from subprocess import TimeoutExpired
 import pytest
 from confluent_kafka import Producer
 from fault_lives import SETTINGS, program
-from job_lives import END, amounts_of_running_sums, expected_windows, is_window
+from job_lives import END, amounts_of_running_sums, expected_windows, is_window, lot_of
 from kafka_support import Brokers, committed, mock_brokers, wait_for
 
 from pyflinklike.kafka.record_ids import HEADER
@@ -32,12 +32,7 @@ class Input:
         """One more lot."""
         first = 1 + self._lot * 40
         self._lot += 1
-        self._write(
-            [
-                (self._random.choice("abcde"), self._random.randrange(10**6), first + step)
-                for step in range(40)
-            ]
-        )
+        self._write(lot_of(self._random, first))
 
     def end(self) -> None:
         """The last element."""

@@ -95,15 +95,17 @@ def declared(folder: Path) -> StreamExecutionEnvironment:
     return env
 
 
-def main() -> None:
-    """Run the job until it is killed."""
+def begin_session(settings: dict[str, Any]) -> None:
+    """The session that the job runs on."""
     from pyspark.sql import SparkSession  # its model needs no PySpark
 
+    SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+
+
+def main() -> None:
+    """Run the job until it is killed."""
     described = json.loads(sys.argv[1])
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in described["settings"].items():
-        builder = builder.config(name, value)
-    builder.getOrCreate()
+    begin_session(described["settings"])
     declared(Path(described["folder"])).execute()
 
 

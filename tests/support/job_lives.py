@@ -26,6 +26,11 @@ END = 10**9
 """The time of the last element: every window before it is told."""
 
 
+def lot_of(random: Random, first: int) -> list[tuple[str, int, int]]:
+    """Elements whose times go up from the first one's."""
+    return [(random.choice("abcde"), random.randrange(10**6), first + step) for step in range(40)]
+
+
 class Input:
     """Files that come one after the other, later times in later ones.
 
@@ -42,12 +47,7 @@ class Input:
     def add(self) -> None:
         """One more file."""
         first = self._number * 40
-        self._write(
-            [
-                (self._random.choice("abcde"), self._random.randrange(10**6), first + step)
-                for step in range(40)
-            ]
-        )
+        self._write(lot_of(self._random, first))
 
     def end(self) -> None:
         """The last one."""

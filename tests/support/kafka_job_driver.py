@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from job_driver import Sums, parsed
+from job_driver import Sums, begin_session, parsed
 
 from pyflinklike.common import (
     Configuration,
@@ -76,13 +76,8 @@ def declared(described: dict[str, Any]) -> StreamExecutionEnvironment:
 
 def main() -> None:
     """Run the job until it is killed."""
-    from pyspark.sql import SparkSession
-
     described = json.loads(sys.argv[1])
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in described["settings"].items():
-        builder = builder.config(name, value)
-    builder.getOrCreate()
+    begin_session(described["settings"])
     declared(described).execute()
 
 
