@@ -19,6 +19,8 @@ from pyflinklike.spark.jobs.folders import folder_name
 
 KILLS = 3
 LOTS_OF_A_LIFE = 10
+PARTITIONS = 4
+"""Of a topic of the mock cluster."""
 
 
 class Input:
@@ -32,18 +34,20 @@ class Input:
         """One more lot."""
         first = 1 + self._lot * 40
         self._lot += 1
-        self._write(lot_of(self._random, first))
+        self._write(dict.fromkeys(lot_of(self._random, first), -1))
 
     def end(self) -> None:
-        """The last element."""
-        self._write([("end", 1, END)])
+        """The last element of each partition: the watermark is that of the one that lies behind."""
+        self._write({(f"end{number}", 1, END): number for number in range(PARTITIONS)})
 
-    def _write(self, elements: list[tuple[str, int, int]]) -> None:
+    def _write(self, partitions: dict[tuple[str, int, int], int]) -> None:
+        """Elements, each to its partition, or to that of its key where that is -1."""
         producer = Producer({"bootstrap.servers": self._brokers.servers})
-        for key, amount, time in elements:
-            producer.produce("amounts", f"{key},{amount},{time}", key, timestamp=time)
+        for (key, amount, time), partition in partitions.items():
+            value = f"{key},{amount},{time}"
+            producer.produce("amounts", value, key, partition, timestamp=time)
         assert producer.flush(20) == 0
-        self.elements += elements
+        self.elements += partitions
 
 
 def told(brokers: Brokers) -> list[str]:
@@ -85,7 +89,8 @@ def test_a_job_between_topics_that_is_killed(tmp_path):
                 return process.poll() is not None
             seen.append(last)
             lines = told(brokers)
-            return "sum,end,1,1" in lines and sum(map(is_window, lines)) >= expected.total()
+            ends = sum(line.startswith("sum,end") for line in lines)
+            return ends == PARTITIONS and sum(map(is_window, lines)) >= expected.total()
 
         wait_for(partial(is_over, [-1]))
 
