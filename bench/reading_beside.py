@@ -2,16 +2,19 @@
 """How much slower a query's micro-batches are while another process reads its state.
 
 The query of `state_as_data.py` on one core, alone and beside a process that reads all of its state
-over and over on another core, in turns.  Figures are of one run, to be compared with each other only.
+over and over on another core, in turns.  The reader begins with reads that warm its JVM.  Figures are
+of one run, to be compared with each other only.
 
-    python bench/reading_beside.py                      # 200,000 keys; some five minutes on 2 quiet cores
+    python bench/reading_beside.py                      # 200,000 keys; some two minutes on 2 quiet cores
     python bench/reading_beside.py --by replica         # a replica that follows and is asked instead
+    python bench/reading_beside.py --pin                # either process on a core of its own, JVM and all
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -31,6 +34,7 @@ from pyflinklike.errors import PyflinklikeError
 from pyflinklike.spark import open_state, read_state
 
 _TURNS = 2
+_WARM_UP = 10
 
 
 def batches(spark: SparkSession, source: Path, checkpoint: Path) -> list[float]:
@@ -54,6 +58,8 @@ def read(by: str, root: Path) -> None:
     """Read what the file `now` names until it is gone, and tell how often."""
     spark, reads = session("1g", cores=1), 0
     now = root / "now"
+    for _ in range(_WARM_UP):
+        drained(read_state(spark, wanted(now), "count"))
     (root / "ready").touch()
     while checkpoint := wanted(now):
         try:
@@ -71,8 +77,11 @@ def read(by: str, root: Path) -> None:
     spark.stop()
 
 
-def measured(spark: SparkSession, root: Path, keys: int, by: str) -> dict[str, Any]:
+def measured(
+    spark: SparkSession, root: Path, keys: int, reader_options: list[str]
+) -> dict[str, Any]:
     """All figures."""
+    command = [sys.executable, __file__, *reader_options, "--read", str(root)]
     source = root / "in"
     found: dict[str, list[float]] = {"alone": [], "beside": []}
     source.mkdir()
@@ -82,7 +91,7 @@ def measured(spark: SparkSession, root: Path, keys: int, by: str) -> dict[str, A
     for turn in range(_TURNS):
         found["alone"] += batches(spark, source, root / f"alone-{turn}")
         now.write_text(str(root / "warm"))
-        reader = subprocess.Popen([sys.executable, __file__, "--by", by, "--read", str(root)])
+        reader = subprocess.Popen(command)
         while not (root / "ready").exists():
             if reader.poll() is not None:
                 raise SystemExit("the reader ended")
@@ -97,7 +106,7 @@ def measured(spark: SparkSession, root: Path, keys: int, by: str) -> dict[str, A
     medians = {name: round(statistics.median(each), 3) for name, each in found.items()}
     return {
         "keys": keys,
-        "by": by,
+        "reader": reader_options,
         "median seconds of a batch": medians,
         "beside, in times of alone": round(medians["beside"] / medians["alone"], 2),
         "reads in the last turn": int((root / "reads").read_text()),
@@ -109,8 +118,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--keys", type=int, default=200_000)
     parser.add_argument("--by", choices=["read_state", "replica"], default="read_state")
+    parser.add_argument("--pin", action="store_true", help="either process on a core of its own")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.pin:
+        # Inherited by the JVM and the workers, which are started below.
+        os.sched_setaffinity(0, {0 if given.read is None else 1})
     if given.read is not None:
         read(given.by, given.read)
         return
@@ -118,7 +131,8 @@ def main() -> None:
     spark = session("1g", cores=1)
     root = Path(tempfile.mkdtemp(prefix="reading-beside-"))
     try:
-        print(json.dumps(measured(spark, root, given.keys, given.by), indent=1))
+        options = ["--by", given.by, *(["--pin"] if given.pin else [])]
+        print(json.dumps(measured(spark, root, given.keys, options), indent=1))
     finally:
         spark.stop()
         shutil.rmtree(root, ignore_errors=True)
