@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import attrs
 
 from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
@@ -18,7 +20,20 @@ from pyflinklike.savepoints.directory import open_savepoint
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.types import TypeInformation
 
-__all__ = ["check_arguments", "check_key_selector", "checked_time", "restored_state"]
+__all__ = ["Restored", "check_arguments", "check_key_selector", "checked_time", "restored_state"]
+
+
+@attrs.frozen
+class Restored:
+    """What a harness begins with.
+
+    Args:
+        state: The working state of its only key group.
+        states: What a savepoint says of its states, by name; a snapshot says nothing.
+    """
+
+    state: WorkingState
+    states: Mapping[str, Mapping[str, Any]]
 
 
 def check_arguments(
@@ -99,8 +114,8 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
 
 def restored_state(
     snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
-) -> WorkingState:
-    """The working state of a harness's only key group.
+) -> Restored:
+    """What a harness begins with.
 
     Args:
         snapshot: What it holds, or the directory of a savepoint of one operator; nothing if None.
@@ -113,15 +128,19 @@ def restored_state(
         UnknownStateError: A savepoint has several operators.
     """
     state = WorkingState(0)
-    if snapshot is not None:
-        segment = _saved(snapshot)
-        state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
-    return state
+    if snapshot is None:
+        return Restored(state, {})
+    segment, states = _saved(snapshot)
+    state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
+    return Restored(state, states)
 
 
-def _saved(snapshot: bytes | str | os.PathLike[str]) -> Segment:
+def _saved(
+    snapshot: bytes | str | os.PathLike[str],
+) -> tuple[Segment, Mapping[str, Mapping[str, Any]]]:
     if isinstance(snapshot, bytes):
-        return read_segment(snapshot, "snapshot")
+        return read_segment(snapshot, "snapshot"), {}
     savepoint = open_savepoint(snapshot)
     savepoint.verify()
-    return savepoint.segment()
+    record = savepoint.manifest.operator(None, savepoint.place.where).record
+    return savepoint.segment(), record.states

@@ -12,29 +12,24 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyflinklike import __version__
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import wall_clock
 from pyflinklike.errors import StateAccessError, UserFunctionError
 from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.segments import read_segment
 from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.batches import Batches
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.runtime.raised import where_raised
-from pyflinklike.savepoints.directory import write_log
-from pyflinklike.savepoints.files import place_of
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.table import TableChanges
 from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
+from pyflinklike.testing.saving import write_savepoint
 from pyflinklike.testing.summary import summary
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.keys import AnyKeyTypeInfo
@@ -104,7 +99,9 @@ class OperatorHarness:
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),
         )
-        self._operator.enter(restored_state(restore, key_type))
+        restored = restored_state(restore, key_type)
+        self._former = restored.states
+        self._operator.enter(restored.state)
         self._operator.open()
         self._closed = False
         self._batches = Batches(self._operator)
@@ -245,6 +242,8 @@ class OperatorHarness:
     def savepoint(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
         """Write all state and timers as a directory of Parquet files; nothing changes here.
 
+        States that were restored and that the function does not declare are in it, too.
+
         Args:
             path: Of the directory, for `restore`, `process(..., from_savepoint=...)` or any tool
                 that reads Parquet.
@@ -252,16 +251,18 @@ class OperatorHarness:
 
         Raises:
             DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
+            IncompatibleStateError: A snapshot was restored that has states which the function does
+                not declare: of these only a savepoint tells what they are.
         """
-        log = [read_segment(self.snapshot(), "snapshot")]
-        identity = OperatorIdentity(self._function, 1, (), self._key_type.signature)
-        record = OperatorRecord(
-            identity, self._function, __version__, "UTC", None, "None", self._operator.declared()
+        write_savepoint(
+            path,
+            mode,
+            self._running(),
+            read_segment(self.snapshot(), "snapshot"),
+            function=self._function,
+            key_type=self._key_type,
+            former=self._former,
         )
-        there = place_of(path)
-        written = there.begin(mode)
-        write_log(written, record, log, __version__, wall_clock())
-        there.replace(written)
 
     def _running(self) -> KeyedProcessOperator:
         if self._closed:

@@ -23,6 +23,7 @@ from pyflinklike import (
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
+    IncompatibleStateError,
     StateValueError,
     UnknownStateError,
 )
@@ -206,6 +207,49 @@ def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
             assert sorted(one.process_watermark(1100)) == sorted(other.process_watermark(1100))
             fired = sorted(one.set_processing_time(3000))
             assert fired == sorted(other.set_processing_time(3000))
+
+
+class SumOnly(KeyedProcessFunction):
+    """Declares one of the states of `Everything`, and no store."""
+
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_reducing_state(
+            ReducingStateDescriptor("sum", lambda one, other: one + other, Types.LONG())
+        )
+
+    def process_element(self, value, ctx):
+        yield self.sum.get()
+
+
+@given(before=CALLS, after=CALLS)
+@settings(max_examples=max(settings().max_examples // 5, 5))
+def test_what_a_program_does_not_declare_goes_through_its_savepoint(
+    tmp_path_factory, before, after
+):
+    """A version without most states, between two with all of them, loses nothing."""
+    root = tmp_path_factory.mktemp("savepoint")
+    with harness(Everything()) as one:
+        one.process_elements([(each, None) for each in before])
+        one.savepoint(root / "before")
+        with harness(SumOnly(), restore=root / "before") as between:
+            between.process_element((0, None, 0))
+            between.savepoint(root / "between")
+        with harness(Everything(), restore=root / "between") as other:
+            for element in [*((key, None, 0) for key in (0, 1)), *after]:
+                assert one.process_element(element) == other.process_element(element)
+            assert sorted(one.process_watermark(1200)) == sorted(other.process_watermark(1200))
+
+
+def test_a_savepoint_of_states_that_nobody_describes_is_refused(tmp_path):
+    """A snapshot does not tell what its states are, so they would be left out."""
+    with harness(Everything()) as keeping:
+        keeping.process_element((0, "a", 5))
+        snapshot = keeping.snapshot()
+    with harness(SumOnly(), restore=snapshot) as fewer:
+        unknown = r"also has \['lru', 'map', 'numbers', 'plain', 'sessions', 'shared', 'timed', "
+        with pytest.raises(IncompatibleStateError, match=unknown):
+            fewer.savepoint(tmp_path / "savepoint")
+    assert not (tmp_path / "savepoint").exists()
 
 
 @pytest.fixture
