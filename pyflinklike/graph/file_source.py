@@ -8,11 +8,12 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from urllib.parse import unquote, urlsplit
+from zlib import crc32
 
 import attrs
 
@@ -123,6 +124,19 @@ class FileSource(Source):
         found = sorted((time, each) for each, time in times.items() if time is not None)
         return [each for _, each in found]
 
+    @property
+    def is_in_parts(self) -> bool:
+        """Files, which are listed once: tasks that list them see others where some come or go."""
+        return self.is_bounded
+
+    def parts(self) -> list[str]:
+        """The paths of the files that are there, in order.
+
+        Raises:
+            HostError: A path is not of this machine, or not there.
+        """
+        return [_absolute(each) for each in self._files()]
+
     def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
         """The lines of a file, without event times."""
         return self._lines([Path(part)])
@@ -135,7 +149,9 @@ class FileSource(Source):
         """
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
-        return self._lines(list(self._files())[index::parallelism])
+        # By name: another instance may see a file that this one does not.
+        own = [each for each in self.parts() if crc32(each.encode()) % parallelism == index]
+        return self._lines(map(Path, own))
 
     def _files(self) -> Iterator[Path]:
         for path in map(local_path, self.paths):
@@ -144,7 +160,7 @@ class FileSource(Source):
                 raise HostError(msg)
             yield from _files(path)
 
-    def _lines(self, files: list[Path]) -> Iterator[tuple[Any, int | None]]:
+    def _lines(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
             # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
             with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:

@@ -68,6 +68,18 @@ def test_several_instances_share_the_files(tmp_path):
     assert list("01234") == sorted(lines_of(str(tmp_path), parallelism="2"))
 
 
+def test_a_file_that_comes_between_two_instances_moves_no_other(tmp_path):
+    """Each finds its own by their names, so none is read twice or not at all."""
+    for number in range(5):
+        (tmp_path / str(number)).write_text(f"{number}\n", encoding="utf-8")
+    source = FileSource.for_record_stream_format(TEXT, str(tmp_path)).build()
+    first = [line for line, _ in source.read(0, 2)]
+    (tmp_path / "00").write_text("new\n", encoding="utf-8")
+    second = [line for line, _ in source.read(1, 2)]
+
+    assert list("01234") == sorted(line for line in first + second if line != "new")
+
+
 @pytest.mark.parametrize(
     ("ending", "compress"),
     [("gz", gzip.compress), ("bz2", bz2.compress), ("deflate", zlib.compress)],

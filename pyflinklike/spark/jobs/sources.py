@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource
+from pyflinklike.graph.sources import Source
 from pyflinklike.spark.jobs.durable import read_json, rename_durably, write_json
 from pyflinklike.spark.jobs.frames import FrameSource, frame_source
 from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
@@ -65,7 +66,9 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
         return frame.frame(spark, None, None)
     if node.source.is_in_parts:
         rows = [tuple(row.values()) for row in _named(node, node.source.parts(), is_last=False)]
-        return spark.createDataFrame(rows, SOURCE_TYPE)
+        parts = spark.createDataFrame(rows, SOURCE_TYPE)
+        asked = _asked(node, settings)
+        return parts if asked is None else parts.coalesce(asked)
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
     return parts.select(
@@ -134,9 +137,8 @@ class StreamSource:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
-        count = _splits(self._node, settings)
-        if source.is_in_parts:
-            count = max(count, spark.sparkContext.defaultParallelism)
+        default = spark.sparkContext.defaultParallelism if source.is_in_parts else 1
+        count = _asked(self._node, settings) or default
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
 
@@ -189,8 +191,13 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
     return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
+def _asked(node: FromSource, settings: JobSettings) -> int | None:
+    """How many tasks are to read a source; None where nobody says."""
+    return node.source.parallelism or node.parallelism or settings.parallelism
+
+
 def _splits(node: FromSource, settings: JobSettings) -> int:
-    return node.source.parallelism or node.parallelism or settings.parallelism or 1
+    return _asked(node, settings) or 1
 
 
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
@@ -221,10 +228,17 @@ def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
 
 def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
     """Micro-batches of elements, and one for the end."""
-    elements = (each for split in range(count) for each in node.source.read(split, count))
+    elements = _elements(node.source, count)
     while some := list(islice(elements, limit)):
         yield [_row(node, 0, 1, dumped(some), is_last=False)]
     yield [_row(node, 0, 1, dumped([]), is_last=True)]
+
+
+def _elements(source: Source, count: int) -> Iterator[tuple[Any, int | None]]:
+    """All elements, of parts that are listed once."""
+    if source.is_in_parts:
+        return chain.from_iterable(map(source.read_part, source.parts()))
+    return chain.from_iterable(source.read(split, count) for split in range(count))
 
 
 def _row(

@@ -115,6 +115,16 @@ def test_a_micro_batch_has_so_many_files(tmp_path, input_folder):
     assert rows(tmp_path / "rows") == [["b"], ["a"]]
 
 
+def test_a_source_that_ends_reads_the_files_that_were_there(tmp_path, input_folder):
+    """In the order of their names, each a part: tasks that list them would not all see the same."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(input_folder))
+    for number in range(2):
+        StreamSource(node_of(source.build()), JobSettings(), tmp_path / "rows")
+        (input_folder / f"a{number}").touch()
+
+    assert rows(tmp_path / "rows") == [["b", "a"], [True], [True]]
+
+
 def test_a_folder_that_is_gone_is_an_error(tmp_path):
     """An empty one is none."""
     (tmp_path / "in").mkdir()
