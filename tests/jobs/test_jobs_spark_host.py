@@ -9,7 +9,7 @@ from jobs.two_input_jobs import RULES, Limited
 
 from pyflinklike.common import Configuration, Encoder, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import FileSink
+from pyflinklike.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from pyflinklike.datastream.connectors.number_seq import NumberSequenceSource
 from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import HostError, UserFunctionError
@@ -17,6 +17,8 @@ from pyflinklike.errors import HostError, UserFunctionError
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 no_watermarks = WatermarkStrategy.no_watermarks
+NONE = no_watermarks()
+TEXT = StreamFormat.text_line_format()
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 MODES = ["BATCH", "STREAMING"]
 
@@ -141,6 +143,25 @@ def test_a_sequence_is_read_by_several_tasks(mode):
         last[key] = max(count, last.get(key, 0))
 
     assert sum(last.values()) == 100_000
+
+
+@pytest.mark.parametrize(("mode", "tasks"), [("BATCH", 3), ("BATCH", 1), ("STREAMING", 3)])
+def test_files_are_shared_by_several_tasks(mode, tasks, tmp_path):
+    """Each line comes once; a folder without files is an input without elements."""
+    (tmp_path / "none").mkdir()
+    for number in range(7):
+        lines = range(10 * number, 10 * number + number)
+        (tmp_path / f"{number}").write_text("".join(f"{each}\n" for each in lines))
+    env = environment(mode, **{"parallelism.default": str(tasks)})
+    lines, none = (
+        env.from_source(FileSource.for_record_stream_format(TEXT, str(path)).build(), NONE, "files")
+        for path in (tmp_path, tmp_path / "none")
+    )
+
+    found = lines.union(none).map(int).key_by(lambda n: n % 3).process(Where())
+
+    wanted = [10 * number + each for number in range(7) for each in range(number)]
+    assert wanted == sorted(value for value, _, _ in found.execute_and_collect())
 
 
 def test_the_slower_of_two_sources_holds_the_watermark():
