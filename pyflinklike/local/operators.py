@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.api.metrics import Increment
 from pyflinklike.api.results import check_results
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import MAX_WATERMARK
@@ -145,6 +146,14 @@ class OperatorStation(Station):
     def abandon(self) -> None:
         """Close after a failure, without another error."""
         self._operator.abandon()
+
+    def take_metrics(self) -> list[Increment]:
+        """What the function's metrics have counted since this was called last.
+
+        Raises:
+            UserFunctionError: A gauge of the user's raised.
+        """
+        return self._operator.take_metrics()[1]
 
 
 class TwoInputStation(OperatorStation):

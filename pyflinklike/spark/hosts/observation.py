@@ -24,7 +24,7 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.parcels import PASSED_ON
 
-__all__ = ["COUNTED_TYPE", "counted", "observed"]
+__all__ = ["COUNTED_TYPE", "counted", "numbers_by_name", "observed"]
 
 COUNTED_TYPE = "counts array<long>, user_counts array<struct<name string, how string, value long>>"
 _INCREMENT: Any = SparkRow(*Increment._fields)
@@ -69,7 +69,7 @@ def _observed(transformed: DataFrame, name: str, own: Column | None) -> DataFram
         for at, number in enumerate(OperatorMetrics.names())
     ]
     try:
-        seen = transformed.observe(name, *numbers, _of_the_user(user_counts).alias("user"))
+        seen = transformed.observe(name, *numbers, numbers_by_name(user_counts).alias("user"))
         seen.schema  # noqa: B018 - Spark Connect looks at a plan only when it is asked something
     except AnalysisException as error:
         if "DUPLICATED_METRICS_NAME" not in str(error):
@@ -82,9 +82,13 @@ def _observed(transformed: DataFrame, name: str, own: Column | None) -> DataFram
     return seen
 
 
-def _of_the_user(user_counts: Column) -> Column:
-    """The user's metrics as a map from full name to number."""
-    everything = F.flatten(F.collect_list(user_counts))
+def numbers_by_name(increments: Column) -> Column:
+    """The user's metrics as a map from full name to number, to be observed.
+
+    Args:
+        increments: Arrays of the fields of `Increment`, or null.
+    """
+    everything = F.flatten(F.collect_list(increments))
     return F.aggregate(everything, F.expr("cast(map() as map<string, bigint>)"), _combined)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -17,6 +17,7 @@ from pyflinklike.local.stations import Channel, Exit, Send, Station
 from pyflinklike.local.waiting import WaitingStation
 from pyflinklike.local.wiring import PASSED_ON, Wiring
 from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.jobs.counting import Count
 from pyflinklike.spark.jobs.stages import Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
 
@@ -123,6 +124,23 @@ class StageParts(Wiring):
         for station in self.stations:
             if isinstance(station, OperatorStation):
                 station.abandon()
+
+    def counts(self, names: Mapping[int, str]) -> list[Count]:
+        """What the metrics of functions have counted since this was called last.
+
+        Args:
+            names: Of the functions that may count, by the numbers of their nodes.
+
+        Raises:
+            UserFunctionError: A gauge raised.
+        """
+        return [
+            Count(names[number], *increment)
+            for number in self._stage.inner & names.keys()
+            for station in self._instances[number]
+            if isinstance(station, OperatorStation)
+            for increment in station.take_metrics()
+        ]
 
     def tick(self, now: int) -> None:
         """The processing time is this, in ms."""

@@ -12,6 +12,7 @@ from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.packed import packed
 from pyflinklike.spark.hosts.telling import telling_each
+from pyflinklike.spark.jobs.counting import COUNTS_TYPE, observed_functions
 from pyflinklike.spark.jobs.marked_rows import MARKED_TYPE, WATERMARK
 from pyflinklike.spark.jobs.passing import run_in_batch
 from pyflinklike.spark.jobs.sending import RESULT_TYPE, ROW_TYPE
@@ -52,23 +53,28 @@ def job_frame(
         if steps.is_streaming:
             results = _on_stream(frame, plans, before)
             # Before further operators, their own host has the stage pack.
-            frame = results if stage.following else _mapped(results, steps.task(stage), RESULT_TYPE)
+            frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
             kind = ROW_TYPE if stage.following else RESULT_TYPE
             frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), kind)
-    return frame
+    return observed_functions(frame, steps.counting.values()) if steps.counting else frame
 
 
 def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
     task = steps.task(stage.reached_from(source))
     if not stage.following:
-        return _mapped(frame, task, RESULT_TYPE)
+        return _last_stage(steps, task, frame)
     if not steps.is_streaming:
         return _mapped(frame, task, ROW_TYPE)
     marked = _mapped(frame, task, MARKED_TYPE)
     if steps.is_fed or not steps.time_mode.passes_watermark:
         return marked
     return marked.withWatermark(WATERMARK, _AT_ONCE)
+
+
+def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame:
+    kind = f"{RESULT_TYPE}, {COUNTS_TYPE}" if steps.counting else RESULT_TYPE
+    return _mapped(frame, task, kind)
 
 
 def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFrame:

@@ -8,11 +8,12 @@ record is a row, which Spark sorts.  Behind the last keyed operator each parcel 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
 
+from pyflinklike.spark.jobs.counting import COUNTS, Count
 from pyflinklike.spark.jobs.marked_rows import marked, packed
 from pyflinklike.spark.jobs.outlets import TaskOutlets
 from pyflinklike.spark.jobs.parts import Record
@@ -51,6 +52,8 @@ _ROWS = pa.schema(
     ]
 )
 _RESULT = pa.schema([("output", pa.int32()), ("payload", pa.binary())])
+_COUNT_TYPES = (pa.string(), pa.string(), pa.string(), pa.int64())
+_COUNTS = pa.field("counts", pa.list_(pa.struct(list(zip(Count._fields, _COUNT_TYPES)))))
 
 
 class Sender(Protocol):
@@ -239,11 +242,14 @@ class LastSender:
 
     Args:
         outlets: The sinks that the task writes.
+        has_counts: Whether there is a column with what functions have counted.
     """
 
-    def __init__(self, outlets: TaskOutlets) -> None:
+    def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
         self._outlets = outlets
+        self._schema = _RESULT.append(_COUNTS) if has_counts else _RESULT
         self._rows: list[tuple[int, bytes]] = []
+        self._counts: list[tuple[Any, ...]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records, or write them."""
@@ -254,7 +260,9 @@ class LastSender:
 
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel, or write what is in it."""
-        if self._outlets.take(parcel.address.node):
+        if parcel.address.node == COUNTS:
+            self._counts += parcel.records()
+        elif self._outlets.take(parcel.address.node):
             self._outlets.write(parcel.address.node, parcel.records())
         else:
             self._rows.append((parcel.address.node, parcel.contents))
@@ -263,13 +271,20 @@ class LastSender:
         """The rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
-            columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), _RESULT.types)]
-            yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+            yield self._batch([(*row, None) for row in rows])
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """The rest, and what makes visible what was written."""
         self._rows += self._outlets.end()
         yield from self.take()
+        if self._counts:
+            fields = [dict(zip(Count._fields, each)) for each in self._counts]
+            yield self._batch([(COUNTS, None, fields)])
+
+    def _batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        kinds = self._schema.types
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), kinds)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def abandon(self) -> None:
         """The task has failed: take back what is not visible."""

@@ -14,6 +14,7 @@ from pyflinklike.graph.job import Job, JobGraph
 from pyflinklike.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.local.factory import function_of
 from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.spark.jobs.counting import counting_nodes
 from pyflinklike.spark.jobs.operators import BroadcastObjectReader, ObjectLayout, ObjectReader
 from pyflinklike.spark.jobs.outlets import Outlets
 from pyflinklike.spark.jobs.stages import Stage, stages_of
@@ -54,6 +55,8 @@ class JobSteps:
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
+        self.counting = counting_nodes(job.graph) if self.is_streaming else {}
+        """The names of functions whose metrics Spark observes, which it does on streams only."""
         self._id = self.output_name = str(uuid.uuid4())
         """Begins the names of what tasks write; a job that goes on has the one of its folder."""
         self.is_fed = False
@@ -69,14 +72,22 @@ class JobSteps:
         settings, tasks = self.job.settings, self._facts.partitions
         if not stage.following:
             outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
-            return StageTask(stage, settings, tasks, (), self.is_streaming, outlets)
+            return StageTask(
+                stage, settings, tasks, (), self.is_streaming, outlets, counting=self.counting
+            )
         targets = tuple(
             self._target(self.job.graph.nodes[number], place)
             for place, number in enumerate(stage.following)
         )
         tells_marks = self.is_fed and stage.number == 0
         return StageTask(
-            stage, settings, tasks, targets, self.is_streaming, tells_marks=tells_marks
+            stage,
+            settings,
+            tasks,
+            targets,
+            self.is_streaming,
+            tells_marks=tells_marks,
+            counting=self.counting,
         )
 
     def _target(self, node: Node, place: int) -> Target:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import MIN_WATERMARK, wall_clock
 from pyflinklike.graph.job import JobSettings
 from pyflinklike.graph.nodes import FromSource, SideOutput
+from pyflinklike.spark.jobs.counting import COUNTS
 from pyflinklike.spark.jobs.frames import FrameSource, frame_source
 from pyflinklike.spark.jobs.marks import MARKS, Mark
 from pyflinklike.spark.jobs.outlets import Outlets
@@ -75,6 +76,7 @@ class StageTask:
         is_streaming: Whether these are on a stream.
         outlets: The sinks that the tasks of the last stage write.
         tells_marks: Whether the tasks of the first stage tell the driver how far splits have come.
+        counting: The names of functions whose metrics are told, by the numbers of their nodes.
     """
 
     stage: Stage
@@ -84,6 +86,7 @@ class StageTask:
     is_streaming: bool
     outlets: Outlets = attrs.field(factory=Outlets)
     tells_marks: bool = False
+    counting: Mapping[int, str] = attrs.field(factory=dict)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
@@ -136,15 +139,18 @@ class StageTask:
             self._end_frames(parts)
             for maker in parts.makers:
                 maker.emit()
+            counts = parts.counts(self.counting)
         except BaseException:
             parts.abandon()
             raise
         parts.close()
+        if counts:
+            sender.parcel(Parcel(Address(COUNTS, 0), dumped(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
         following = [target.following(number) for target in self.targets]
         if not following:
-            return LastSender(self.outlets.opened(number))
+            return LastSender(self.outlets.opened(number), has_counts=bool(self.counting))
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of a job's functions, in the progress that Spark tells its listeners."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from fault_ledger import await_that
+
+from pyflinklike.common import Configuration
+from pyflinklike.datastream import (
+    FilterFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+)
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+
+@pytest.fixture(autouse=True)
+def shipped_jobs(spark, request):
+    """The functions of this module go to workers by value."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest.fixture
+def reported(spark):
+    """What all micro-batches of jobs have reported, once they have ended: by function and metric."""
+    from pyspark.sql.streaming import StreamingQueryListener
+
+    events, ended = [], []
+
+    class Noting(StreamingQueryListener):
+        def onQueryStarted(self, event):
+            """Nothing is to be noted."""
+
+        def onQueryProgress(self, event):
+            events.append(event.progress.observedMetrics)
+
+        def onQueryIdle(self, event):
+            """Nothing is to be noted."""
+
+        def onQueryTerminated(self, event):
+            ended.append(event)
+
+    def sums():
+        await_that(lambda: bool(ended))
+        found = Counter()
+        for observed in events:
+            for function, metrics in observed.items():
+                for name, value in metrics["user"].items():
+                    found[function, name] += value
+        return dict(found)
+
+    listener = Noting()
+    spark.streams.addListener(listener)
+    yield sums
+    spark.streams.removeListener(listener)
+
+
+def environment(**settings):
+    """One whose jobs run on Spark."""
+    values = {"execution.target": "spark", **settings}
+    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+
+
+class Mapping(MapFunction):
+    """Adds up what it sees, and how large that is."""
+
+    def open(self, runtime_context):
+        group = runtime_context.get_metrics_group()
+        self.seen = group.counter("seen")
+        self.sizes = group.add_group("of").distribution("size")
+
+    def map(self, value):
+        self.seen.inc(value)
+        self.sizes.update(value)
+        return value
+
+
+class Dropping(FilterFunction):
+    """Drops what is odd, and counts that."""
+
+    def open(self, runtime_context):
+        self.dropped = runtime_context.get_metrics_group().counter("dropped")
+
+    def filter(self, value):
+        self.dropped.inc(value % 2)
+        return value % 2 == 0
+
+
+class Counting(KeyedProcessFunction):
+    """Counts elements."""
+
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_metrics_group().counter("seen")
+
+    def process_element(self, value, ctx):
+        self.seen.inc()
+        yield value
+
+
+def test_functions_before_and_behind_a_keyed_one_report(reported):
+    """Each under its uid or its name, over all micro-batches; those without any report nothing."""
+    env = environment(**{"pyflinklike.source.records-per-batch": "3"})
+    numbers = env.from_collection([1, 2, 3, 4, 5, 6, 7]).map(Mapping()).uid("mapping")
+    keyed = numbers.map(lambda n: n).key_by(lambda n: n % 3).process(Counting()).uid("counting")
+
+    found = sorted(keyed.filter(Dropping()).name("dropping").execute_and_collect())
+
+    totals = reported()
+    assert found == [2, 4, 6]
+    assert {
+        ("mapping", "seen"): 28,
+        ("mapping", "of.size.count"): 7,
+        ("mapping", "of.size.sum"): 28,
+        ("counting", "seen"): 7,
+        ("dropping", "dropped"): 4,
+    } == {
+        key: value for key, value in totals.items() if key[1] not in ("of.size.min", "of.size.max")
+    }
+
+
+def test_functions_of_a_job_without_keys_report(reported):
+    """Those of one name together, whichever source their elements are of."""
+    env = environment()
+    first, second = (
+        env.from_collection(each).map(Mapping()).name("mapping") for each in ([1, 2], [30])
+    )
+
+    assert sorted(first.union(second).execute_and_collect()) == [1, 2, 30]
+
+    assert reported()["mapping", "seen"] == 33
