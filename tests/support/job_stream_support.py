@@ -88,14 +88,20 @@ class Operator(KeyGroupTask):
         self.wakes[self.key] = None if served.head is None else served.head.wake_at
 
 
-def results_of_stream(job: Job, facts: SessionFacts) -> list[Any]:
-    """What comes of a job."""
-    return _Line(job, facts).run()
+def results_of_stream(job: Job, facts: SessionFacts, counts: list[Any] | None = None) -> list[Any]:
+    """What comes of a job.
+
+    Args:
+        job: Which one.
+        facts: Of the session.
+        counts: Gets what Spark would observe of functions without keys.
+    """
+    return _Line(job, facts, [] if counts is None else counts).run()
 
 
 class _Line:
-    def __init__(self, job: Job, facts: SessionFacts) -> None:
-        self.job = job
+    def __init__(self, job: Job, facts: SessionFacts, counts: list[Any]) -> None:
+        self.job, self.counts = job, counts
         self.steps = JobSteps(job, facts, HashMapStateBackend())
         pairs = zip(self.steps.stages, self.steps.stages[1:])
         self.operators = [StateOperator(self.steps.operators(*pair)) for pair in pairs]
@@ -133,7 +139,10 @@ class _Line:
             results = operator.run(rows, self.watermark, self.time)
             batches = self._behind(at + 1, results)
         for batch in batches:
-            self.results.add(zip(*(column.to_pylist() for column in batch.columns)))
+            rows = batch.to_pylist()
+            self.counts += [each for row in rows for each in row.get("counts") or ()]
+            # Spark leaves out the rows of what it observes.
+            self.results.add((row["output"], row["payload"]) for row in rows if row["payload"])
 
     def _behind(self, number: int, results: list[Any]) -> list[pa.RecordBatch]:
         """What the stage behind an operator gives."""
