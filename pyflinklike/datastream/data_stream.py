@@ -373,7 +373,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         assert isinstance(node, KeyBy)
         key_of = node.selector.get_key
         pair = captured(as_map_function(lambda value: Row(key_of(value), value)))
-        return self.without_keys()._with(Map, "Key and value", pair, output_type_of(None))
+        kind = output_type_of([node.key_type, self.get_type()])
+        return self.without_keys()._with(Map, "Key and value", pair, kind)
 
     def without_keys(self) -> DataStream:
         """The elements without their keys."""
