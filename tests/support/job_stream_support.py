@@ -88,14 +88,20 @@ class Operator(KeyGroupTask):
         self.wakes[self.key] = None if served.head is None else served.head.wake_at
 
 
-def results_of_stream(job: Job, facts: SessionFacts) -> list[Any]:
-    """What comes of a job."""
-    return _Line(job, facts).run()
+def results_of_stream(job: Job, facts: SessionFacts, pace: int = 1) -> list[Any]:
+    """What comes of a job.
+
+    Args:
+        job: In streaming mode, with one sink that collects.
+        facts: Of the session.
+        pace: The time from one micro-batch to the next, in ms.
+    """
+    return _Line(job, facts, pace).run()
 
 
 class _Line:
-    def __init__(self, job: Job, facts: SessionFacts) -> None:
-        self.job = job
+    def __init__(self, job: Job, facts: SessionFacts, pace: int) -> None:
+        self.job, self.pace = job, pace
         self.steps = JobSteps(job, facts, HashMapStateBackend())
         pairs = zip(self.steps.stages, self.steps.stages[1:])
         self.operators = [StateOperator(self.steps.operators(*pair)) for pair in pairs]
@@ -115,7 +121,7 @@ class _Line:
         return list(collected)
 
     def micro_batch(self, sources: dict[int, Any]) -> None:
-        self.time += 1
+        self.time += self.pace
         first = self.steps.stages[0]
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
