@@ -10,7 +10,12 @@ from local_support import collecting, local
 
 from pyflinklike.common import Row, Time, Types
 from pyflinklike.datastream import KeyedProcessFunction, ProcessWindowFunction
-from pyflinklike.datastream.state import StateTtlConfig, ValueStateDescriptor
+from pyflinklike.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
 from pyflinklike.datastream.window import (
     ContinuousEventTimeTrigger,
     EventTimeSessionWindows,
@@ -56,6 +61,14 @@ def test_the_type_of_an_output_counts_for_every_function_behind():
     )
 
 
+def test_an_array_of_bytes_is_bytes():
+    """PyFlink's source refuses them, and what is collected is a list of numbers."""
+    kind = Types.PRIMITIVE_ARRAY(Types.BYTE())
+    stream = local().from_collection([b"\x00\x01"], kind).map(lambda each: each, kind)
+
+    assert [b"\x00\x01"] == list(stream.execute_and_collect())
+
+
 def test_a_float_that_is_collected_is_what_functions_see():
     """PyFlink's has gone through Java's text of it."""
     stream = local().from_collection([0.1], Types.FLOAT())
@@ -64,7 +77,7 @@ def test_a_float_that_is_collected_is_what_functions_see():
 
 
 def test_none_is_an_element():
-    """PyFlink's job fails when it leaves Python."""
+    """PyFlink's job fails when a function has given it to a sink."""
     stream = local().from_collection([1, 2]).map(lambda n: None if n == 2 else n)
 
     assert [1, None] == list(stream.execute_and_collect())
@@ -110,6 +123,40 @@ def test_a_continuous_trigger_leaves_out_no_firing():
     trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(4))
 
     assert [1, 1, 1] == list(windows.trigger(trigger).process(Fired()).execute_and_collect())
+
+
+class Contents(KeyedProcessFunction):
+    """Tells at the end what list and map state have."""
+
+    def open(self, runtime_context):
+        self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.INT()))
+        self.map = runtime_context.get_map_state(
+            MapStateDescriptor("map", Types.INT(), Types.STRING())
+        )
+
+    def process_element(self, value, ctx):
+        self.list.add(value[1])
+        self.map.put(value[1], value[0])
+        ctx.timer_service().register_event_time_timer(100)
+
+    def on_timer(self, timestamp, ctx):
+        yield list(self.list.get()), dict(self.map.items())
+
+
+def test_list_and_map_state_are_there_at_the_end_of_a_batch():
+    """PyFlink's are empty where there are two keys, and windows over a list with them."""
+    stream = timed(local(execution__runtime_mode="batch"), ("a", 1), ("b", 2), ("a", 3))
+    told = stream.key_by(first).process(Contents()).execute_and_collect()
+
+    assert [([1, 3], {1: "a", 3: "a"}), ([2], {2: "b"})] == sorted(told)
+
+
+def test_instances_before_key_by_count_in_a_batch():
+    """Two instances get a copy each; PyFlink may make one of them."""
+    ones = local(execution__runtime_mode="batch").from_collection([("a", 1)])
+    copies = ones.broadcast().map(lambda pair: pair).set_parallelism(2)
+
+    assert [("a", 2)] == list(copies.key_by(first).sum(1).execute_and_collect())
 
 
 class Remembered(KeyedProcessFunction):
