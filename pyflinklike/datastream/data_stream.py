@@ -358,13 +358,13 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         return self.without_keys().project(*field_indexes)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Give `Row(key, element)` to a sink, as PyFlink does."""
+        """Give rows to a sink, as PyFlink does: `f0` is the key, `f1` the element."""
         return self._with_keys().sink_to(sink)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> Any:
-        """Collect `Row(key, element)`, as PyFlink does."""
+        """Collect rows, as PyFlink does: `f0` is the key, `f1` the element."""
         stream: Any = self._with_keys()
         return stream.execute_and_collect(job_execution_name, limit)
 

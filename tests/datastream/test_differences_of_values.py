@@ -9,7 +9,7 @@ from jobs.timed import timed
 from local_support import collecting, local
 
 from pyflinklike.common import Row, Time, Types
-from pyflinklike.datastream import KeyedProcessFunction, ProcessWindowFunction
+from pyflinklike.datastream import KeyedProcessFunction, MapFunction, ProcessWindowFunction
 from pyflinklike.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -90,12 +90,24 @@ def test_a_field_of_a_tuple_may_be_none():
     assert [("a", None)] == list(stream.execute_and_collect())
 
 
-def test_a_partitioner_knows_the_number_of_instances_when_a_stream_is_collected():
-    """PyFlink's is given -1 then."""
-    stream = local().from_collection([0]).partition_custom(lambda _, n: n - 1, lambda n: n)
-    stream = stream.map(lambda n: n).set_parallelism(3)
+class Where(MapFunction):
+    """Which instance of how many has got an element."""
 
-    assert [0] == list(stream.execute_and_collect())
+    def open(self, runtime_context):
+        count = runtime_context.get_number_of_parallel_subtasks()
+        self.where = (runtime_context.get_index_of_this_subtask(), count)
+
+    def map(self, value):
+        return self.where
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_a_partitioner_knows_the_number_of_instances_when_a_stream_is_collected(mode):
+    """PyFlink's is given -1 then, and in batch mode always."""
+    numbers = local(execution__runtime_mode=mode).from_collection([0])
+    stream = numbers.partition_custom(lambda _, n: n - 1, lambda n: n).map(Where())
+
+    assert [(2, 3)] == list(stream.set_parallelism(3).execute_and_collect())
 
 
 class Pairs(Mean):
