@@ -51,6 +51,7 @@ LOOPBACK: Final = (
 KNOWN: Final = {
     "a_bridged_session_aggregates_all_of_it": "a_bridged_session_folds_all_it_has",
     "a_continuous_trigger_fires_at_each_interval": "a_continuous_trigger_leaves_out_no_firing",
+    "a_wait_that_takes_too_long": "when_its_time_is_up_timeout_says_what_comes_of_an_element",
     "bytes_of_a_type": "an_array_of_bytes_is_bytes",
     "co_process_without_keys": "an_output_that_nobody_reads_is_dropped",
     "flat_map_to_none": "none_is_no_output",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What differs from PyFlink: a test for each row of the table in the guide to migration.
 
-`test_differences_of_values` has those about types, keys, state and windows.
+`test_differences_of_values` has those about types, keys, state, waits and windows.
 """
 
 from __future__ import annotations

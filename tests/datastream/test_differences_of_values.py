@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs from PyFlink in types, keys, state and windows: rows of the table in the guide to migration."""
+"""What differs from PyFlink in types, keys, state, waits and windows: rows of the table in the guide to migration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from jobs.timed import timed
 from local_support import collecting, local
 
 from pyflinklike.common import Row, Time, Types
-from pyflinklike.datastream import KeyedProcessFunction, MapFunction, ProcessWindowFunction
+from pyflinklike.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    AsyncRetryStrategy,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessWindowFunction,
+)
+from pyflinklike.datastream.async_retry_predicates import empty_result_predicate
 from pyflinklike.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -108,6 +116,24 @@ def test_a_partitioner_knows_the_number_of_instances_when_a_stream_is_collected(
     stream = numbers.partition_custom(lambda _, n: n - 1, lambda n: n).map(Where())
 
     assert [(2, 3)] == list(stream.set_parallelism(3).execute_and_collect())
+
+
+class Nothing(AsyncFunction):
+    async def async_invoke(self, value):
+        return []
+
+    def timeout(self, value):
+        return [("gave up", value)]
+
+
+def test_when_its_time_is_up_timeout_says_what_comes_of_an_element():
+    """PyFlink may take the empty result of the last attempt."""
+    again = AsyncRetryStrategy.fixed_delay(1_000_000, 1, empty_result_predicate, None)
+    stream = AsyncDataStream.unordered_wait_with_retry(
+        local().from_collection(["a"]), Nothing(), Time.milliseconds(20), again
+    )
+
+    assert [("gave up", "a")] == list(stream.execute_and_collect())
 
 
 class Pairs(Mean):
