@@ -358,13 +358,13 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         return self.without_keys().project(*field_indexes)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Give `Row(key, element)` to a sink, as PyFlink does."""
+        """Give rows to a sink, as PyFlink does: `f0` is the key, `f1` the element."""
         return self._with_keys().sink_to(sink)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> Any:
-        """Collect `Row(key, element)`, as PyFlink does."""
+        """Collect rows, as PyFlink does: `f0` is the key, `f1` the element."""
         stream: Any = self._with_keys()
         return stream.execute_and_collect(job_execution_name, limit)
 
@@ -373,7 +373,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         assert isinstance(node, KeyBy)
         key_of = node.selector.get_key
         pair = captured(as_map_function(lambda value: Row(key_of(value), value)))
-        return self.without_keys()._with(Map, "Key and value", pair, output_type_of(None))
+        kind = output_type_of([node.key_type, self.get_type()])
+        return self.without_keys()._with(Map, "Key and value", pair, kind)
 
     def without_keys(self) -> DataStream:
         """The elements without their keys."""

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from local_support import local
 
 import pyflinklike
-from pyflinklike.common import Row, RowKind, Types
+from pyflinklike.common import Encoder, Row, RowKind, Types
+from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.errors import StateValueError
 
 NAMED = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.INT()])
@@ -108,3 +110,16 @@ def test_what_is_stored_of_a_row_is_the_same_whichever_row_it_was():
 
     assert theirs.signature == NAMED.signature
     assert theirs.to_arrow([theirs.freeze(("a", 1))]) == NAMED.to_arrow([NAMED.freeze(Row("a", 1))])
+
+
+def test_a_keyed_stream_writes_rows_of_key_and_element(tmp_path):
+    """Of their types, as PyFlink's files have them."""
+    pairs = local().from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()]))
+    sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+    sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    keyed = pairs.key_by(lambda pair: pair[0], Types.STRING())
+    keyed.sink_to(sink.build())
+
+    keyed.get_execution_environment().execute()
+
+    assert ["+I[a, (a,1)]\n"] == [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]

@@ -55,7 +55,7 @@ class Unreliable(AsyncFunction):
 @job(("a", 2), ("b", 2), ordered=True)
 def a_wait_that_is_tried_again(env):
     """Where the predicate says so."""
-    again = AsyncRetryStrategy.fixed_delay(2, 1, exception_predicate=has_exception_predicate)
+    again = AsyncRetryStrategy.fixed_delay(2, 1, None, has_exception_predicate)
     stream = env.from_collection(["a", "b"])
     return AsyncDataStream.ordered_wait_with_retry(stream, Unreliable(), MINUTE, again)
 
@@ -75,7 +75,7 @@ class Never(AsyncFunction):
 @job("there", ("gave up", "b"), ("gave up", "c"))
 def a_wait_that_takes_too_long(env):
     """All attempts count, and the function says what comes instead."""
-    again = AsyncRetryStrategy.fixed_delay(1_000_000, 1, empty_result_predicate)
+    again = AsyncRetryStrategy.fixed_delay(1_000_000, 1, empty_result_predicate, None)
     stream = env.from_collection(["a", "b", "c"])
     timeout = Time.milliseconds(30)
     return AsyncDataStream.unordered_wait_with_retry(stream, Never(), timeout, again)

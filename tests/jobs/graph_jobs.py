@@ -74,7 +74,7 @@ class Sorted(KeyedProcessFunction):
 )
 def side_output_of_an_operator_to_another_one(env):
     """Its main output and its side output go to two operators of one depth."""
-    every = pairs(env).key_by(first).process(Sorted(), Types.TUPLE([Types.STRING(), Types.INT()]))
+    every = pairs(env).key_by(first).process(Sorted())
     sums = every.key_by(first).sum(1)
     return sums.union(every.get_side_output(LARGE).key_by(first).max(1))
 
@@ -99,7 +99,7 @@ def two_operators_with_side_outputs(env):
 )
 def arms_of_different_lengths(env):
     """One keyed operator, or two; what has come to its end passes the second one."""
-    keyed = pairs(env).key_by(first)
+    keyed = pairs(env, None).key_by(first)
     sums = keyed.sum(1)
     counts = sums.key_by(lambda pair: pair[1]).process(Count())
     return keyed.min(1).union(keyed.process(Count()), counts)
@@ -200,7 +200,7 @@ def times_of_what_a_keyed_operator_gives(env):
 def many_operators_of_one_depth(env):
     """Eight, whose states are counted together behind them."""
     stream = env.from_collection([("a", 1), ("b", 1)])
-    arms = [stream.key_by(first).process(Count(), Types.TUPLE([Types.STRING(), Types.LONG()]))]
-    arms += [stream.key_by(first).process(Count()) for _ in range(7)]
+    kind = Types.TUPLE([Types.STRING(), Types.LONG()])
+    arms = [stream.key_by(first).process(Count(), kind) for _ in range(8)]
     counts = arms[0].union(*arms[1:]).key_by(first).process(Count())
     return counts.filter(lambda pair: pair[1] == 8)

@@ -330,13 +330,13 @@ def keyed_again(env):
 @job(("a", 1), ("b", 10), ("a", 2), ("b", 5), ("a", 3))
 def the_values_of_a_keyed_stream(env):
     """A union takes the elements without the keys."""
-    return pairs(env).key_by(first).union(env.from_collection([]))
+    return pairs(env).key_by(first).union(env.from_collection([], PAIR))
 
 
-@job(Row("a", ("a", 1)), Row("b", ("b", 10)))
+@job(Row(f0="a", f1=("a", 1)), Row(f0="b", f1=("b", 10)))
 def collecting_a_keyed_stream(env):
-    """It gives rows of key and element, as PyFlink."""
-    return env.from_collection(PAIRS[:2], PAIR).key_by(first)
+    """It gives rows of key and element, whose fields have names."""
+    return env.from_collection(PAIRS[:2], PAIR).key_by(first, Types.STRING())
 
 
 class Parameters(KeyedProcessFunction):

@@ -111,8 +111,8 @@ def side_output_of_a_process_function(env):
 def union_of_all_outputs(env):
     """A stream and its side outputs come together again."""
     stream = env.from_collection([1, 2, 3, 4, 5]).process(Odd(), Types.INT())
-    odd = stream.get_side_output(ODD).map(lambda n: -n)
-    return stream.union(odd, stream.get_side_output(BIG).map(lambda n: n * 100))
+    odd = stream.get_side_output(ODD).map(lambda n: -n, Types.INT())
+    return stream.union(odd, stream.get_side_output(BIG).map(lambda n: n * 100, Types.INT()))
 
 
 @job(1, 2, 3, 1, 2, 3)
@@ -237,9 +237,9 @@ def three_in_a_chain(env):
 
 
 @job("a", "b", "c", ordered=True)
-def rows_of_a_list_of_types(env):
-    """A list of types is a row of these."""
-    rows = env.from_collection([("a",), Row("b"), ["c"]], [Types.STRING()])
+def rows_without_names(env):
+    """Tuples, rows and lists are rows; their fields are f0 and so on."""
+    rows = env.from_collection([("a",), Row("b"), ["c"]], Types.ROW([Types.STRING()]))
     return rows.map(lambda row: row.f0)
 
 

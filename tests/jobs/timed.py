@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from pyflinklike.common import Duration, TimestampAssigner, WatermarkStrategy
+from pyflinklike.common import Duration, WatermarkStrategy
+from pyflinklike.common.watermark_strategy import TimestampAssigner
 
 __all__ = ["ByField", "timed"]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/site.py` and `scripts/wheel.py`: what they find wrong with what was built."""
+"""`scripts/site.py` and `scripts/wheel.py`: what they find wrong with what was built.
+
+And that what `scripts/pyflink_oracle.py` knows to differ is there.
+"""
 
 import importlib.util
 import zipfile
@@ -69,3 +72,18 @@ def test_a_wheel_must_hold_the_package_its_licence_and_nothing_else(tmp_path):
         wheel.check_wheel(wheel_with(tmp_path, [*whole, "tests/x.py"]))
     with pytest.raises(SystemExit, match=r"lacks \['pyflinklike/py.typed'\]"):
         wheel.check_wheel(wheel_with(tmp_path, set(whole) - {"pyflinklike/py.typed"}))
+
+
+def test_what_is_known_to_differ_on_pyflink_is_there():
+    """The job in the collection, and the test in a row of the guide to migration."""
+    oracle = script("pyflink_oracle")
+    known = oracle.KNOWN | oracle.KNOWN_IN_STREAMING | oracle.KNOWN_IN_BATCH
+    root = SCRIPTS.parent
+    guide = (root / "docs" / "how-to" / "migrate-from-pyflink.md").read_text(encoding="utf-8")
+    modules = (root / "tests" / "jobs").glob("*_jobs.py")
+    jobs = "".join(path.read_text(encoding="utf-8") for path in modules)
+
+    assert known
+    assert [] == [job for job in known if f"\ndef {job}(env):" not in jobs]
+    tests = {*oracle.KNOWN.values(), *known.values()}
+    assert [] == [test for test in sorted(tests) if f"::test_{test}` |" not in guide]

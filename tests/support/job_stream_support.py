@@ -88,20 +88,23 @@ class Operator(KeyGroupTask):
         self.wakes[self.key] = None if served.head is None else served.head.wake_at
 
 
-def results_of_stream(job: Job, facts: SessionFacts, counts: list[Any] | None = None) -> list[Any]:
+def results_of_stream(
+    job: Job, facts: SessionFacts, pace: int = 1, counts: list[Any] | None = None
+) -> list[Any]:
     """What comes of a job.
 
     Args:
         job: Which one.
         facts: Of the session.
+        pace: How much later each micro-batch begins than the one before, in ms.
         counts: Gets what Spark would observe of functions without keys.
     """
-    return _Line(job, facts, [] if counts is None else counts).run()
+    return _Line(job, facts, pace, [] if counts is None else counts).run()
 
 
 class _Line:
-    def __init__(self, job: Job, facts: SessionFacts, counts: list[Any]) -> None:
-        self.job, self.counts = job, counts
+    def __init__(self, job: Job, facts: SessionFacts, pace: int, counts: list[Any]) -> None:
+        self.job, self.pace, self.counts = job, pace, counts
         self.steps = JobSteps(job, facts, HashMapStateBackend())
         pairs = zip(self.steps.stages, self.steps.stages[1:])
         self.operators = [StateOperator(self.steps.operators(*pair)) for pair in pairs]
@@ -121,7 +124,7 @@ class _Line:
         return list(collected)
 
     def micro_batch(self, sources: dict[int, Any]) -> None:
-        self.time += 1
+        self.time += self.pace
         first = self.steps.stages[0]
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():

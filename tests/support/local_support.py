@@ -10,9 +10,11 @@ import attrs
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
+from pyflinklike.graph.nodes import ToSink
+from pyflinklike.graph.sinks import CollectSink
 from pyflinklike.graph.sources import Source
 
-__all__ = ["Endless", "Watermarks", "Where", "local"]
+__all__ = ["Endless", "Watermarks", "Where", "collecting", "local"]
 
 
 def local(**settings: str) -> StreamExecutionEnvironment:
@@ -24,6 +26,23 @@ def local(**settings: str) -> StreamExecutionEnvironment:
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     values = Configuration.from_dict({"execution.target": "local", **keys})
     return StreamExecutionEnvironment.get_execution_environment(values)
+
+
+def collecting(stream: Any) -> Any:
+    """A stream, whose program has a sink now that collects it, and was not run.
+
+    Args:
+        stream: Of a program without another sink.
+    """
+    node = stream._program.add(
+        ToSink,
+        name="Collect",
+        inputs=(stream._node.id,),
+        type_info=stream.get_type(),
+        sink=CollectSink(),
+    )
+    stream._program.sinks.append(node.id)
+    return stream
 
 
 @attrs.frozen

@@ -103,7 +103,7 @@ def test_counts_come_through_two_operators():
     )
     counts = []
 
-    elements = results_of_stream(job, FACTS, counts)
+    elements = results_of_stream(job, FACTS, counts=counts)
 
     sums = Counter()
     for each in counts:
