@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/site.py` and `scripts/wheel.py`: what they find wrong with what was built.
 
-And that what `scripts/pyflink_oracle.py` knows to differ is there.
+And that what `scripts/oracle/known.py` says to differ is there.
 """
 
 import importlib.util
@@ -76,7 +76,7 @@ def test_a_wheel_must_hold_the_package_its_licence_and_nothing_else(tmp_path):
 
 def test_what_is_known_to_differ_on_pyflink_is_there():
     """The job in the collection, and the test in a row of the guide to migration."""
-    oracle = script("pyflink_oracle")
+    oracle = script("oracle/known")
     known = oracle.KNOWN | oracle.KNOWN_IN_STREAMING | oracle.KNOWN_IN_BATCH
     root = SCRIPTS.parent
     guide = (root / "docs" / "how-to" / "migrate-from-pyflink.md").read_text(encoding="utf-8")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known to differ on PyFlink: jobs, and the rows that say so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KNOWN: Final = {
+    "a_bridged_session_aggregates_all_of_it": "a_bridged_session_folds_all_it_has",
+    "a_continuous_trigger_fires_at_each_interval": "a_continuous_trigger_leaves_out_no_firing",
+    "a_wait_that_takes_too_long": "when_its_time_is_up_timeout_says_what_comes_of_an_element",
+    "bytes_of_a_type": "an_array_of_bytes_is_bytes",
+    "co_process_without_keys": "an_output_that_nobody_reads_is_dropped",
+    "flat_map_to_none": "none_is_no_output",
+    "float_is_rounded_at_the_border": "the_type_of_an_output_counts_for_every_function_behind",
+    "main_output_beside_side_outputs": "an_output_that_nobody_reads_is_dropped",
+    "map_to_none": "none_is_an_element",
+    "no_time_is_none": "an_element_without_a_time_has_none",
+    "numbers_of_other_types_are_other_keys": "keys_of_other_types_have_states_of_their_own",
+    "row_gets_names_at_the_border": "the_type_of_an_output_counts_for_every_function_behind",
+    "rules_behind_rules": "an_output_that_nobody_reads_is_dropped",
+    "tuples_with_none": "a_field_of_a_tuple_may_be_none",
+}
+"""Jobs that give something else on PyFlink, and the tests of the rows that say so, without `test_`.
+
+The rows are those of `docs/how-to/migrate-from-pyflink.md`.
+"""
+
+KNOWN_IN_STREAMING: Final = dict.fromkeys(
+    [
+        "a_keyed_operator_behind_rules",
+        "one_stream_is_both_inputs",
+        "rules_behind_rules",
+        "rules_beside_a_fold",
+        "rules_for_elements_whose_key_is_none",
+        "rules_for_what_a_keyed_operator_gives",
+        "rules_that_a_keyed_operator_gives",
+        "rules_that_are_withdrawn",
+        "rules_with_keys",
+        "rules_without_keys",
+        "side_outputs_beside_rules",
+    ],
+    "bounded_rules_come_first",
+)
+"""The same for streaming mode only: Flink promises no order of broadcast and other elements."""
+
+_PARTITIONER: Final = "a_partitioner_knows_the_number_of_instances_when_a_stream_is_collected"
+
+KNOWN_IN_BATCH: Final = {
+    "copies_with_keys": "instances_before_key_by_count_in_a_batch",
+    "instances_of_further_operators": _PARTITIONER,
+    "instances_that_the_program_tells": _PARTITIONER,
+    **dict.fromkeys(
+        [
+            "results_of_windows_have_the_time_of_their_end",
+            "session_windows",
+            "side_outputs_of_windows",
+            "state_that_windows_share",
+            "tumbling_windows",
+            "tumbling_windows_with_an_offset",
+            "windows_of_windows",
+            "windows_with_a_window_function",
+        ],
+        "list_and_map_state_are_there_at_the_end_of_a_batch",
+    ),
+}
+"""The same for batch mode only."""
