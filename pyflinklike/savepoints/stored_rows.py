@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import divided_batch, encode_batch
-from pyflinklike.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.log.segments import Section
 from pyflinklike.replay.codes import codes_of, last_of_each
 from pyflinklike.replay.retention import times_table
 from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
@@ -30,8 +30,14 @@ from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
 from pyflinklike.types import Types
 from pyflinklike.types.signature import type_of
 
-__all__ = ["entries_of_rows", "section_of", "sections_of_rows"]
+__all__ = ["SECTION_BYTES", "entries_of_rows", "section_of", "sections_of_rows"]
 
+SECTION_BYTES = 4 * 1024 * 1024
+"""How large a section gets where several entries are in it.
+
+Each is a value in a row of Spark, which is copied and sorted before it is stored: a task has some of
+them in the JVM at a time, in buffers that are doubled when they grow.
+"""
 _NAMES = ("key", "namespace", "user_key", "value", "stamp")
 
 
@@ -67,7 +73,7 @@ def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
 def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]:
     """Entries as sections of the log; none where there are none."""
     for batch in entries.combine_chunks().to_batches():
-        for part in divided_batch(batch, SEGMENT_BYTES):
+        for part in divided_batch(batch, SECTION_BYTES):
             if part.num_rows:
                 yield Section(declaration, encode_batch(part))
 
