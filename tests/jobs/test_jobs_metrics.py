@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import queue
 from collections import Counter
 
 import pytest
-from fault_ledger import await_that
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import (
@@ -17,6 +17,8 @@ from pyflinklike.datastream import (
 )
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+PATIENCE = 60
 
 
 @pytest.fixture(autouse=True)
@@ -34,25 +36,24 @@ def reported(spark):
     """What all micro-batches of jobs have reported, once they have ended: by function and metric."""
     from pyspark.sql.streaming import StreamingQueryListener
 
-    events, ended = [], []
+    events = queue.Queue()
 
     class Noting(StreamingQueryListener):
         def onQueryStarted(self, event):
             """Nothing is to be noted."""
 
         def onQueryProgress(self, event):
-            events.append(event.progress.observedMetrics)
+            events.put(event.progress.observedMetrics)
 
         def onQueryIdle(self, event):
             """Nothing is to be noted."""
 
         def onQueryTerminated(self, event):
-            ended.append(event)
+            events.put(None)
 
     def sums():
-        await_that(lambda: bool(ended))
         found = Counter()
-        for observed in events:
+        for observed in iter(lambda: events.get(timeout=PATIENCE), None):
             for function, metrics in observed.items():
                 for name, value in metrics["user"].items():
                     found[function, name] += value
