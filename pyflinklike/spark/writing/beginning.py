@@ -271,7 +271,7 @@ def _segment_bytes(sections: list[Section]) -> int:
     call of its own, which writes that anew, so there are at most about eight of them.
     """
     size = sum(len(each.payload) for each in sections)
-    return min(max(4 * SECTION_BYTES, size // 8), SEGMENT_BYTES)
+    return min(max(SECTION_BYTES, size // 8), SEGMENT_BYTES)
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, list[Section]]]:
