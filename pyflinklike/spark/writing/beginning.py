@@ -28,7 +28,7 @@ from pyflinklike.log.segments import SEGMENT_BYTES, Section
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.rows import StateRows
-from pyflinklike.savepoints.stored_rows import SECTION_BYTES, sections_of_rows
+from pyflinklike.savepoints.stored_rows import sections_of_rows
 from pyflinklike.savepoints.stored_timers import sections_of_timers
 from pyflinklike.shown import shown
 from pyflinklike.spark.reading.jobs import running
@@ -258,20 +258,11 @@ class _SegmentsJob:
         groups = []
         for index, sections in _sections_of(batches):
             groups.append(index)
-            for segment in snapshots(sections, _segment_bytes(sections)):
+            # As few as can be: each is added to the key group by a call that writes that anew.
+            for segment in snapshots(sections, SEGMENT_BYTES):
                 yield _row(self.group_ids[index], segment.to_bytes())
         if groups:
             yield _row(ROLL_CALL, roll_payload(groups))
-
-
-def _segment_bytes(sections: list[Section]) -> int:
-    """How large a segment of a key group gets.
-
-    Each is a row, of which the JVM has several copies.  But it is also added to the key group by a
-    call of its own, which writes that anew, so there are at most about eight of them.
-    """
-    size = sum(len(each.payload) for each in sections)
-    return min(max(SECTION_BYTES, size // 8), SEGMENT_BYTES)
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, list[Section]]]:
