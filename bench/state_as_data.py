@@ -25,6 +25,7 @@ from typing import Any
 
 import paths  # noqa: F401 - the workers' path, before Spark starts
 import pyarrow as pa
+import pyspark
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
@@ -86,8 +87,14 @@ class Clock:
         print(f"{name:55} {self.seconds[name]:8.2f} s", flush=True)
 
 
-def session(memory: str, cores: int = 2) -> SparkSession:
-    """A local session."""
+def session(memory: str, cores: int = 2, *, executor_mib: int | None = None) -> SparkSession:
+    """A session on this machine.
+
+    Args:
+        memory: Of the driver's JVM.
+        cores: How many tasks run at once.
+        executor_mib: The memory of an executor, a JVM of its own; None has the driver's execute.
+    """
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
@@ -98,7 +105,13 @@ def session(memory: str, cores: int = 2) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]")
+    master = f"local[{cores}]"
+    if executor_mib is not None:
+        master = f"local-cluster[1,{cores},{executor_mib}]"
+        settings["spark.executor.memory"] = f"{executor_mib}m"
+        # What starts executors looks for Spark's jars there.
+        os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     found: SparkSession = builder.getOrCreate()

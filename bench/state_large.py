@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import resource
 import shutil
 import tempfile
@@ -22,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import paths  # noqa: F401 - the workers' path, before Spark starts
-import pyspark
 import state_as_data
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from state_as_data import Clock, Workers
+from state_as_data import Clock, Workers, session
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -57,28 +55,6 @@ class Holding(KeyedProcessFunction):
         if self._held.value() is None:
             self._held.update(hashlib.shake_128(value.user.encode()).digest(_BYTES))
         yield from ()
-
-
-def session(executor_memory: int) -> SparkSession:
-    """One with a driver of 1 GiB, and an executor with two cores."""
-    # What starts executors looks for Spark's jars there.
-    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.executor.memory": f"{executor_memory}m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master(f"local-cluster[1,2,{executor_memory}]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    found: SparkSession = builder.getOrCreate()
-    return found
 
 
 def run(spark: SparkSession, source: Path, checkpoint: Path, **options: Any) -> None:
@@ -158,7 +134,7 @@ def main() -> None:
     given = parser.parse_args()
     for module in (state_as_data, __import__(__name__)):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    spark = session(given.executor_memory)
+    spark = session("1g", executor_mib=given.executor_memory)
     root = Path(tempfile.mkdtemp(prefix="state-large-"))
     try:
         print(json.dumps(measured(spark, root, int(given.gib * 1024 * _MIB / _BYTES)), indent=1))
