@@ -28,18 +28,10 @@ from pyflinklike.errors import (
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 from pyspark.errors import PythonException
 
+pytestmark = pytest.mark.usefixtures("shipped_module")
+
 MODES = ["BATCH", "STREAMING"]
 CLICKS = "user string, n long, at timestamp"
-
-
-@pytest.fixture(autouse=True)
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield
-    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 def environment(mode, target="spark", **settings):

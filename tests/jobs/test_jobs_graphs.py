@@ -52,16 +52,6 @@ class Joined(KeyedProcessFunction):
         yield f"text {text}"
 
 
-@pytest.fixture
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield spark
-    cloudpickle.unregister_pickle_by_value(request.module)
-
-
 def started(folder, is_deeper=False):
     """Two operators of one depth, and one behind a side output; sinks at both depths."""
     values = {
@@ -110,7 +100,7 @@ def until(folder, near, far):
     )
 
 
-def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_jobs):
+def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_module):
     """Also the one that got nothing in the second run, and each is read by its uid."""
     from pyflinklike.spark import list_states, read_savepoint, read_state
 
@@ -131,15 +121,15 @@ def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_jobs):
     assert sorted([*near, "text c"]) == sorted(written(tmp_path / "near"))
     assert ["even count a 1", "even count b 1"] == sorted(written(tmp_path / "far"))
     checkpoint = str(tmp_path / "checkpoints" / "graph" / "checkpoint")
-    numbers = {info.uid: info.operator_id for info in list_states(shipped_jobs, checkpoint)}
+    numbers = {info.uid: info.operator_id for info in list_states(shipped_module, checkpoint)}
     assert {"counts", "texts", "evens"} == numbers.keys()
     assert numbers["counts"] + 1000 == numbers["texts"]
     values = {
         uid: sorted(
             row["value"]
-            for row in read_state(shipped_jobs, checkpoint, "seen", operator=uid).collect()
+            for row in read_state(shipped_module, checkpoint, "seen", operator=uid).collect()
         )
         for uid in ("counts", "texts", "evens")
     }
     assert {"counts": [1, 3, 3], "texts": ["aaa", "bbb", "c"], "evens": [1, 1]} == values
-    assert read_savepoint(shipped_jobs, checkpoint, operator_id=numbers["texts"])
+    assert read_savepoint(shipped_module, checkpoint, operator_id=numbers["texts"])

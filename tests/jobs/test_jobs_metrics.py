@@ -17,18 +17,9 @@ from pyflinklike.datastream import (
 )
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+pytestmark = pytest.mark.usefixtures("shipped_module")
 
 PATIENCE = 60
-
-
-@pytest.fixture(autouse=True)
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield
-    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 @pytest.fixture

@@ -59,16 +59,6 @@ def test_a_job_that_never_ends_and_is_killed(tmp_path):
     assert told == Counter(filter(is_window, lines))
 
 
-@pytest.fixture
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield
-    cloudpickle.unregister_pickle_by_value(request.module)
-
-
 def environment(folder, **settings):
     """One whose jobs run on Spark and go on."""
     values = {
@@ -111,7 +101,7 @@ def until(folder, count):
     wait_for(folder / "out", lambda lines: len(lines) >= count)
 
 
-@pytest.mark.usefixtures("shipped_jobs")
+@pytest.mark.usefixtures("shipped_module")
 def test_a_cancelled_job_goes_on_where_it_was(tmp_path):
     """With its state, and without what it has read; with another retention its checkpoint goes."""
     add(tmp_path, "one", "a", "b", "a")
@@ -133,7 +123,7 @@ def test_a_cancelled_job_goes_on_where_it_was(tmp_path):
     assert not (tmp_path / "checkpoints" / "counts").exists()
 
 
-@pytest.mark.usefixtures("shipped_jobs")
+@pytest.mark.usefixtures("shipped_module")
 def test_what_is_collected_from_a_job_that_never_ends(tmp_path):
     """Closing the iterator cancels the job; a micro-batch of which not all was taken comes again."""
     add(tmp_path, "one", "a")
@@ -150,7 +140,7 @@ def test_what_is_collected_from_a_job_that_never_ends(tmp_path):
     assert [("a", 1), ("b", 1), [("b", 1), ("b", 2)]] == [first, second, again]
 
 
-@pytest.mark.usefixtures("shipped_jobs")
+@pytest.mark.usefixtures("shipped_module")
 def test_a_bounded_job_goes_on_to_its_end(tmp_path):
     """And leaves nothing to go on from."""
 
@@ -175,7 +165,7 @@ def fails_for_b(line):
     return line
 
 
-@pytest.mark.usefixtures("shipped_jobs")
+@pytest.mark.usefixtures("shipped_module")
 def test_a_job_that_failed_goes_on_when_it_is_mended(tmp_path):
     """A micro-batch that failed is no micro-batch."""
 

@@ -18,19 +18,10 @@ from pyflinklike.datastream.window import TumblingProcessingTimeWindows
 from pyflinklike.errors import HostError
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+pytestmark = pytest.mark.usefixtures("shipped_module")
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 PATIENCE = 150
-
-
-@pytest.fixture(autouse=True)
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield
-    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 def environment():
