@@ -6,6 +6,7 @@ Each key has bytes that do not compress.  The driver's JVM has 1 GiB; what execu
 
     python bench/state_large.py                  # 4 GiB: 25 GiB of disk, some ten minutes on 2 cores
     python bench/state_large.py --gib 0.1
+    python bench/state_large.py --executor-memory 0     # all of it in one JVM of 1 GiB
 """
 
 from __future__ import annotations
@@ -130,11 +131,13 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gib", type=float, default=4)
-    parser.add_argument("--executor-memory", type=int, default=4096, help="in MiB")
+    parser.add_argument(
+        "--executor-memory", type=int, default=4096, help="in MiB; 0: the driver's JVM executes"
+    )
     given = parser.parse_args()
     for module in (state_as_data, __import__(__name__)):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    spark = session("1g", executor_mib=given.executor_memory)
+    spark = session("1g", executor_mib=given.executor_memory or None)
     root = Path(tempfile.mkdtemp(prefix="state-large-"))
     try:
         print(json.dumps(measured(spark, root, int(given.gib * 1024 * _MIB / _BYTES)), indent=1))

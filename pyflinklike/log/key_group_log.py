@@ -29,19 +29,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.log.column_entries import decode_columns
 from pyflinklike.log.compaction import LogCleanup, is_outgrown
 from pyflinklike.log.counters import LogCounters
-from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
+from pyflinklike.log.restorer import Restorer
 from pyflinklike.log.segment_writer import SegmentWriter
-from pyflinklike.log.segments import SEGMENT_BYTES, Segment, total
+from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment, total
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.log.stored_entries import decode_entries, has_stamps
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes
-from pyflinklike.state.table import TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = ["KeyGroupLog"]
@@ -72,12 +69,12 @@ class KeyGroupLog:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self._backend = backend
-        self._key_type = key_type
         self._identity = identity
         self._identity_text = identity.text
         self._operator = identity.name
         self._cleanup = cleanup
         self._metrics = metrics
+        self.restorer = Restorer(backend, key_type, self.where)
         self._writer = SegmentWriter(key_type, segment_bytes)
 
     def where(self, index: int) -> str:
@@ -129,31 +126,6 @@ class KeyGroupLog:
         if (text, head.max_parallelism) != (self._identity_text, identity.max_parallelism):
             identity.check(OperatorIdentity.of_text(text, head.max_parallelism))
 
-    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
-        """The entries of a table that were read but not yet applied.
-
-        Args:
-            state: Which has read them.
-            spec: Of the table.
-            stamp: For entries written before TTL was switched on, in ms.
-
-        Raises:
-            IncompatibleStateError: They were written under another declaration.
-        """
-        sections = state.pending.pop(spec.name, None)
-        if not sections:
-            return []
-        declared = Declaration.of(spec, self._key_type)
-        where = self.where(state.index)
-        decode = decode_columns if self._backend.takes_columns(spec) else decode_entries
-        changes = []
-        for section in sections:
-            section.declaration.check(declared)
-            changes.append(decode(section, spec, self._key_type, stamp, where))
-            if has_stamps(section) != spec.paired:
-                state.rewrite = True
-        return changes
-
     # Committing
 
     def commit(
@@ -175,7 +147,9 @@ class KeyGroupLog:
             The head now; None where there is none.
         """
         noted = self._noted(head, times)
-        changes = [each for each in self._backend.drain() if len(each)]
+        added, state.added = state.added, []
+        drained = [each for each in self._backend.drain() if len(each)]
+        changes = [*added, *drained]
         # Without a nonce there is nothing to rewrite: the changes are all there is.
         if (state.rewrite and state.nonce) or self._is_compaction_due(head):
             return self._compact(storage, noted, state, self._written(changes, state))
@@ -187,15 +161,18 @@ class KeyGroupLog:
             return noted
         written = self._written(changes, state)
         size = sum(len(blob) for _, blob in written)
-        extended = self._extended(noted, state.next_sequence, written, size, total(changes))
-        if head is not None and is_outgrown(extended, state.index, self._backend.count(), size):
+        entries = total(each for each in changes if not isinstance(each, Section))
+        extended = self._extended(noted, state.next_sequence, written, size, entries)
+        # What a savepoint adds is alive.
+        may_outgrow = head is not None and not added
+        if may_outgrow and is_outgrown(extended, state.index, self._backend.count(), size):
             return self._compact(storage, noted, state, written)
         for segment, blob in written:
             self._append(storage, state, segment, blob)
         storage.write_head(extended)
         return extended
 
-    def _written(self, changes: Sequence[Changes], state: WorkingState) -> list[_Written]:
+    def _written(self, changes: Sequence[Changes | Section], state: WorkingState) -> list[_Written]:
         return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
 
     def _noted(self, head: Head | None, times: HeadTimes) -> Head:

@@ -32,11 +32,14 @@ class SegmentWriter:
     key_type: TypeInformation
     segment_bytes: int
 
-    def changed(self, changes: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
+    def changed(
+        self, changes: Iterable[Changes | Section], state: WorkingState
+    ) -> Iterator[Segment]:
         """One segment at least, made from the state before the changes.
 
         Args:
-            changes: Of one commit; without any, the segment is empty.
+            changes: Of one commit, and sections that go in as they are; without any, the segment
+                is empty.
             state: Before the commit; learns which tables are declared.
         """
         return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
@@ -54,8 +57,11 @@ class SegmentWriter:
         sections = chain(self._sections(contents), undeclared)
         return divided(sections, state, b"", self.segment_bytes)
 
-    def _sections(self, changes: Iterable[Changes]) -> Iterator[Section]:
+    def _sections(self, changes: Iterable[Changes | Section]) -> Iterator[Section]:
         for each in changes:
+            if isinstance(each, Section):
+                yield each
+                continue
             declaration = Declaration.of(each.spec, self.key_type)
             encode = encode_columns if isinstance(each, ColumnChanges) else encode_entries
             for payload in encode(each, self.key_type, self.segment_bytes):

@@ -16,6 +16,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.segments import Section, Segment
 from pyflinklike.state.agenda import Agenda
+from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.table import RESERVED_PREFIX
 
 __all__ = ["WorkingState"]
@@ -35,6 +36,8 @@ class WorkingState:
         declarations: Tables in the log, by id.
         pending: Sections read but not yet applied, by table name.  Those of
             states that the program does not declare stay here.
+        added: What a savepoint has added, for the next commit to log: entries of declared
+            tables, and sections of those that stay in `pending`.
         rewrite: Whether the next commit must be a snapshot.
     """
 
@@ -46,6 +49,7 @@ class WorkingState:
     declared: dict[str, int] = attrs.field(factory=dict)
     declarations: dict[int, Declaration] = attrs.field(factory=dict)
     pending: dict[str, list[Section]] = attrs.field(factory=dict)
+    added: list[Changes | Section] = attrs.field(factory=list)
     rewrite: bool = False
 
     def read(self, segment: Segment, where: str) -> None:
@@ -58,8 +62,11 @@ class WorkingState:
             if declaration_of is None:
                 msg = f"{where}: a segment must declare its tables, got table id {table_id}"
                 raise CorruptStateError(msg)
-            section = Section(declaration_of, payload, where)
-            self.pending.setdefault(declaration_of.name, []).append(section)
+            self.keep(Section(declaration_of, payload, where))
             if declaration_of.name.startswith(RESERVED_PREFIX):
                 self.timers.clear()  # they are derived from a table that changes
         self.nonce = segment.nonce
+
+    def keep(self, section: Section) -> None:
+        """Keep a section until its table is declared."""
+        self.pending.setdefault(section.declaration.name, []).append(section)

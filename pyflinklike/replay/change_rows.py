@@ -2,8 +2,7 @@
 """What each micro-batch wrote to a state, from what a host has noted of its writes.
 
 A commit writes segments, and last the head.  One that compacts writes its own segments first, then
-removes all, then writes a snapshot: the own ones are what it changed.  Of the first batch of a
-checkpoint, which may have begun with a savepoint, the snapshot is what it wrote.
+removes all, then writes a snapshot: the own ones are what it changed.
 """
 
 from __future__ import annotations
@@ -74,17 +73,13 @@ class GroupChanges:
         at = next((at for at, each in enumerate(segments) if not each.parent), len(segments))
         own, snapshot = segments[:at], segments[at:]
         is_compaction = bool(noted.snapshot_bytes) and bool(snapshot)
-        if is_compaction and self.batch_id == 0:
-            # All that there is was written in this batch.
-            self.changes, own = [], snapshot
-            self.declared = {}
-        elif (is_compaction or commit.removed) and not own:
+        if (is_compaction or commit.removed) and not own:
             msg = (
                 f"{where}: what a batch changed is told of compactions that noted it, got one of an "
                 "older version; use diff_state() of the state before and after"
             )
             raise UnknownBatchError(msg)
-        elif not is_compaction:
+        if not is_compaction:
             own = segments
         for each in own:
             self.declared = {**self.declared, **each.declarations}

@@ -14,6 +14,8 @@ from pyflinklike.errors import DeclarationError, LocalStateError
 from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend
 from pyflinklike.log.chain import joined
 from pyflinklike.log.key_group_log import KeyGroupLog
+from pyflinklike.log.savepoint import sections_of
+from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.runtime.timer_queue import Timers
@@ -93,7 +95,7 @@ class CurrentGroup:
             self._fill(self._state, spec)
 
     def _fill(self, state: WorkingState, spec: TableSpec) -> None:
-        for changes in self._log.restored(state, spec, self._stamp_of(spec)):
+        for changes in self._log.restorer.restored(state, spec, self._stamp_of(spec)):
             self.backend.apply(changes)
 
     def _stamp_of(self, spec: TableSpec) -> int:
@@ -149,6 +151,27 @@ class CurrentGroup:
             if assembled.ttl is not None:
                 assembled.ttl.entered()
 
+    def add(self, snapshot: Segment, where: str) -> None:
+        """Have what a savepoint holds of the current key group in it, too.
+
+        Args:
+            snapshot: No entry of it is in the group.
+            where: Which savepoint, for messages.
+
+        Raises:
+            CorruptStateError: It is damaged.
+            IncompatibleStateError: A state was written under another declaration.
+        """
+        state, specs = self.state, {each.name: each for each in self.specs}
+        for section in sections_of([snapshot], where):
+            spec = specs.get(section.declaration.name)
+            stamp = 0 if spec is None else self._stamp_of(spec)
+            changes = self._log.restorer.added(state, section, spec, stamp)
+            if changes is not None:
+                self.backend.apply(changes)
+        state.timers.clear()  # they are derived from a table that may have changed
+        self.enter(state)
+
     def leave(self) -> None:
         """Have no key group current, and no table that holds on to one."""
         self.enter(WorkingState(0))
@@ -162,7 +185,7 @@ class CurrentGroup:
         def logged() -> Iterator[TableChanges]:
             former = self._log.rebuilt(storage, head, index)
             for spec in self.specs:
-                yield from self._log.restored(former, spec, self._stamp_of(spec))
+                yield from self._log.restorer.restored(former, spec, self._stamp_of(spec))
 
         self._local.rebuild_from(logged)
 

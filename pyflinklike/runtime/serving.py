@@ -177,7 +177,7 @@ def begin(
     """Add what a savepoint holds of a key group, in the first micro-batch of a stream.
 
     A savepoint may hold a key group in several snapshots, of which no entry is in two; each is
-    added by a call of its own.  The commit writes the key group anew.
+    added by a call of its own, whose commit writes what it has added.
 
     Args:
         operator: It is open, and its clock is set.
@@ -198,10 +198,8 @@ def begin(
     head = storage.read_head(where)
     if head is not None and head.served_at != served_at:
         return None
-    state = operator.load(storage, head, index)
-    state.read(snapshot, f"savepoint, key group {index}")
-    state.rewrite = True
-    operator.enter(state)
+    operator.load(storage, head, index)
+    operator.group.add(snapshot, f"savepoint, key group {index}")
     return commit(operator, storage, head, waking=waking, served_at=served_at)
 
 

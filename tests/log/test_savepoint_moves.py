@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ TTLS = st.none() | st.builds(
     st.booleans(),
 )
 MOVES = st.none() | st.tuples(
-    st.sampled_from([Stream, Harness]),
+    st.sampled_from([Stream, partial(Stream, segment_bytes=1), Harness]),
     st.sampled_from([each.values[0] for each in BACKENDS if each.values[0]]),
     st.sampled_from([1, 2, 5, 64]),
 )

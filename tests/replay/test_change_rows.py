@@ -15,11 +15,14 @@ from replay_support import log_of, record_of, rows_of
 from pyflinklike import StateTtlConfig, Time
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.errors import UnknownBatchError
+from pyflinklike.log.chain import snapshots
+from pyflinklike.log.savepoint import sections_of
+from pyflinklike.log.segments import read_segment
 from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.rows import StateRows
-from pyflinklike.runtime.serving import commit
+from pyflinklike.runtime.serving import begin, commit
 from pyflinklike.testing.agreement.replica import Mode, Replica
 from pyflinklike.testing.log_storage import InMemoryLogStorage
 from pyflinklike.types import Types
@@ -216,6 +219,41 @@ def apply(held, state, row):
 def told(row):
     """The value, and when it was written where that counts."""
     return row["value"], row.get("stamp")
+
+
+def test_what_a_key_group_began_with_is_what_its_first_batch_changed():
+    """Each entry of a savepoint once, in however many segments it came."""
+    former, replica = Noted(), Noted()
+    play(
+        former,
+        [
+            (verb, key, "x", 1)
+            for verb in ("update", "add", "put", "reduce", "aggregate")
+            for key in "ab"
+        ],
+    )
+    record = record_of(former.operator, Types.STRING())
+    snapshot = read_segment(former.operator.snapshot(), "tested")
+    store, followed = Noting(), GroupChanges({}, 0)
+    for each in snapshots(sections_of([snapshot], "tested"), 1):
+        begin(replica.operator, store, 3, each, served_at=0)
+        replica.operator.keep_warm()
+    take(followed, store.noted)
+    for state in STATES:
+        changes = StateChanges(
+            StateRows.of(record, state_of(described(record, 0), state, "tested"))
+        )
+        found = changes.of_batch(followed.changes, 0, 3, "tested")
+        told_of = [
+            (row["k"], entry_of(row), told(row)) for each in found for row in each.to_pylist()
+        ]
+        rows = rows_of(record, state, log_of(former.store))
+        assert sorted(told_of, key=repr) == sorted(
+            [(row["k"], entry_of(row), told(row)) for row in rows], key=repr
+        )
+        assert len(rows) > 1
+    former.close()
+    replica.close()
 
 
 def test_a_compaction_that_noted_nothing_is_refused():

@@ -186,12 +186,17 @@ def test_a_savepoint_does_not_replace_what_is_newer(operator):
     assert before == storage
 
 
-def test_a_group_that_begins_is_written_anew(operator):
-    """Its log is one snapshot, which needs nothing of the savepoint."""
+def test_what_a_group_begins_with_is_written_once(operator):
+    """A further snapshot of a savepoint is a further segment; those before stay as they are."""
     storage = InMemoryLogStorage()
-    served = begin(operator, storage, 0, snapshot("k", 3), served_at=1)
+    begin(operator, storage, 0, snapshot("a", 3), served_at=1)
+    operator.keep_warm()
+    first = dict(storage.segments)
+    served = begin(operator, storage, 0, snapshot("b", 4), served_at=1)
 
-    assert (None, 1, [0]) == (served.former, served.head.snapshot_entries, [*storage.segments])
+    assert {0: first[0]} == {0: storage.segments[0]} == first
+    assert [0, 1] == [*storage.segments]
+    assert 2 == served.head.log_entries
 
 
 def test_at_the_end_of_a_bounded_input_every_event_timer_fires_and_no_other(operator):

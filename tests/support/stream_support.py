@@ -56,6 +56,7 @@ class Stream:
         max_parallelism: The number of key groups.
         key_type: Of the keys.
         savepoint: What it begins with.
+        segment_bytes: How large a segment of a key group it is given gets.
         now: Its processing time.
     """
 
@@ -67,6 +68,7 @@ class Stream:
         key_type: Any = STRING,
         savepoint: bytes | None = None,
         now: int = 0,
+        segment_bytes: int = 1 << 20,
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
         self.operator = keyed_process_operator(
@@ -77,7 +79,9 @@ class Stream:
         self.stores = [InMemoryLogStorage() for _ in range(max_parallelism)]
         if savepoint is not None:
             snapshot = read_segment(savepoint, "savepoint")
-            groups = regrouped(snapshot, key_type, self.groups_of, len(self.stores), "savepoint")
+            groups = regrouped(
+                snapshot, key_type, self.groups_of, max_parallelism, "savepoint", segment_bytes
+            )
             for index, segments in groups.items():
                 for segment in segments:
                     begin(self.operator, self.stores[index], index, segment)

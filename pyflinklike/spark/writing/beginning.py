@@ -4,13 +4,15 @@
     rows of a state -> key group by the stream's own hash -> sections -> segments of a key group
 
 Each state's rows are shuffled by key group and become sections; the sections of all states are
-shuffled again, and become segments of some 64 MiB.
+shuffled again, and become segments of some MiB: each is a row, of which the JVM has several copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -24,11 +26,11 @@ from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import HostError, IncompatibleStateError
 from pyflinklike.log.chain import snapshots
 from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.log.segments import Section
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.rows import StateRows
-from pyflinklike.savepoints.stored_rows import sections_of_rows
+from pyflinklike.savepoints.stored_rows import SECTION_BYTES, sections_of_rows
 from pyflinklike.savepoints.stored_timers import sections_of_timers
 from pyflinklike.shown import shown
 from pyflinklike.spark.reading.jobs import running
@@ -256,28 +258,19 @@ class _SegmentsJob:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         groups = []
-        for index, sections in _sections_of(batches):
+        for index, sections in groupby(_sections_of(batches), itemgetter(0)):
             groups.append(index)
-            # As few as can be: each is added to the key group by a call that writes that anew.
-            for segment in snapshots(sections, SEGMENT_BYTES):
+            for segment in snapshots((each for _, each in sections), SECTION_BYTES):
                 yield _row(self.group_ids[index], segment.to_bytes())
         if groups:
             yield _row(ROLL_CALL, roll_payload(groups))
 
 
-def _sections_of(batches: Batches) -> Iterator[tuple[int, list[Section]]]:
-    current: int | None = None
-    sections: list[Section] = []
+def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:
     for batch in batches:
         for at, index in enumerate(batch.column(0).to_pylist()):
-            if index != current:
-                if current is not None:
-                    yield current, sections
-                current, sections = index, []
             declaration = Declaration.from_json(batch.column(1)[at].as_py())
-            sections.append(Section(declaration, batch.column(2)[at].as_py()))
-    if current is not None:
-        yield current, sections
+            yield index, Section(declaration, batch.column(2)[at].as_py())
 
 
 def _row(number: int, payload: bytes) -> pa.RecordBatch:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sections as entries of the tables that a program declares: the way back of `SegmentWriter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from pyflinklike.log.backend import KeyedStateBackend
+from pyflinklike.log.column_entries import decode_columns
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.segments import Section
+from pyflinklike.log.stored_entries import decode_entries, has_stamps
+from pyflinklike.log.working_state import WorkingState
+from pyflinklike.state.column_changes import Changes
+from pyflinklike.state.table import TableSpec
+from pyflinklike.types import TypeInformation
+
+__all__ = ["Restorer"]
+
+
+@attrs.frozen
+class Restorer:
+    """Reads sections for one operator, in the form that its backend takes.
+
+    Args:
+        backend: Of the operator.
+        key_type: Of the keys.
+        where: Tells what messages call a key group.
+    """
+
+    backend: KeyedStateBackend
+    key_type: TypeInformation
+    where: Callable[[int], str]
+
+    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
+        """The entries of a table that were read but not yet applied.
+
+        Args:
+            state: Which has read them.
+            spec: Of the table.
+            stamp: For entries written before TTL was switched on, in ms.
+
+        Raises:
+            IncompatibleStateError: They were written under another declaration.
+        """
+        changes = []
+        for section in state.pending.pop(spec.name, ()):
+            changes.append(self._entries(state, section, spec, stamp))
+            if has_stamps(section) != spec.paired:
+                state.rewrite = True
+        return changes
+
+    def added(
+        self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
+    ) -> Changes | None:
+        """The entries of a section of a savepoint, which the next commit logs.
+
+        Args:
+            state: Of the group; keeps the section if nobody declares its table.
+            section: No entry of it is in the group.
+            spec: Of the table, or None.
+            stamp: For entries written before TTL was switched on, in ms.
+
+        Raises:
+            IncompatibleStateError: They were written under another declaration.
+        """
+        if spec is None:
+            state.keep(section)
+            state.added.append(section)
+            return None
+        changes = self._entries(state, section, spec, stamp)
+        state.added.append(changes)
+        return changes
+
+    def _entries(
+        self, state: WorkingState, section: Section, spec: TableSpec, stamp: int
+    ) -> Changes:
+        section.declaration.check(Declaration.of(spec, self.key_type))
+        decode = decode_columns if self.backend.takes_columns(spec) else decode_entries
+        return decode(section, spec, self.key_type, stamp, self.where(state.index))
