@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import itertools
+import uuid
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -23,6 +23,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.log.backend import LocalStateBackend
 from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.savepoint import merge, read_log
 from pyflinklike.log.segments import Segment, read_segment
@@ -42,9 +43,6 @@ else:
 
 
 STRING = Types.STRING()
-
-# Not by id(): another one may have it later, and would find what the former has kept warm.
-_OWNERS = itertools.count()
 
 
 class Stream:
@@ -72,7 +70,7 @@ class Stream:
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
         self.operator = keyed_process_operator(
-            function, backend, key_type, task, f"tested-{next(_OWNERS)}"
+            function, backend, key_type, task, f"tested-{uuid.uuid4()}"
         )
         self.operator.open()
         self.operator.clock.processing_time = now
@@ -115,8 +113,10 @@ class Stream:
         )
 
     def close(self) -> None:
-        """Close the operator."""
+        """Close the operator, and delete what it has on the disk."""
         self.operator.close()
+        if isinstance(self.operator.backend, LocalStateBackend):
+            self.operator.backend.discard()
 
 
 class Harness:
