@@ -139,7 +139,9 @@ def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
         alive, _ = _last_rows(rows)
-        alive = alive.filter(pc.equal(_whole(rows, "operation").take(alive), PUT))
+        is_put = pc.equal(_whole(rows, "operation"), PUT)
+        if not pc.all(is_put).as_py():
+            alive = alive.filter(is_put.take(alive))
         kept = rows.drop_columns(["operation"])
         # A snapshot that nothing was written to since is large, and every row of it is alive.
         return kept if len(alive) == rows.num_rows else kept.take(alive)
