@@ -126,7 +126,7 @@ def alive_of(
     if rows.info.ttl is not None:
         stamps = entries.column("stamp").combine_chunks()
         return entries.filter(are_alive(stamps, rows.info.ttl, clock))
-    if rows.info.kind in ("window", "session"):
+    if rows.info.kind in EXPIRING:
         return entries.filter(retained(rows, entries, tables, clock, where))
     return entries
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which windows and sessions a store would still show: `pyflinklike.stores.segmented` as columns."""
+"""Which windows, sessions and versions a store would still show, as columns.
+
+As `pyflinklike.stores.segmented` and `pyflinklike.stores.versioned` say.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from pyflinklike.replay.codes import codes_of, last_of_each
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replay.store_keys import number_at
 from pyflinklike.replay.table import StoredTable, replayed
+from pyflinklike.replay.versions import valid_to
 from pyflinklike.state.table import Shape
 from pyflinklike.stores.codec import INT_SIZE
 from pyflinklike.types import Types
@@ -31,7 +35,7 @@ def retained(
     clock: BatchClock,
     where: str,
 ) -> Any:
-    """For each entry whether its time is within the retention.
+    """For each entry whether the store still shows it.
 
     Args:
         rows: Of the store.
@@ -41,12 +45,17 @@ def retained(
         where: Which group, for messages.
     """
     options = rows.info.options
-    numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
-    user_keys = entries.column("user_key").combine_chunks()
-    times = number_at(user_keys, -numbers * INT_SIZE)
+    stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
+    if rows.info.kind == "versioned":
+        times, retention = valid_to(stored), options["history_retention"]
+    else:
+        numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
+        times = number_at(stored["user_key"], -numbers * INT_SIZE)
+        retention = options["retention"]
     now = stream_times(rows, entries, tables, clock, where)
     # Before any write nothing is expired; a time before all times is subtracted from nothing.
-    expired = pc.subtract(now, pa.scalar(options["retention"], pa.int64()))
+    expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
+    # The latest version, which has no end, is never forgotten.
     return pc.greater(times, expired).fill_null(True)
 
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
-from pyflinklike.replay.codes import codes_of
 from pyflinklike.replay.described import StateInfo, declaration_of, descriptor_of
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.store_keys import number_at, store_keys
 from pyflinklike.replay.table import StoredTable
 from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
+from pyflinklike.replay.versions import valid_from, valid_to
 from pyflinklike.stores.codec import INT_SIZE
 from pyflinklike.stores.descriptors import StoreDescriptor
 from pyflinklike.types.signature import type_of
@@ -194,30 +194,11 @@ def _of_session(rows: StateRows, stored: _Parts) -> list[Any]:
 
 
 def _of_versioned(rows: StateRows, stored: _Parts) -> list[Any]:
-    user_keys = stored["user_key"]
-    starts = number_at(user_keys, -INT_SIZE)
-    whose = [stored["key"]] if "key" in stored else []
-    owners = codes_of([*whose, pc.binary_slice(user_keys, 0, -INT_SIZE)], len(user_keys))
     return [
-        _store_keys(rows, user_keys, 0, 1),
-        timestamps(starts),
-        timestamps(_next_of_owner(owners, starts)),
+        _store_keys(rows, stored["user_key"], 0, 1),
+        timestamps(valid_from(stored)),
+        timestamps(valid_to(stored)),
     ]
-
-
-def _next_of_owner(owners: Any, times: Any) -> Any:
-    """The next greater time of the same owner; null for the last one."""
-    if not len(times):
-        return times
-    places = pc.sort_indices(
-        pa.table({"owner": owners, "time": times}), [("owner", "ascending"), ("time", "ascending")]
-    )
-    owner, time = owners.take(places), times.take(places)
-    none = pa.nulls(1, pa.int64())
-    follower = pa.concat_arrays([time.slice(1), none])
-    same = pc.equal(pa.concat_arrays([owner.slice(1), none]), owner).fill_null(False)
-    nexts = pc.if_else(same, follower, none[0])
-    return nexts.take(pc.sort_indices(places))
 
 
 _ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
