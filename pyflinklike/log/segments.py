@@ -46,11 +46,12 @@ __all__ = [
 
 FORMAT_VERSION = 2
 
-SEGMENT_BYTES = 64 * 1024 * 1024
+SEGMENT_BYTES = 16 * 1024 * 1024
 """How large the plain body of a segment gets where several entries are in it.
 
 Spark's state store holds a segment as one value, which the JVM has in memory several times
-while it is carried; at 2 GiB its arrays, Arrow's columns and protobuf end.
+while it is carried: of 64 MiB, a JVM of 1 GiB with two tasks ran out.  At 2 GiB its arrays, Arrow's
+columns and protobuf end.
 """
 MAX_BYTES = 0x7E000000
 """How large it may get at all: LZ4 takes no more, and the JVM little more."""
