@@ -248,7 +248,7 @@ def begun(folder, name="job", function="Sums"):
     try:
         is_begun = job.is_begun
         operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
-        job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
+        job.begin(Identity((), (operator,), "event time"), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()
         return is_begun

@@ -30,7 +30,7 @@ from pyflinklike.spark.jobs.steps import SessionFacts
 
 __all__ = ["JobFolder", "folder_name", "new_folder"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def folder_name(job_name: str) -> str:

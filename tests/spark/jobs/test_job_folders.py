@@ -176,6 +176,48 @@ def test_another_program_is_refused_by_name(tmp_path, program, told):
     run(keyed(environment(tmp_path)))
 
 
+def files_of(env, is_bounded, uid=None):
+    """A job of files that are there, or that come one after the other."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in")
+    built = source.build() if is_bounded else source.monitor_continuously(10).build()
+    stream = env.from_source(built, WatermarkStrategy.no_watermarks(), "files")
+    if uid:
+        stream.uid(uid)
+    stream.print()
+    return job_of(env)
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("uid", [None, "files"])
+def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid):
+    """The one would leave files unread, the other would have all that comes later be late."""
+    run(files_of(environment(tmp_path), is_bounded, uid))
+
+    ends = r" \(without an end\)"
+    other, one = (ends, "") if is_bounded else ("", ends)
+    with pytest.raises(
+        HostError, match=rf"(/in|'files'){other} where there was .*(/in|'files'){one};"
+    ):
+        run(files_of(environment(tmp_path), not is_bounded, uid))
+
+
+class Alarm(One):
+    """Registers a timer."""
+
+    def process_element(self, value, ctx):
+        """Of processing time."""
+        ctx.timer_service().register_processing_time_timer(1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(One, Alarm), (Alarm, One)])
+def test_timers_of_another_time_are_refused(tmp_path, before, after):
+    """Spark would refuse them when the query runs, and names nothing of the program."""
+    run(keyed(environment(tmp_path), before, uid="one"))
+
+    with pytest.raises(HostError, match=r"woken by (event|processing) time and were by (event|p)"):
+        run(keyed(environment(tmp_path), after, uid="one"))
+
+
 def test_what_keeps_nothing_may_change(tmp_path):
     """Functions without state and sinks."""
     run(keyed(environment(tmp_path)))
@@ -212,7 +254,7 @@ def test_a_uid_says_that_it_is_the_same_source(tmp_path):
     run(files(environment(tmp_path / "with"), "b", "in"))
 
     run(files(environment(tmp_path / "without"), "a", None))
-    with pytest.raises(HostError, match=r"the files of .*/b where there was the files of .*/a"):
+    with pytest.raises(HostError, match=r"the files of .*/b .* where there was the files of .*/a"):
         run(files(environment(tmp_path / "without"), "b", None))
 
 
