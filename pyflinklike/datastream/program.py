@@ -53,6 +53,8 @@ class Program:
         self.builder = GraphBuilder()
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
+        self.metric_names: set[str] = set()
+        """Those of its streams that became DataFrames, which may come into one query."""
         self.python_files: list[str] = []
         self.state_backend: StateBackend | None = None
 
@@ -106,7 +108,8 @@ class Program:
         from pyflinklike.spark.jobs.bridges import data_frame
 
         graph = self.builder.graph([sink])
-        return data_frame(Job(graph, self._settings(graph, None)), schema, plain)
+        job = Job(graph, self._settings(graph, None))
+        return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
         """The source of a DataFrame's rows: `spark.jobs.frames.data_frame_source`."""
