@@ -17,6 +17,7 @@ import attrs
 from pyflinklike.errors import HostError
 from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.spark.jobs.steps import JobSteps
+from pyflinklike.windows.operator import WindowOperator
 
 __all__ = ["Identity", "OperatorIdentity", "SourceIdentity", "identity_of", "refuse_changes"]
 
@@ -150,11 +151,19 @@ def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
     return OperatorIdentity(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
-        function=type(getattr(node, "function", None)).__qualname__,
+        function=_classes_of(getattr(node, "function", None)),
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
         depth=depth,
     )
+
+
+def _classes_of(function: object) -> str:
+    """The class of a function; of windows those of the functions that are within."""
+    name = type(function).__qualname__
+    if not isinstance(function, WindowOperator):
+        return name
+    return f"{name} of {', '.join(type(each).__qualname__ for each in function.functions)}"
 
 
 def refuse_changes(former: Identity, now: Identity, folder: str) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.common import Configuration, Types, WatermarkStrategy
+from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import (
     ExternalizedCheckpointRetention,
     KeyedProcessFunction,
     StreamExecutionEnvironment,
+    WindowFunction,
 )
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import CorruptStateError, DeclarationValueError, HostError
 from pyflinklike.graph.job import Job
 from pyflinklike.spark.jobs.folders import JobFolder, folder_name
@@ -129,6 +131,35 @@ def further_operator(env):
     once = pairs.key_by(first, Types.STRING()).process(One())
     once.key_by(first).process(Two()).print()
     return job_of(env)
+
+
+class Names(WindowFunction):
+    """A function of windows."""
+
+    def apply(self, key, window, inputs):
+        """Gives their key."""
+        yield key
+
+
+class Ends(Names):
+    """Another one."""
+
+
+def two_windows(env, *functions):
+    """A job of windows beside each other."""
+    keys = env.from_collection([("a", 1)]).key_by(first)
+    for each in functions:
+        keys.window(TumblingEventTimeWindows.of(Time.seconds(1))).apply(each()).print()
+    return job_of(env)
+
+
+def test_windows_of_other_functions_are_refused(tmp_path):
+    """Else each would go on with what the other one has gathered, if they change places."""
+    run(two_windows(environment(tmp_path), Names, Ends))
+
+    told = r"'Keyed-1' \(WindowOperator of Ends, .* where there .*\(WindowOperator of Names,"
+    with pytest.raises(HostError, match=told):
+        run(two_windows(environment(tmp_path), Ends, Names))
 
 
 def no_operator(env):
