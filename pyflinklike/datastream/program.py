@@ -109,6 +109,7 @@ class Program:
 
         graph = self.builder.graph([sink])
         job = Job(graph, self._settings(graph, None))
+        _refuse_recovery(job.settings, "a DataFrame, whose query has a checkpoint of its own")
         return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
@@ -119,7 +120,12 @@ class Program:
         return data_frame_source(df, event_time, named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
-        return self._host()(Job(graph, self._settings(graph, name)))
+        host, settings = self._host(), self._settings(graph, name)
+        if settings.is_batch:
+            _refuse_recovery(settings, "a job in batch mode")
+        elif host is start:
+            _refuse_recovery(settings, "a job that runs in this process")
+        return host(Job(graph, settings))
 
     def _host(self) -> Host:
         """The host that the configuration names; without a name this process, with a word.
@@ -206,6 +212,20 @@ def _need_spark(what: str) -> None:
         msg = (
             f"{what} needs PySpark, which is not installed; pip install 'pyflinklike[spark]', or run "
             "the job with execution.target: local"
+        )
+        raise HostError(msg)
+
+
+def _refuse_recovery(settings: JobSettings, what: str) -> None:
+    """Refuse to begin with empty state where the program asks to go on.
+
+    Raises:
+        HostError: It does.
+    """
+    if settings.recovery_path is not None:
+        msg = (
+            "execution.state-recovery.path is for jobs in streaming mode on Spark, got "
+            f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
         )
         raise HostError(msg)
 
