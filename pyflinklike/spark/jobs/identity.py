@@ -21,6 +21,7 @@ from pyflinklike.windows.operator import WindowOperator
 
 __all__ = ["Identity", "OperatorIdentity", "SourceIdentity", "identity_of", "refuse_changes"]
 
+_FEED_KIND = "WatermarkFeed"
 _FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSource with watermarks)"
 
 
@@ -106,6 +107,16 @@ class Identity:
     operators: tuple[OperatorIdentity, ...]
     timers: str
 
+    @property
+    def is_fed(self) -> bool:
+        """Whether the driver makes the watermark."""
+        return any(each.kind == _FEED_KIND for each in self.sources)
+
+    @property
+    def number_of_sources(self) -> int:
+        """Those of the program."""
+        return len(self.sources) - self.is_fed
+
     def to_json(self) -> dict[str, Any]:
         """As JSON can say it."""
         return attrs.asdict(self)
@@ -134,7 +145,7 @@ def identity_of(steps: JobSteps) -> Identity:
         for node in graph.of_kind(FromSource)
     )
     if steps.is_fed:
-        sources += (SourceIdentity(None, "WatermarkFeed", _FEED, False),)
+        sources += (SourceIdentity(None, _FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]

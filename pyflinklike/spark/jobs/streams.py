@@ -115,8 +115,7 @@ class StreamRun(DrivenRun):
         }
 
     def _begun_feed(self) -> WatermarkFeed:
-        path = self._folder.path / "watermark.json"
-        return WatermarkFeed(path, self._steps.stages[0], wall_clock())
+        return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every micro-batch, and often while there is none."""
