@@ -108,6 +108,7 @@ class Program:
         from pyflinklike.spark.jobs.bridges import data_frame
 
         graph = self.builder.graph([sink])
+        _refuse_shared_uids(graph)
         job = Job(graph, self._settings(graph, None))
         _refuse_recovery(job.settings, "a DataFrame, whose query has a checkpoint of its own")
         return data_frame(job, schema, plain, self.metric_names)
@@ -120,6 +121,7 @@ class Program:
         return data_frame_source(df, event_time, named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
+        _refuse_shared_uids(graph)
         host, settings = self._host(), self._settings(graph, name)
         if settings.is_batch:
             _refuse_recovery(settings, "a job in batch mode")
@@ -214,6 +216,23 @@ def _need_spark(what: str) -> None:
             "the job with execution.target: local"
         )
         raise HostError(msg)
+
+
+def _refuse_shared_uids(graph: JobGraph) -> None:
+    """See that each uid is one operator's: state is found by it.
+
+    Raises:
+        DeclarationError: Two have one.
+    """
+    known: dict[str, Node] = {}
+    for node in graph.nodes.values():
+        other = known.setdefault(node.uid, node) if node.uid else node
+        if other is not node:
+            msg = (
+                f"the uid of an operator is its own, as its state is found by it, got {node.uid!r} for "
+                f"{other.name!r} and {node.name!r}; give one of them another uid"
+            )
+            raise DeclarationError(msg)
 
 
 def _refuse_recovery(settings: JobSettings, what: str) -> None:

@@ -179,3 +179,12 @@ def test_a_job_that_keeps_nothing_goes_on_from_nowhere(mode, told, key):
 
     with pytest.raises(HostError, match=f"got '/kept/job' for a job {told}; leave the key out"):
         env.execute()
+
+
+def test_two_operators_with_one_uid_are_refused():
+    """PyFlink refuses them, too: each would find the other one's state."""
+    keyed = local().from_collection([1]).key_by(str)
+    both = keyed.sum().uid("one").union(keyed.max().uid("one"))
+
+    with pytest.raises(DeclarationError, match="got 'one' for 'Sum' and 'Max'; give one of them"):
+        both.execute_and_collect()
