@@ -220,7 +220,7 @@ def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
         results = function.flat_map(value)
         if results is None:
             return []
-        check_results(results)
+        check_results(results, "flat_map functions")
         if results.__class__ in (list, tuple):
             return list(results)
         # It goes on between its outputs, and may change one and give it again.
