@@ -28,8 +28,12 @@ class TimedResult(NamedTuple):
     timestamp: int
 
 
-def check_results(results: Any) -> None:
+def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
     """Refuse what was returned where it should have been yielded.
+
+    Args:
+        results: What a function gave.
+        givers: What such functions are called.
 
     Raises:
         OutputError: It is a single output, not an iterable of outputs.
@@ -40,7 +44,7 @@ def check_results(results: Any) -> None:
     iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
     if tagged or row or not iterable:
         msg = (
-            f"process_element and on_timer give an iterable of outputs, got {shown(results)}; "
+            f"{givers} give an iterable of outputs, got {shown(results)}; "
             "yield it instead of returning it"
         )
         raise OutputError(msg)

@@ -17,6 +17,7 @@ import attrs
 from pyflinklike.shown import shown
 from pyflinklike.types import TypeInformation
 from pyflinklike.types import Types as _Types
+from pyflinklike.types.copies import copy_by
 from pyflinklike.types.rows import RowTypeInfo
 
 __all__ = ["AssignableRowTypeInfo", "Row", "RowKind", "Types", "restore_row"]
@@ -183,6 +184,7 @@ class Row:
 
 
 Sequence.register(Row)
+copy_by(Row, lambda row, copy: row._make(map(copy, row._values)))
 
 
 class _NoFieldError(KeyError, ValueError):

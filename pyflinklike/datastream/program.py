@@ -53,6 +53,8 @@ class Program:
         self.builder = GraphBuilder()
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
+        self.metric_names: set[str] = set()
+        """Those of its streams that became DataFrames, which may come into one query."""
         self.python_files: list[str] = []
         self.state_backend: StateBackend | None = None
 
@@ -106,7 +108,10 @@ class Program:
         from pyflinklike.spark.jobs.bridges import data_frame
 
         graph = self.builder.graph([sink])
-        return data_frame(Job(graph, self._settings(graph, None)), schema, plain)
+        _refuse_shared_uids(graph)
+        job = Job(graph, self._settings(graph, None))
+        _refuse_recovery(job.settings, "a DataFrame, whose query has a checkpoint of its own")
+        return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
         """The source of a DataFrame's rows: `spark.jobs.frames.data_frame_source`."""
@@ -116,7 +121,13 @@ class Program:
         return data_frame_source(df, event_time, named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
-        return self._host()(Job(graph, self._settings(graph, name)))
+        _refuse_shared_uids(graph)
+        host, settings = self._host(), self._settings(graph, name)
+        if settings.is_batch:
+            _refuse_recovery(settings, "a job in batch mode")
+        elif host is start:
+            _refuse_recovery(settings, "a job that runs in this process")
+        return host(Job(graph, settings))
 
     def _host(self) -> Host:
         """The host that the configuration names; without a name this process, with a word.
@@ -203,6 +214,37 @@ def _need_spark(what: str) -> None:
         msg = (
             f"{what} needs PySpark, which is not installed; pip install 'pyflinklike[spark]', or run "
             "the job with execution.target: local"
+        )
+        raise HostError(msg)
+
+
+def _refuse_shared_uids(graph: JobGraph) -> None:
+    """See that each uid is one operator's: state is found by it.
+
+    Raises:
+        DeclarationError: Two have one.
+    """
+    known: dict[str, Node] = {}
+    for node in graph.nodes.values():
+        other = known.setdefault(node.uid, node) if node.uid else node
+        if other is not node:
+            msg = (
+                f"the uid of an operator is its own, as its state is found by it, got {node.uid!r} for "
+                f"{other.name!r} and {node.name!r}; give one of them another uid"
+            )
+            raise DeclarationError(msg)
+
+
+def _refuse_recovery(settings: JobSettings, what: str) -> None:
+    """Refuse to begin with empty state where the program asks to go on.
+
+    Raises:
+        HostError: It does.
+    """
+    if settings.recovery_path is not None:
+        msg = (
+            "execution.state-recovery.path is for jobs in streaming mode on Spark, got "
+            f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
         )
         raise HostError(msg)
 

@@ -17,6 +17,7 @@ from pyflinklike.checks import is_int64
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.shown import shown
 from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.copies import as_given
 
 __all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
 
@@ -122,9 +123,9 @@ class CollectionSource(Source):
         return f"a collection of {len(self.elements)}"
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The elements, without event times."""
+        """The elements, without event times: copies, for another job may read them, too."""
         assert (index, parallelism) == (0, 1)
-        return ((element, None) for element in self.elements)
+        return ((as_given(element), None) for element in self.elements)
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyflinklike.graph.sinks import SinkWriter
 from pyflinklike.local.stations import Exit, Send, Station
+from pyflinklike.types.copies import as_given
 
 __all__ = ["CollectStation", "SinkStation", "nowhere"]
 
@@ -53,4 +54,4 @@ class CollectStation(Station):
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         append = self._collected.append
-        return lambda value, _: append(value)
+        return lambda value, _: append(as_given(value))

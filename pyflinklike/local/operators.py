@@ -23,6 +23,7 @@ from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.copies import as_given
 
 __all__ = [
     "BatchStation",
@@ -219,8 +220,11 @@ def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
         results = function.flat_map(value)
         if results is None:
             return []
-        check_results(results)
-        return list(results)
+        check_results(results, "flat_map functions")
+        if results.__class__ in (list, tuple):
+            return list(results)
+        # It goes on between its outputs, and may change one and give it again.
+        return [as_given(each) for each in results]
 
     return results_of
 
@@ -232,7 +236,7 @@ class BatchStation(OperatorStation):
     """
 
     def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
-        self._of_keys().setdefault(key, []).append((value, timestamp))
+        self._of_keys().setdefault(key, []).append((as_given(value), timestamp))
 
     def _of_keys(self) -> dict[Any, list[tuple[Any, int | None]]]:
         held: dict[Any, list[tuple[Any, int | None]]] = self.__dict__.setdefault("_held", {})

@@ -16,12 +16,12 @@ from pyflinklike.local.stations import (
     Exit,
     Send,
     Station,
-    copied,
     guarded,
     guarded_call,
 )
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.shown import shown
+from pyflinklike.types.copies import copied
 
 __all__ = ["KeyByStation", "forwarded", "routed"]
 

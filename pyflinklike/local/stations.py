@@ -7,15 +7,15 @@ elements and watermarks; the station's own watermark is the least one of all its
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.errors import OutputError, PyflinklikeError, UserFunctionError
+from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.types.copies import copied
 
 __all__ = [
     "Channel",
@@ -25,7 +25,6 @@ __all__ = [
     "Send",
     "Station",
     "converter_of",
-    "copied",
     "guarded",
     "guarded_call",
     "to_all",
@@ -195,25 +194,3 @@ def to_all(sends: Sequence[Send]) -> Send:
             each(copied(value), timestamp)
 
     return send
-
-
-_IMMUTABLE = frozenset({int, str, float, bool, bytes, type(None)})
-
-
-def copied(value: Any) -> Any:
-    """A value of its own: itself if it cannot be changed, else a copy by way of its pickle.
-
-    Raises:
-        OutputError: It cannot be pickled.
-    """
-    kind = value.__class__
-    if kind in _IMMUTABLE or (kind is tuple and all(v.__class__ in _IMMUTABLE for v in value)):
-        return value
-    try:
-        return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # made in this line
-    except Exception as error:
-        msg = (
-            f"an element that goes two ways must be one that pickle can write, got {shown(value)}: "
-            f"{shown_error(error)}; leave out locks, files and lambdas"
-        )
-        raise OutputError(msg) from error

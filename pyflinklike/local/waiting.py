@@ -19,6 +19,7 @@ from pyflinklike.local.stations import Exit, Send
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.waiting import Waiting
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.copies import as_given
 
 __all__ = ["WaitingStation"]
 
@@ -59,7 +60,7 @@ class WaitingStation(OperatorStation):
         def element(value: Any, timestamp: int | None) -> None:
             if not self._held:
                 self._since = self._now
-            self._held.append((value, timestamp))
+            self._held.append((as_given(value), timestamp))
             if len(self._held) >= self._most_held:
                 self.wait()
 

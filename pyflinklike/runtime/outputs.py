@@ -20,6 +20,7 @@ from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import TimedResult, check_results
 from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
+from pyflinklike.types.copies import as_given
 
 __all__ = ["Outputs", "TimedOutputs"]
 
@@ -121,7 +122,8 @@ class TimedOutputs(Outputs):
     """Outputs with their times: each is a pair, also in side outputs; keys are not kept.
 
     An output has the time of the element or timer that it was given for, unless it is a
-    `TimedResult` itself.  Records are to be processed one by one (`Caller.one_by_one`).
+    `TimedResult` itself.  Records are to be processed one by one (`Caller.one_by_one`).  Outputs are
+    kept as they are when they are given: a function may change one and give it again.
 
     Args:
         time: Tells the time of the current element or timer in ms; None where it has none.
@@ -143,12 +145,12 @@ class TimedOutputs(Outputs):
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
                 self.emit_side(result, key)
             elif result.__class__ is TimedResult:
-                main.append(result)
+                main.append((as_given(result.value), result.timestamp))
             else:
-                main.append((result, self._time()))
+                main.append((as_given(result), self._time()))
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
         """Take in a tuple that begins with an `OutputTag`, as `Outputs` does."""
         super().emit_side(result, key)
         _, values = self.side[result[0].tag_id]
-        values[-1] = (values[-1], self._time())
+        values[-1] = (as_given(values[-1]), self._time())

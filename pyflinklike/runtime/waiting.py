@@ -97,7 +97,7 @@ class Waiting:
         try:
             done, _ = await asyncio.wait({attempts}, timeout=self.timeout / 1000 or None)
             outputs = attempts.result() if done else self.function.timeout(value)
-            check_results(outputs)
+            check_results(outputs, "async functions")
         except PyflinklikeError:
             raise
         except Exception as error:

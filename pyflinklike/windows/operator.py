@@ -45,6 +45,12 @@ class WindowOperator(NamespacedFunction):
         """Of the windows."""
         return self.declared.assigner.get_window_serializer().type_info
 
+    @property
+    def functions(self) -> tuple[object, ...]:
+        """The user's: that which folds the elements, and that which makes outputs of a window."""
+        found = getattr(self.declared.contents, "function", None), self.declared.function.function
+        return tuple(each for each in found if each is not None)
+
     def collecting(self, collect: Collect) -> WindowOperator:
         """The same with other outputs: what `collect` makes of key, window and each result.
 

@@ -49,7 +49,9 @@ def test_every_row_of_the_table_names_a_test():
     """Or it says something that nobody has seen."""
     section = GUIDE.read_text(encoding="utf-8").split("What differs:")[1].split("##")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    named = [re.search(r"`(test_differences(?:_of_values)?::\w+)` \|$", row) for row in rows]
+    named = [
+        re.search(r"`(test_differences(?:_(?:of_values|on_spark))?::\w+)` \|$", row) for row in rows
+    ]
     there = {
         f"{path.stem}::{test}"
         for path in Path(__file__).parent.glob("test_differences*.py")
@@ -248,7 +250,7 @@ def begun(folder, name="job", function="Sums"):
     try:
         is_begun = job.is_begun
         operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
-        job.begin(Identity((), (operator,)), SessionFacts(2, 16, "UTC"))
+        job.begin(Identity((), (operator,), "event time"), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()
         return is_begun

@@ -15,7 +15,7 @@ from pyflinklike.datastream import (
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.errors import DeclarationError, DeclarationValueError
+from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
 
 
 def test_a_configuration_keeps_text():
@@ -165,3 +165,26 @@ def test_a_picture_has_every_node():
         '  n4(["Print to Std. Out"])',
         "  n3 --> n4",
     ] == env.explain().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [("BATCH", "in batch mode"), ("STREAMING", "that runs in this process")]
+)
+@pytest.mark.parametrize("key", ["execution.state-recovery.path", "execution.savepoint.path"])
+def test_a_job_that_keeps_nothing_goes_on_from_nowhere(mode, told, key):
+    """It would begin with empty state, though the program names a checkpoint."""
+    values = {"execution.target": "local", "execution.runtime-mode": mode, key: "/kept/job"}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+    env.from_collection([1]).print()
+
+    with pytest.raises(HostError, match=f"got '/kept/job' for a job {told}; leave the key out"):
+        env.execute()
+
+
+def test_two_operators_with_one_uid_are_refused():
+    """PyFlink refuses them, too: each would find the other one's state."""
+    keyed = local().from_collection([1]).key_by(str)
+    both = keyed.sum().uid("one").union(keyed.max().uid("one"))
+
+    with pytest.raises(DeclarationError, match="got 'one' for 'Sum' and 'Max'; give one of them"):
+        both.execute_and_collect()

@@ -63,6 +63,29 @@ def sum_of_a_field(env):
     return pairs(env).key_by(first).sum(1)
 
 
+@job(1, 3, 4, 9, batch=[3, 9])
+def nan_is_a_key(env):
+    """Also within a key of parts, and where another process made it."""
+    numbers = env.from_collection([(float("nan"), 1), (float("nan"), 2), (0.5, 4), (0.5, 5)])
+    return (
+        numbers.key_by(lambda value: value[0], Types.DOUBLE())
+        .process(Passing())
+        .key_by(
+            lambda value: (float("nan"), [value[0]]),
+            Types.TUPLE([Types.FLOAT(), Types.LIST(Types.DOUBLE())]),
+        )
+        .sum(1)
+        .map(lambda value: value[1])
+    )
+
+
+class Passing(KeyedProcessFunction):
+    """Gives what it gets."""
+
+    def process_element(self, value, ctx):
+        yield value
+
+
 @job(("a", 1), ("b", 10), ("a", 1), ("b", 5), ("a", 1), batch=[("a", 1), ("b", 5)])
 def min_of_a_field(env):
     """The least so far."""

@@ -268,3 +268,52 @@ def three_sinks_of_one_stream_collected(env):
     """A stream may go several ways and come together."""
     stream = env.from_collection([3])
     return stream.union(stream.map(lambda n: n * 10), stream.map(lambda n: n * 100))
+
+
+def counted(value):
+    """One row, given again and again."""
+    row = Row(n=0, seen=[])
+    for n in range(value):
+        row["n"] = n
+        row["seen"].append(n)
+        yield row
+
+
+class Again(MapFunction):
+    """Gives the row of its own, each time."""
+
+    def open(self, runtime_context):
+        self.row = Row(n=0)
+
+    def map(self, value):
+        self.row["n"] = value
+        return self.row
+
+
+class Changing(ProcessFunction):
+    """Changes what it has given, to the main output and aside."""
+
+    def process_element(self, value, ctx):
+        given = [value]
+        yield given
+        given.append("main")
+        yield BIG, given
+        given.append("side")
+
+
+@job((0, [0]), (1, [0, 1]), (2, [0, 1, 2]), 5, 3, 5, [3], [3, "main"])
+def elements_are_as_they_were_given(env):
+    """Whatever the function does with them then."""
+    numbers = env.from_collection([5, 3])
+    rows = numbers.filter(lambda n: n == 3).flat_map(counted)
+    again = env.from_collection([5, 3, 5]).map(Again())
+    changing = numbers.filter(lambda n: n == 3).process(Changing())
+    return (
+        rows.key_by(lambda _: 0)
+        .map(lambda row: (row["n"], row["seen"]))
+        .union(
+            again.key_by(lambda _: 0).map(lambda row: row["n"]),
+            changing.get_side_output(BIG),
+            changing,
+        )
+    )

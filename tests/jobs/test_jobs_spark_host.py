@@ -183,6 +183,19 @@ def test_the_slower_of_two_sources_holds_the_watermark():
     assert sorted(counts.execute_and_collect()) == [("a", 1), ("a", 1), ("a", 3)]
 
 
+def test_the_greatest_watermark_of_two_sources_is_refused(spark):
+    """With that setting elements of the slower one would be late, in silence."""
+    policy = "spark.sql.streaming.multipleWatermarkPolicy"
+    env = environment("STREAMING")
+    first_two, last = env.from_collection([1, 2]), env.from_collection([3])
+    spark.conf.set(policy, "max")
+    try:
+        with pytest.raises(HostError, match=f"{policy} to be min, got 'max'"):
+            first_two.union(last).execute_and_collect()
+    finally:
+        spark.conf.unset(policy)
+
+
 def test_a_stream_becomes_a_data_frame(spark):
     """A batch of columns, which Spark SQL goes on with."""
     pairs = environment("BATCH").from_collection([("a", 1), ("a", 2), ("b", 5)], PAIR)

@@ -332,3 +332,18 @@ def test_a_keyed_stream_has_no_distribution_and_no_settings():
             call()
     with pytest.raises(DeclarationError, match="KeyedStream"):
         keyed.uid("x")
+
+
+def test_each_job_of_a_program_reads_the_elements_of_a_collection_as_they_were():
+    """Though the functions of one before it have changed them."""
+    stream = local().from_collection([[1]]).map(lambda value: (value.append(2), value)[1])
+
+    assert [[[1, 2]], [[1, 2]]] == [list(stream.execute_and_collect()) for _ in range(2)]
+
+
+def test_an_output_that_flat_map_returns_is_refused():
+    """A string would become its letters."""
+    stream = local().from_collection([1]).flat_map(str)
+
+    with pytest.raises(OutputError, match=r"flat_map functions give an iterable .*got '1'; yield"):
+        list(stream.execute_and_collect())

@@ -9,7 +9,7 @@ every `StreamingQueryListener`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -35,12 +35,15 @@ def counted(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
     return numbers, [_INCREMENT(*each) for each in increments] or None
 
 
-def observed(transformed: DataFrame, plans: Sequence[Plan]) -> DataFrame:
+def observed(
+    transformed: DataFrame, plans: Sequence[Plan], names: Mapping[str, str] | None = None
+) -> DataFrame:
     """The payloads of a state operator, with the numbers of its operators observed.
 
     Args:
         transformed: What the state operator gives.
         plans: Of the operators that share it, in the order of their places.
+        names: Under which their numbers are shown, where it is not their own ones.
 
     Raises:
         DeclarationValueError: Two operators of the query have one name.
@@ -48,7 +51,8 @@ def observed(transformed: DataFrame, plans: Sequence[Plan]) -> DataFrame:
     firsts = [each.first_output for each in plans[1:]]
     for plan, end in zip_longest(plans, firsts):
         own = _is_of(plan.first_output, end) if firsts else None
-        transformed = _observed(transformed, plan.task.name, own)
+        name = plan.task.name
+        transformed = _observed(transformed, (names or {}).get(name, name), own)
     return transformed.where("payload is not null").select("output", "payload")
 
 

@@ -27,13 +27,16 @@ from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 __all__ = ["data_frame"]
 
 
-def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
+def data_frame(
+    job: Job, schema: Any, plain: Callable[[Any], Any], metric_names: set[str]
+) -> DataFrame:
     """The elements of a job's only sink as a DataFrame; the job runs when that is read.
 
     Args:
         job: In batch mode, or in streaming mode; then the DataFrame is a stream.
         schema: Of the DataFrame, as an `output_type`; None is the type of the elements.
         plain: Makes a tuple or mapping of an element that is a row.
+        metric_names: Those of the program's other streams that became DataFrames; its own are added.
 
     Raises:
         HostError: It has a step that Spark does not run.
@@ -44,7 +47,7 @@ def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
     rows = (
         frame_of_batch(steps_of(job, spark), spark)
         if job.settings.is_batch
-        else _streamed(job, spark)
+        else _streamed(job, spark, metric_names)
     )
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
@@ -56,11 +59,11 @@ def data_frame(job: Job, schema: Any, plain: Callable[[Any], Any]) -> DataFrame:
     return result
 
 
-def _streamed(job: Job, spark: SparkSession) -> DataFrame:
+def _streamed(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
     """The results of a stream, whose files stay as long as this process: any query may read them."""
     folder = new_folder(job.settings.checkpoint_dir)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return frame_of_stream(job, spark, folder)
+    return frame_of_stream(job, spark, folder, metric_names)
 
 
 @attrs.frozen

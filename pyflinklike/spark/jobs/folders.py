@@ -5,6 +5,7 @@
     checkpoint/    Spark's: offsets, state, commits
     sources/       for each source the rows that Spark reads, a file for each micro-batch or discovery
     outputs.json   which micro-batch the sinks have
+    watermark.json what the driver makes the watermark of, where it does
 
 It is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has come to its end.
 A job without such a directory has a folder that goes with it.
@@ -30,7 +31,7 @@ from pyflinklike.spark.jobs.steps import SessionFacts
 
 __all__ = ["JobFolder", "folder_name", "new_folder"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def folder_name(job_name: str) -> str:
@@ -93,6 +94,11 @@ class JobFolder:
         """
         return self.path / "sources" / str(position)
 
+    @property
+    def watermark(self) -> Path:
+        """The file of the watermark that the driver makes."""
+        return self.path / "watermark.json"
+
     def facts(self, facts: SessionFacts) -> SessionFacts:
         """What the job was begun with: a session with other settings goes on with these.
 
@@ -126,7 +132,37 @@ class JobFolder:
             self._begun = self._written(identity, facts, self.name)
         else:
             refuse_changes(Identity.from_json(self._begun), identity, str(self.path))
-        return Ledger(self.path / "outputs.json")
+            self._refuse_gaps(identity)
+        return Ledger(self._outputs)
+
+    @property
+    def _outputs(self) -> Path:
+        return self.path / "outputs.json"
+
+    def _refuse_gaps(self, identity: Identity) -> None:
+        """See that the parts of the folder are of one time: none was removed, or put back by itself.
+
+        Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and
+        those that were written once would be left out; without the rows of a source it would take
+        new ones for those that it has read.
+        """
+        noted = Ledger.last_of(self._outputs)
+        lacks = []
+        if max(_batches(self.checkpoint / "offsets"), default=-1) < noted:
+            lacks.append(f"the checkpoint of micro-batch {noted}, which was written")
+        lacks += [
+            f"the rows of source {position}"
+            for position in range(identity.number_of_sources)
+            if not self.source(position).is_dir()
+        ]
+        if identity.is_fed and not self.watermark.exists():
+            lacks.append(f"the watermark, {self.watermark.name}")
+        if lacks:
+            msg = (
+                f"a job's folder is kept as a whole, got {str(self.path)!r} without {'; '.join(lacks)}; "
+                "restore it from a copy, or remove all of it to begin anew"
+            )
+            raise CorruptStateError(msg)
 
     def leave(self, *, is_over: bool) -> None:
         """Let others have it.
@@ -178,9 +214,7 @@ class JobFolder:
 
     def _has_nothing(self) -> bool:
         """Whether no micro-batch has come to its end: then another program may begin here."""
-        commits = self.checkpoint / "commits"
-        has_commits = commits.exists() and any(each.name.isdigit() for each in commits.iterdir())
-        return not has_commits and not (self.path / "outputs.json").exists()
+        return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
 
     def _written(self, identity: Identity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -194,6 +228,12 @@ class JobFolder:
         }
         write_json(self.path / "job.json", begun)
         return begun
+
+
+def _batches(log: Path) -> set[int]:
+    """The numbers of the micro-batches in a log of Spark's checkpoint."""
+    names = [each.name for each in log.iterdir()] if log.exists() else []
+    return {int(name) for name in names if name.isdigit()}
 
 
 def new_folder(parent: str | None) -> Path:

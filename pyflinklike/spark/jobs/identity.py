@@ -17,9 +17,11 @@ import attrs
 from pyflinklike.errors import HostError
 from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.spark.jobs.steps import JobSteps
+from pyflinklike.windows.operator import WindowOperator
 
 __all__ = ["Identity", "OperatorIdentity", "SourceIdentity", "identity_of", "refuse_changes"]
 
+_FEED_KIND = "WatermarkFeed"
 _FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSource with watermarks)"
 
 
@@ -31,17 +33,26 @@ class SourceIdentity:
         uid: As the program says, or None.
         kind: The class of the source.
         what: What it reads.
+        is_bounded: Whether it ends.
     """
 
     uid: str | None
     kind: str
     what: str
+    is_bounded: bool
 
     def __str__(self) -> str:
-        return f"source {self.uid!r}" if self.uid else self.what
+        named = f"source {self.uid!r}" if self.uid else self.what
+        return named if self.is_bounded else f"{named} (without an end)"
 
     def is_same(self, other: SourceIdentity) -> bool:
-        """Whether it is the same one: by their uids, or else by what they read."""
+        """Whether it is the same one: by their uids, or else by what they read.
+
+        One that ends has noted all that it gives and its end when the job began, and one that does
+        not end looks for more: neither can go on as the other.
+        """
+        if self.is_bounded is not other.is_bounded:
+            return False
         if self.uid and other.uid:
             return (self.kind, self.uid) == (other.kind, other.uid)
         return (self.kind, self.what) == (other.kind, other.what)
@@ -89,10 +100,22 @@ class Identity:
     Args:
         sources: In order.
         operators: In order.
+        timers: By which time operators are woken: Spark holds to it.
     """
 
     sources: tuple[SourceIdentity, ...]
     operators: tuple[OperatorIdentity, ...]
+    timers: str
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the driver makes the watermark."""
+        return any(each.kind == _FEED_KIND for each in self.sources)
+
+    @property
+    def number_of_sources(self) -> int:
+        """Those of the program."""
+        return len(self.sources) - self.is_fed
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can say it."""
@@ -104,6 +127,7 @@ class Identity:
         return cls(
             tuple(SourceIdentity(**each) for each in contents["sources"]),
             tuple(OperatorIdentity(**each) for each in contents["operators"]),
+            contents["timers"],
         )
 
 
@@ -115,28 +139,42 @@ def identity_of(steps: JobSteps) -> Identity:
     """
     graph = steps.job.graph
     sources = tuple(
-        SourceIdentity(node.uid, type(node.source).__name__, node.source.identity)
+        SourceIdentity(
+            node.uid, type(node.source).__name__, node.source.identity, node.source.is_bounded
+        )
         for node in graph.of_kind(FromSource)
     )
     if steps.is_fed:
-        sources += (SourceIdentity(None, "WatermarkFeed", _FEED),)
+        sources += (SourceIdentity(None, _FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]
         for number in stage.entrances
     )
-    return Identity(sources, operators)
+    return Identity(sources, operators, _timers(steps))
+
+
+def _timers(steps: JobSteps) -> str:
+    return "event time" if steps.time_mode.passes_watermark else "processing time"
 
 
 def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
     return OperatorIdentity(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
-        function=type(getattr(node, "function", None)).__qualname__,
+        function=_classes_of(getattr(node, "function", None)),
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
         depth=depth,
     )
+
+
+def _classes_of(function: object) -> str:
+    """The class of a function; of windows those of the functions that are within."""
+    name = type(function).__qualname__
+    if not isinstance(function, WindowOperator):
+        return name
+    return f"{name} of {', '.join(type(each).__qualname__ for each in function.functions)}"
 
 
 def refuse_changes(former: Identity, now: Identity, folder: str) -> None:
@@ -171,3 +209,5 @@ def _changes(former: Identity, now: Identity) -> Iterator[str]:
             yield f"none where there was {one}"
         elif not one.is_same(other):
             yield f"{other} where there was {one}"
+    if former.timers != now.timers:
+        yield f"keyed operators that are woken by {now.timers} and were by {former.timers}"

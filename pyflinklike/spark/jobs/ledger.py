@@ -34,6 +34,19 @@ class Ledger:
         for hidden, name in [] if found is None else found["files"]:
             Renaming(Path(hidden), Path(name)).perform()
 
+    @staticmethod
+    def last_of(path: Path) -> int:
+        """The micro-batch that is noted in a file, without finishing it; -1 for none.
+
+        Args:
+            path: Of the file.
+
+        Raises:
+            CorruptStateError: The file is damaged.
+        """
+        found = read_json(path)
+        return -1 if found is None else int(found["batch"])
+
     def has(self, batch: int) -> bool:
         """Whether a micro-batch was written already.
 

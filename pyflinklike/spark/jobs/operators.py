@@ -21,12 +21,17 @@ from pyflinklike.runtime.serving import (
 from pyflinklike.spark.jobs.parts import Record
 from pyflinklike.spark.jobs.spreading import BROADCAST
 from pyflinklike.spark.jobs.tasks import StageTask
+from pyflinklike.spark.wire.object_keys import with_the_one_nan
 from pyflinklike.spark.wire.packing import Packing
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, dumped, in_cell, wrapped
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.pickled import Pickled
 
 __all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader"]
+
+_WITHOUT_FLOATS = frozenset({Pickled, str, int, bytes, type(None)})
+"""Classes of most keys."""
 
 
 @attrs.frozen
@@ -79,7 +84,7 @@ class ObjectReader:
 
     def _records(self, parcels: Iterable[Parcel]) -> Records:
         found = [
-            (key, self._value(parcel.address.position, value), timestamp)
+            (_travelled(key), self._value(parcel.address.position, value), timestamp)
             for parcel in parcels
             for key, value, timestamp in parcel.records()
         ]
@@ -94,7 +99,7 @@ class ObjectReader:
         times = records.column("time").to_pylist()
         for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
             position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
-            found.append((key, self._value(position, value), timestamp))
+            found.append((_travelled(key), self._value(position, value), timestamp))
         return _records_of(found)
 
 
@@ -126,13 +131,18 @@ class BroadcastObjectReader(ObjectReader):
             if position == BROADCAST:
                 broadcast.append((value, key))
             else:
-                found.append((key, value, time))
+                found.append((_travelled(key), value, time))
         return self._behind(broadcast, _records_of(found))
 
     def _behind(self, broadcast: list[tuple[Any, int | None]], records: Records) -> Records:
         if not self.has_keys:
             records = records._replace(keys=[GROUP_KEY] * len(records.values))
         return RecordsAfterBroadcast(records, broadcast) if broadcast else records
+
+
+def _travelled(key: Any) -> Any:
+    """A key out of a pickle."""
+    return key if key.__class__ in _WITHOUT_FLOATS else with_the_one_nan(key)
 
 
 def _records_of(found: list[Record]) -> Records:

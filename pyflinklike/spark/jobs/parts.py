@@ -20,6 +20,7 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.jobs.counting import Count
 from pyflinklike.spark.jobs.stages import Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
+from pyflinklike.types.copies import as_given
 
 __all__ = ["Outbox", "StageParts"]
 
@@ -69,10 +70,10 @@ class _ExitStation(Station):
         append = self._outbox.at(Address(self._node, position)).append
 
         def element(value: Any, timestamp: int | None) -> None:
-            append((None, value, timestamp))
+            append((None, as_given(value), timestamp))
 
         def keyed(key: Any, value: Any, timestamp: int | None) -> None:
-            append((key, value, timestamp))
+            append((key, as_given(value), timestamp))
 
         return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
 

@@ -51,7 +51,7 @@ def job_frame(
     for before, stage in zip(steps.stages, others):
         plans = steps.operators(before, stage)
         if steps.is_streaming:
-            results = _on_stream(frame, plans, before)
+            results = _on_stream(frame, plans, before, steps.shown_names)
             # Before further operators, their own host has the stage pack.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
@@ -77,7 +77,9 @@ def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame
     return _mapped(frame, task, kind)
 
 
-def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFrame:
+def _on_stream(
+    frame: DataFrame, plans: Sequence[Plan], before: Stage, names: Mapping[str, str]
+) -> DataFrame:
     # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
     from pyflinklike.spark.hosts.streaming import served
 
@@ -85,7 +87,7 @@ def _on_stream(frame: DataFrame, plans: Sequence[Plan], before: Stage) -> DataFr
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
         payloads = packed(frame, plans[0])  # the same stage packs for all of them
-    return observed(served(payloads, plans), plans)
+    return observed(served(payloads, plans), plans, names)
 
 
 def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:

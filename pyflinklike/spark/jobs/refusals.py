@@ -26,6 +26,10 @@ from pyflinklike.spark.jobs.times import first_with_processing_timers, has_event
 __all__ = ["refuse_what_is_missing"]
 
 _REMEDY = "set execution.target to local"
+_BY_ONE_TIME = (
+    "leave out event times and watermark strategies, or have it go by event time: Spark wakes a query "
+    "by one of the two"
+)
 
 
 def refuse_what_is_missing(job: Job) -> None:
@@ -34,8 +38,8 @@ def refuse_what_is_missing(job: Job) -> None:
     Raises:
         HostError: It has a step that this host does not run, with the step's name.
     """
-    for node, what in _missing(job):
-        msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {_REMEDY}"
+    for node, what, remedy in _missing(job):
+        msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
         raise HostError(msg)
     if not job.settings.is_batch and not HAS_TRANSFORM_WITH_STATE:
         msg = (
@@ -49,11 +53,13 @@ def _runs_not(job: Job) -> str:
     return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
 
 
-def _missing(job: Job) -> Iterator[tuple[Node, str]]:
+def _missing(job: Job) -> Iterator[tuple[Node, str, str]]:
+    """The steps that are missing: what each is, and what to do instead."""
     for node in job.graph.nodes.values():
         if isinstance(node, FromSource) and not _is_read(node.source):
-            yield node, f"an unbounded {type(node.source).__name__}"
-    yield from _partitioned_elsewhere(job)
+            yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
+    for node, what in _partitioned_elsewhere(job):
+        yield node, what, _REMEDY
     if not job.settings.is_batch:
         yield from _missing_on_streams(job)
 
@@ -93,14 +99,14 @@ def _is_read(source: Source) -> bool:
     return source.is_bounded or is_looked_for or is_frame
 
 
-def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str]]:
+def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
     for stage in stages_of(job.graph):
         for number in sorted(stage.inner):
             node = job.graph.nodes[number]
             if stage.number and isinstance(node, AssignTimestamps) and _is_waited_for(node, job):
-                yield node, "a watermark strategy between keyed operators"
+                yield node, "a watermark strategy between keyed operators", _REMEDY
     timed = first_with_processing_timers(job.graph)
     if timed is not None and job.graph.is_bounded:
-        yield timed, "a processing-time timer in a job that ends"
+        yield timed, "a processing-time timer in a job that ends", _REMEDY
     elif timed is not None and has_event_time(job.graph):
-        yield timed, "a processing-time timer beside event time"
+        yield timed, "a processing-time timer beside event time", _BY_ONE_TIME

@@ -19,6 +19,7 @@ from pyflinklike.spark.jobs.session import backend_of, facts_of, told_as_ours
 from pyflinklike.spark.jobs.sources import batch_frame
 from pyflinklike.spark.jobs.steps import JobSteps
 from pyflinklike.spark.jobs.streams import StreamRun
+from pyflinklike.spark.setup.settings import check_watermark_policy
 from pyflinklike.spark.setup.shipping import put_wheels_on_path
 
 __all__ = ["BatchRun", "checked_session", "frame_of_batch", "start", "steps_of"]
@@ -51,6 +52,8 @@ def checked_session(job: Job) -> SparkSession:
         )
         raise HostError(msg)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if not job.settings.is_batch and len(list(job.graph.of_kind(FromSource))) > 1:
+        check_watermark_policy(spark)
     for path in job.settings.python_files:
         spark.sparkContext.addPyFile(path)
     put_wheels_on_path(spark)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 import attrs
@@ -57,6 +59,8 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self.counting = counting_nodes(job.graph) if self.is_streaming else {}
         """The names of functions whose metrics Spark observes, which it does on streams only."""
+        self.shown_names: Mapping[str, str] = {}
+        """What keyed operators are called in the progress, by their names, if not by these."""
         self._id = self.output_name = str(uuid.uuid4())
         """Begins the names of what tasks write; a job that goes on has the one of its folder."""
         self.is_fed = False
@@ -66,6 +70,28 @@ class JobSteps:
     def partitions(self) -> int:
         """How many tasks there are behind a shuffle."""
         return self._facts.partitions
+
+    def tell_apart(self, taken: set[str]) -> None:
+        """Have no metric be called as one of other jobs, with which Spark would refuse the query.
+
+        Args:
+            taken: The names of the others; these are added.
+        """
+        shown: dict[str, str] = {}
+        # First those that keep their names: no other one is to get one of these.
+        for name in sorted(
+            {*self.counting.values(), *self._operator_names()}, key=taken.__contains__
+        ):
+            shown[name] = _free(name, taken)
+            taken.add(shown[name])
+        self.counting = {node: shown[name] for node, name in self.counting.items()}
+        self.shown_names = shown
+
+    def _operator_names(self) -> Iterator[str]:
+        """The names of keyed operators."""
+        for stage in self.stages:
+            for number in stage.entrances if stage.number else ():
+                yield self.job.graph.state_names[number]
 
     def task(self, stage: Stage) -> StageTask:
         """What a stage is in a task."""
@@ -170,3 +196,10 @@ class JobSteps:
         asked = node.max_parallelism or self.job.settings.max_parallelism
         default = self._facts.max_parallelism if self._has_keys(node) else self._facts.partitions
         return asked or default
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet: this one, or this one with a number."""
+    if name not in taken:
+        return name
+    return next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)

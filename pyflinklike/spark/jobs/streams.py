@@ -31,13 +31,16 @@ __all__ = ["StreamRun", "frame_of_stream"]
 _PATIENCE_SECONDS = 0.05
 
 
-def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
+def frame_of_stream(
+    job: Job, spark: SparkSession, folder: Path, metric_names: set[str]
+) -> DataFrame:
     """The results of a job in streaming mode as a stream: numbers of sinks with pickles of records.
 
     Args:
         job: Which one.
         spark: The session.
         folder: For the files of its sources, empty.
+        metric_names: Those that are taken by what may come into the same query; its own are added.
 
     Raises:
         HostError: It has a source that somebody must look for parts of while the query runs.
@@ -55,6 +58,7 @@ def frame_of_stream(job: Job, spark: SparkSession, folder: Path) -> DataFrame:
     # The query is somebody else's, and has the partitions of its session.
     settings = attrs.evolve(job.settings, parallelism=None)
     steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
+    steps.tell_apart(metric_names)
     if not job.graph.is_bounded and has_idleness(steps.stages[0]):
         msg = (
             "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
@@ -111,8 +115,7 @@ class StreamRun(DrivenRun):
         }
 
     def _begun_feed(self) -> WatermarkFeed:
-        path = self._folder.path / "watermark.json"
-        return WatermarkFeed(path, self._steps.stages[0], wall_clock())
+        return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every micro-batch, and often while there is none."""

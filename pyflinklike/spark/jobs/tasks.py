@@ -30,6 +30,7 @@ from pyflinklike.spark.jobs.sending import (
 from pyflinklike.spark.jobs.spreading import by_key, in_turn
 from pyflinklike.spark.jobs.stages import Stage
 from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
+from pyflinklike.spark.wire.watermarks import check_watermark
 
 __all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 
@@ -99,6 +100,8 @@ class StageTask:
             splits: set[tuple[int, str]] = set()
             yield from self._processed(self._noted(batches, splits), parts, sender)
             watermark = parts.watermark()
+            if self.is_streaming and self.stage.number == 0:
+                check_watermark(watermark)
             if self.tells_marks:
                 self._tell(splits, watermark, sender)
                 watermark = MIN_WATERMARK

@@ -50,7 +50,8 @@ class TimeMode(Enum):
         )
         processing = HostError(
             "processing-time timers need Spark's processing-time mode, and the function's code "
-            "did not show that it uses them; pass processing_time_timers=True to process()"
+            "did not show that it uses them; pass processing_time_timers=True to process(), or in a job of "
+            "the DataStream API call register_processing_time_timer by this name in the function itself"
         )
         refused: dict[TimeMode, dict[TimeDomain, PyflinklikeError]] = {
             TimeMode.NONE: {TimeDomain.EVENT_TIME: event, TimeDomain.PROCESSING_TIME: processing},

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.errors import HostError
 
-__all__ = ["ENDED", "END_OF_INPUT", "watermark_of"]
+__all__ = ["ENDED", "END_OF_INPUT", "check_watermark", "watermark_of"]
 
 END_OF_INPUT: Final = 9_000_000_000_000_000
 """The event time of the record that ends an input, in ms: in the year 287,168."""
@@ -29,3 +30,21 @@ def watermark_of(milliseconds: int) -> int:
     if milliseconds <= 0:
         return MIN_WATERMARK
     return MAX_WATERMARK if milliseconds >= ENDED else milliseconds
+
+
+def check_watermark(milliseconds: int) -> None:
+    """Refuse a watermark that Spark cannot have, or would take for the end.
+
+    Args:
+        milliseconds: That elements make, or `MAX_WATERMARK` at their end.
+
+    Raises:
+        HostError: It is too late.
+    """
+    if ENDED <= milliseconds < MAX_WATERMARK:
+        msg = (
+            f"watermarks on Spark are before {ENDED:,} ms, in the year 255,000, got {milliseconds:,} "
+            "of the times of some elements; give times in ms since 1970, and leave out such that mean "
+            "never"
+        )
+        raise HostError(msg)

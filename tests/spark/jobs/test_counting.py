@@ -7,6 +7,7 @@ from collections import Counter
 
 from job_stream_support import results_of_stream
 
+from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import (
     KeyedProcessFunction,
@@ -15,7 +16,7 @@ from pyflinklike.datastream import (
     StreamExecutionEnvironment,
 )
 from pyflinklike.spark.jobs.counting import counting_nodes
-from pyflinklike.spark.jobs.steps import SessionFacts
+from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
 
 FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 
@@ -134,3 +135,25 @@ def test_a_function_with_the_name_of_a_keyed_one_has_another():
     names = list(counting_nodes(job.graph).values())
 
     assert ["count-2", "twin", "twin"] == names
+
+
+def test_names_of_metrics_that_are_taken_get_a_number():
+    """None that another function of the job has."""
+    job = job_of(
+        lambda numbers: (
+            numbers.map(Mapping())
+            .name("count")
+            .map(Mapping())
+            .name("count-2")
+            .key_by(lambda n: n)
+            .process(Passing())
+            .uid("sums")
+        )
+    )
+    steps, taken = JobSteps(job, FACTS, HashMapStateBackend()), {"count", "sums", "others"}
+
+    steps.tell_apart(taken)
+
+    assert ["count-3", "count-2"] == list(steps.counting.values())
+    assert {"count": "count-3", "count-2": "count-2", "sums": "sums-2"} == steps.shown_names
+    assert {"count", "count-2", "count-3", "sums", "sums-2", "others"} == taken

@@ -4,76 +4,19 @@
 from __future__ import annotations
 
 import pytest
+from job_folder_support import FACTS, One, Two, environment, files, first, job_of, keyed, run
 
-from pyflinklike.common import Configuration, Types, WatermarkStrategy
+from pyflinklike.common import Time, Types
 from pyflinklike.datastream import (
     ExternalizedCheckpointRetention,
-    KeyedProcessFunction,
-    StreamExecutionEnvironment,
+    WindowFunction,
 )
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.errors import CorruptStateError, DeclarationValueError, HostError
-from pyflinklike.graph.job import Job
+from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.spark.jobs.folders import JobFolder, folder_name
-from pyflinklike.spark.jobs.identity import identity_of
-from pyflinklike.spark.jobs.session import backend_of
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.steps import SessionFacts
 
-FACTS = SessionFacts(partitions=2, max_parallelism=16, time_zone="UTC")
 OTHER_FACTS = SessionFacts(partitions=3, max_parallelism=18, time_zone="UTC")
-
-
-class One(KeyedProcessFunction):
-    """A function."""
-
-    def process_element(self, value, ctx):
-        """Gives it out."""
-        yield value
-
-
-class Two(One):
-    """Another one."""
-
-
-def first(value):
-    """The key."""
-    return value[0]
-
-
-def environment(directory, **settings):
-    """One with a directory of checkpoints."""
-    values = {"execution.checkpointing.dir": str(directory), **settings}
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
-def job_of(env):
-    """The job that was declared."""
-    graph = env._program.graph()
-    return Job(graph, env._program._settings(graph, None))
-
-
-def keyed(env, function=One, key_type=None, uid=None, elements=3):
-    """A job of one keyed function."""
-    pairs = env.from_collection([("a", n) for n in range(elements)])
-    result = pairs.key_by(first, key_type or Types.STRING()).process(function())
-    if uid is not None:
-        result.uid(uid)
-    result.print()
-    return job_of(env)
-
-
-def run(job, facts=FACTS, commits=True):
-    """Begin a job or go on with it, up to its first micro-batch; the folder is left as by a kill."""
-    folder = JobFolder(job.settings)
-    try:
-        facts = folder.facts(facts)
-        folder.begin(identity_of(JobSteps(job, facts, backend_of(job))), facts)
-        (folder.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
-        if commits:
-            (folder.checkpoint / "commits" / "0").touch()
-        return folder
-    finally:
-        folder.leave(is_over=False)
 
 
 def test_the_same_program_goes_on(tmp_path):
@@ -131,6 +74,35 @@ def further_operator(env):
     return job_of(env)
 
 
+class Names(WindowFunction):
+    """A function of windows."""
+
+    def apply(self, key, window, inputs):
+        """Gives their key."""
+        yield key
+
+
+class Ends(Names):
+    """Another one."""
+
+
+def two_windows(env, *functions):
+    """A job of windows beside each other."""
+    keys = env.from_collection([("a", 1)]).key_by(first)
+    for each in functions:
+        keys.window(TumblingEventTimeWindows.of(Time.seconds(1))).apply(each()).print()
+    return job_of(env)
+
+
+def test_windows_of_other_functions_are_refused(tmp_path):
+    """Else each would go on with what the other one has gathered, if they change places."""
+    run(two_windows(environment(tmp_path), Names, Ends))
+
+    told = r"'Keyed-1' \(WindowOperator of Ends, .* where there .*\(WindowOperator of Names,"
+    with pytest.raises(HostError, match=told):
+        run(two_windows(environment(tmp_path), Ends, Names))
+
+
 def no_operator(env):
     """None left."""
     env.from_collection([("a", n) for n in range(3)]).print()
@@ -176,6 +148,37 @@ def test_another_program_is_refused_by_name(tmp_path, program, told):
     run(keyed(environment(tmp_path)))
 
 
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("uid", [None, "files"])
+def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid):
+    """The one would leave files unread, the other would have all that comes later be late."""
+    run(files(environment(tmp_path), "in", uid, is_bounded))
+
+    ends = r" \(without an end\)"
+    other, one = (ends, "") if is_bounded else ("", ends)
+    with pytest.raises(
+        HostError, match=rf"(/in|'files'){other} where there was .*(/in|'files'){one};"
+    ):
+        run(files(environment(tmp_path), "in", uid, not is_bounded))
+
+
+class Alarm(One):
+    """Registers a timer."""
+
+    def process_element(self, value, ctx):
+        """Of processing time."""
+        ctx.timer_service().register_processing_time_timer(1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(One, Alarm), (Alarm, One)])
+def test_timers_of_another_time_are_refused(tmp_path, before, after):
+    """Spark would refuse them when the query runs, and names nothing of the program."""
+    run(keyed(environment(tmp_path), before, uid="one"))
+
+    with pytest.raises(HostError, match=r"woken by (event|processing) time and were by (event|p)"):
+        run(keyed(environment(tmp_path), after, uid="one"))
+
+
 def test_what_keeps_nothing_may_change(tmp_path):
     """Functions without state and sinks."""
     run(keyed(environment(tmp_path)))
@@ -195,24 +198,13 @@ def test_a_uid_says_that_it_is_the_same_operator(tmp_path):
     run(keyed(environment(tmp_path), Two, uid="Keyed-1"))
 
 
-def files(env, path, uid):
-    """A job that looks for files."""
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path))
-    strategy = WatermarkStrategy.no_watermarks()
-    stream = env.from_source(source.monitor_continuously(10).build(), strategy, "files")
-    if uid:
-        stream.uid(uid)
-    stream.print()
-    return job_of(env)
-
-
 def test_a_uid_says_that_it_is_the_same_source(tmp_path):
     """Its folder may be another one then; without a uid it may not."""
     run(files(environment(tmp_path / "with"), "a", "in"))
     run(files(environment(tmp_path / "with"), "b", "in"))
 
     run(files(environment(tmp_path / "without"), "a", None))
-    with pytest.raises(HostError, match=r"the files of .*/b where there was the files of .*/a"):
+    with pytest.raises(HostError, match=r"the files of .*/b .* where there was the files of .*/a"):
         run(files(environment(tmp_path / "without"), "b", None))
 
 
@@ -239,27 +231,6 @@ def test_a_job_runs_once_at_a_time(tmp_path):
         JobFolder(keyed(environment(tmp_path)).settings)
     held.leave(is_over=False)
     run(keyed(environment(tmp_path)))
-
-
-def test_every_flipped_bit_of_what_began_a_job_is_seen(tmp_path):
-    """Wherever it is."""
-    path = run(keyed(environment(tmp_path))).path / "job.json"
-    whole, job = path.read_bytes(), keyed(environment(tmp_path))
-
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(CorruptStateError, match=r"got a damaged one"):
-            JobFolder(job.settings)
-    path.write_bytes(whole)
-    run(job)
-
-
-def test_a_checkpoint_without_what_began_it_is_refused(tmp_path):
-    """Nobody knows whose it is."""
-    (run(keyed(environment(tmp_path))).path / "job.json").unlink()
-
-    with pytest.raises(CorruptStateError, match=r"with a checkpoint and without job.json"):
-        run(keyed(environment(tmp_path)))
 
 
 def test_a_job_that_is_over_leaves_nothing_to_go_on_from(tmp_path):

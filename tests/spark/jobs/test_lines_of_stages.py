@@ -14,8 +14,10 @@ from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.common import Configuration, Time
+from pyflinklike.common import Configuration, Time, TimestampAssigner, WatermarkStrategy
 from pyflinklike.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
+from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.errors import HostError
 from pyflinklike.graph.nodes import FromSource
 from pyflinklike.spark.jobs.passing import run_in_batch
 from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
@@ -28,6 +30,7 @@ for each in sorted((REPOSITORY / "tests" / "jobs").glob("*_jobs.py")):
         importlib.import_module(f"jobs.{each.stem}")
 
 IN_BATCH = [job for job in JOBS if job.batch is not None]
+ONE_BY_ONE = {"pyflinklike.source.records-per-batch": "1"}
 IN_BATCH_MODE = {"execution.runtime-mode": "BATCH"}
 STREAMED = [(job, job.cuts[-1]) for job in JOBS]  # all cuts run on Spark: tests/jobs
 STREAM_FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
@@ -160,3 +163,24 @@ def test_a_place_that_is_free_is_taken_by_the_next_element():
 
     assert [1, 2, 3, 4, 5] == [value for value, _ in given]
     assert 2 == max(most for _, most in given)
+
+
+def test_a_time_that_spark_cannot_have_fails_a_stream_by_name():
+    """In batch mode it is a time as any other."""
+
+    def windows(env):
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Same())
+        times = env.from_collection([1, 9 * 10**15]).assign_timestamps_and_watermarks(strategy)
+        keyed = times.key_by(lambda _: 0)
+        return keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(max)
+
+    with pytest.raises(HostError, match=r"before 8,000,000,000,000,000 ms, .*got 8,999,999,"):
+        list(stream_of(windows, **ONE_BY_ONE).execute_and_collect())
+    assert [1, 9 * 10**15] == list(stream_of(windows, **IN_BATCH_MODE).execute_and_collect())
+
+
+class Same(TimestampAssigner):
+    """Elements are times."""
+
+    def extract_timestamp(self, value, record_timestamp):
+        return value

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.spark.wire.watermarks import END_OF_INPUT, ENDED, watermark_of
+from pyflinklike.errors import HostError
+from pyflinklike.spark.wire.watermarks import END_OF_INPUT, ENDED, check_watermark, watermark_of
 
 
 @pytest.mark.parametrize(
@@ -23,6 +26,24 @@ from pyflinklike.spark.wire.watermarks import END_OF_INPUT, ENDED, watermark_of
 def test_a_watermark_of_spark_is_a_time_or_one_of_the_ends(told, meant):
     """0 is before the first event, -1 no event time; near the time of the record that ends an input it is the end."""
     assert meant == watermark_of(told)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "is_refused"),
+    [
+        (MIN_WATERMARK, False),
+        (ENDED - 1, False),
+        (ENDED, True),
+        (END_OF_INPUT, True),
+        (MAX_WATERMARK - 1, True),
+        (MAX_WATERMARK, False),
+    ],
+)
+def test_a_watermark_that_spark_would_take_for_the_end_is_refused(watermark, is_refused):
+    """All elements behind it would be late, in silence; times in ns make such ones, too."""
+    told = pytest.raises(HostError, match="give times in ms since 1970")
+    with told if is_refused else nullcontext():
+        check_watermark(watermark)
 
 
 def test_the_record_that_ends_an_input_is_a_timestamp():
