@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -21,6 +22,8 @@ from pyflinklike.shown import shown
 __all__ = ["Place", "place_of"]
 
 _CHUNK = 1 << 20
+_READERS = 4
+"""How many files are read at a time: from an object store, waiting is most of it."""
 
 
 @attrs.frozen
@@ -80,6 +83,32 @@ class Place:
                 digest.update(chunk)
                 size += len(chunk)
         return SavedFile(name, size, digest.hexdigest())
+
+    def saved_files(self, names: Iterable[str]) -> tuple[SavedFile, ...]:
+        """Files of the directory with their sizes and checksums."""
+        with ThreadPoolExecutor(_READERS) as readers:
+            return tuple(readers.map(self.saved_file, names))
+
+    def verify(self, files: Iterable[SavedFile]) -> None:
+        """See that files are the ones that were written, whatever they hold otherwise.
+
+        Raises:
+            CorruptStateError: One is missing or another one.
+        """
+        with ThreadPoolExecutor(_READERS) as readers:
+            for misfit in readers.map(self.misfit, files):
+                if misfit is not None:
+                    raise damaged(self, misfit)
+
+    def misfit(self, saved: SavedFile) -> str | None:
+        """How a file is not the one that was written, if it is not."""
+        if not self.exists(saved.path):
+            return f"a file is missing, got no {saved.path}"
+        found = self.saved_file(saved.path)
+        if found == saved:
+            return None
+        rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"
+        return f"{rule}, got {found.bytes} with {found.sha256}"
 
     def rows_in(self, name: str) -> int:
         """How many rows a Parquet file of the directory has, as it says itself."""
@@ -173,5 +202,5 @@ def place_of(path: str | os.PathLike[str]) -> Place:
 
 
 def damaged(place: Place, what: str) -> CorruptStateError:
-    """The error for files that are not those of the manifest."""
+    """The error for a file that is not that of the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.errors import CorruptStateError
 from pyflinklike.replay.group import TimersReader
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.manifest import SavedRows
@@ -26,7 +25,7 @@ def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | 
 
     Raises:
         UnknownStateError: There is no such operator.
-        CorruptStateError: A file is not there any more, or has another size.
+        CorruptStateError: A file is missing or another one.
     """
     operator = directory.manifest.operator(uid, directory.place.where)
     states = {
@@ -44,10 +43,6 @@ def _frame(
     if not saved.files:
         return spark.createDataFrame([], typed)
     place = directory.place
-    for each in saved.files:
-        info = place.filesystem.get_file_info(place.path(each.path))
-        if info.size != each.bytes:
-            msg = f"{place.where}: {each.path} must have {each.bytes} bytes, got {info.size}"
-            raise CorruptStateError(f"{msg}; take the savepoint again")
+    place.verify(saved.files)
     paths = [f"{place.address.rstrip('/')}/{each.path}" for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)

@@ -78,7 +78,7 @@ def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ..
         writer = ordered.write.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
     names = place.files_in(folder)
-    return SavedRows(sum(map(place.rows_in, names)), tuple(map(place.saved_file, names)))
+    return SavedRows(sum(map(place.rows_in, names)), place.saved_files(names))
 
 
 @contextmanager
