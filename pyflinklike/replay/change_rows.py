@@ -92,7 +92,9 @@ class GroupChanges:
         elif not is_compaction:
             own = segments
         is_anew = is_compaction or commit.removed
-        if self.batch_id or not is_anew:  # else it may be what a savepoint held, which followed none
+        if (
+            self.batch_id or not is_anew
+        ):  # else it may be what a savepoint held, which followed none
             self._follow(segments[:at] if is_compaction else segments, where)
         if is_anew:
             self.nonce = b""

@@ -8,6 +8,7 @@ entries expire too early.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ MANIFEST = "_manifest.json"
 TIMERS = "timers"
 """What the rows of timers are called where those of states have the name of the state."""
 _FORMAT = 1
+_LONGEST_NAME = 200
 
 
 @attrs.frozen
@@ -164,8 +166,19 @@ class Manifest:
 
 def folder_of(uid: str, state: str | None) -> str:
     """The folder of a state's files, or of an operator's timers, within a savepoint."""
-    operator = f"operators/{quote(uid, safe='')}"
-    return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{quote(state, safe='')}"
+    operator = f"operators/{_file_name(uid)}"
+    return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{_file_name(state)}"
+
+
+def _file_name(name: str) -> str:
+    """A name percent-encoded: one that Hadoop does not hide, and no file system finds too long."""
+    encoded = quote(name, safe="")
+    if encoded.startswith((".", "_")):
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    if len(encoded) <= _LONGEST_NAME:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{encoded[:_LONGEST_NAME]}~{digest}"
 
 
 def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
