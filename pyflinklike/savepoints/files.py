@@ -31,9 +31,11 @@ class Place:
     """A directory.
 
     Args:
-        address: As it was given.
+        address: Where Spark finds it: an address, or an absolute path.
         filesystem: Arrow's.
         root: The path in it.
+
+    Neither ends with a slash.
     """
 
     address: str
@@ -47,7 +49,7 @@ class Place:
 
     def path(self, name: str) -> str:
         """The path of a file in the filesystem."""
-        return f"{self.root.rstrip('/')}/{name}"
+        return f"{self.root}/{name}"
 
     def exists(self, name: str = "") -> bool:
         """Whether the directory is there, or a file in it."""
@@ -159,7 +161,7 @@ class Place:
         return beside
 
     def _refuse_checkpoint(self) -> None:
-        parts = self.root.rstrip("/").split("/")
+        parts = self.root.split("/")
         above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
         paths = [f"{each}/{log}" for each in above for log in ("offsets", "commits")]
         found = [
@@ -192,10 +194,12 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:
-            return Place(address, fs.LocalFileSystem(), os.path.abspath(address))
+            # Java need not have the working directory of Python.
+            path = os.path.abspath(address)
+            return Place(path, fs.LocalFileSystem(), path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address, filesystem, root)
+        return Place(address.rstrip("/"), filesystem, root.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error
