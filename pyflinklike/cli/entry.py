@@ -50,7 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COULD_NOT
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
-    except BrokenPipeError:  # `| head` has read enough
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # `| head` has read enough, which click takes for a failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -3,6 +3,9 @@
 
 A commit writes segments, and last the head.  One that compacts writes its own segments first, then
 removes all, then writes a snapshot: the own ones are what it changed.
+
+What a host has noted may be damaged where its state is not, for nobody reads it but for this: so
+each commit must follow the one before, and the last one give the head.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.errors import UnknownBatchError
+from pyflinklike.errors import CorruptStateError, UnknownBatchError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.savepoint import sections_of
 from pyflinklike.log.segments import Segment, read_segment
@@ -49,11 +52,13 @@ class GroupChanges:
     Args:
         declared: The tables that the log has declared before, by id.
         batch_id: Of the micro-batch that is followed.
+        nonce: Of the last commit; empty where the group had no state.
         changes: What it has written so far, with the tables that the segments name.
     """
 
     declared: dict[int, Declaration]
     batch_id: int
+    nonce: bytes = b""
     changes: list[Segment] = attrs.field(factory=list)
 
     def take(self, commit: Commit, head: bytes, where: str) -> None:
@@ -65,7 +70,7 @@ class GroupChanges:
             where: Which key group at which batch, for messages.
 
         Raises:
-            CorruptStateError: A segment or the head is damaged.
+            CorruptStateError: A segment or the head is damaged, or not what followed.
             UnknownBatchError: It compacted, and an older version did not note its own changes.
         """
         segments = [read_segment(blob, where) for blob in commit.segments]
@@ -81,6 +86,13 @@ class GroupChanges:
             raise UnknownBatchError(msg)
         if not is_compaction:
             own = segments
+        is_anew = is_compaction or commit.removed
+        self._follow(own, where)
+        if is_anew:
+            self.nonce = b""
+        if is_compaction:
+            self._follow(snapshot, where)
+        self.check(noted, where)
         for each in own:
             self.declared = {**self.declared, **each.declarations}
             self.changes.append(attrs.evolve(each, declarations=dict(self.declared)))
@@ -90,6 +102,29 @@ class GroupChanges:
                 self.declared |= each.declarations
         elif not noted.nonce:
             self.declared = {}
+
+    def _follow(self, segments: Iterable[Segment], where: str) -> None:
+        for each in segments:
+            if each.parent != self.nonce:
+                raise _unlike(f"{where}: a segment must follow the one before it, got another's")
+            self.nonce = each.nonce
+
+    def check(self, head: Head | None, where: str) -> None:
+        """See that what was followed has led to a head.
+
+        Args:
+            head: Of the state that it must have led to; None if the key group has none.
+            where: Which key group, for messages.
+
+        Raises:
+            CorruptStateError: It has not.
+        """
+        if head is None or self.nonce != head.nonce:
+            raise _unlike(f"{where}: what was written must lead to the head, got another state's")
+
+
+def _unlike(what: str) -> CorruptStateError:
+    return CorruptStateError(f"{what}; use diff_state() of the state before and after")
 
 
 @attrs.frozen

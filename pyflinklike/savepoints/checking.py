@@ -13,7 +13,7 @@ from pyflinklike.replay.checking import Checked, Finding
 from pyflinklike.replay.group import TimersReader
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.files import Place
-from pyflinklike.savepoints.manifest import SavedFile, SavedOperator, SavedRows
+from pyflinklike.savepoints.manifest import SavedFile, SavedOperator, SavedRows, folder_of
 
 __all__ = ["check_savepoint"]
 
@@ -24,13 +24,26 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
     Args:
         saved: That was opened, so its manifest can be read.
     """
-    found: list[Finding] = []
+    found = list(_unnamed(saved))
     checked = Checked()
     for operator in saved.manifest.operators:
         for what, rows, schema in _parts(saved, operator, found):
             found += _of_rows(saved.place, what, rows, schema)
             checked += Checked(entries=rows.rows, files=len(rows.files))
     return found, checked
+
+
+def _unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
+    """Files that other tools would read with those of the savepoint."""
+    place = saved.place
+    for operator in saved.manifest.operators:
+        states = [(name, operator.states[name]) for name in operator.states]
+        for name, rows in [*states, (None, operator.timers)]:
+            named = {each.path for each in rows.files}
+            for path in place.files_in(folder_of(operator.uid, name)):
+                if path not in named:
+                    msg = f"{place.where}: Parquet files must be those of the manifest, got {path}"
+                    yield Finding("file", f"{msg} besides")
 
 
 def _parts(
@@ -64,12 +77,9 @@ def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int
     """What is wrong with a file, or how many rows it has."""
     where = f"{place.where}, file {saved.path}"
     try:
-        if not place.exists(saved.path):
-            return Finding("file", f"{where}: it must be there, got none")
-        found = place.saved_file(saved.path)
-        if found != saved:
-            msg = f"{where}: it must have {saved.bytes} bytes with the checksum {saved.sha256}"
-            return Finding("file", f"{msg}, got {found.bytes} with {found.sha256}")
+        misfit = place.misfit(saved)
+        if misfit is not None:
+            return Finding("file", f"{place.where}: {misfit}")
         table = pq.read_table(
             place.path(saved.path),
             filesystem=place.filesystem,

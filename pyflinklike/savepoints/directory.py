@@ -17,7 +17,7 @@ from pyflinklike.log.segments import Section, Segment
 from pyflinklike.replay.described import StateInfo, StateInfos, described, state_of
 from pyflinklike.replay.group import StateReader, TimersReader
 from pyflinklike.replay.rows import StateRows
-from pyflinklike.savepoints.files import Place, damaged, place_of
+from pyflinklike.savepoints.files import Place, place_of
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
 from pyflinklike.savepoints.stored_rows import sections_of_rows
 from pyflinklike.savepoints.stored_timers import sections_of_timers
@@ -68,12 +68,15 @@ class SavepointDirectory:
     def dataset(self, state: str, operator: str | None = None) -> Any:
         """The rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
 
+        Its files are read once for their checksums.
+
         Args:
             state: Name of the state or store.
             operator: Uid of the operator; may be left out where there is only one.
 
         Raises:
             UnknownStateError: There is no such state or operator.
+            CorruptStateError: A file of the state is missing or another one.
         """
         found = self.manifest.operator(operator, self.place.where)
         rows = self.rows_of(found, state)
@@ -82,11 +85,14 @@ class SavepointDirectory:
     def timers(self, operator: str | None = None) -> Any:
         """The timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
 
+        Its files are read once for their checksums.
+
         Args:
             operator: Uid of the operator; may be left out where there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
+            CorruptStateError: A file of the timers is missing or another one.
         """
         found = self.manifest.operator(operator, self.place.where)
         return self._dataset(found.timers, TimersReader(found.record, None).schema)
@@ -105,6 +111,8 @@ class SavepointDirectory:
 
         if not saved.files:
             return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
+        # A page may be damaged and still be decoded, and an old file has fewer rows.
+        self.place.verify(saved.files)
         paths = [self.place.path(each.path) for each in saved.files]
         return dataset.dataset(
             paths, schema=schema, format="parquet", filesystem=self.place.filesystem
@@ -116,17 +124,12 @@ class SavepointDirectory:
         Raises:
             CorruptStateError: One is missing or has another checksum.
         """
-        for operator in self.manifest.operators:
-            for saved in (*operator.states.values(), operator.timers):
-                for each in saved.files:
-                    if not self.place.exists(each.path):
-                        raise damaged(self.place, f"a file is missing, got no {each.path}")
-                    found = self.place.saved_file(each.path)
-                    if found != each:
-                        what = (
-                            f"{each.path} must have the checksum {each.sha256}, got {found.sha256}"
-                        )
-                        raise damaged(self.place, what)
+        self.place.verify(
+            each
+            for operator in self.manifest.operators
+            for saved in (*operator.states.values(), operator.timers)
+            for each in saved.files
+        )
 
     def segment(self, operator: str | None = None) -> Segment:
         """All of an operator as one snapshot, such as a harness restores.
@@ -136,6 +139,7 @@ class SavepointDirectory:
 
         Raises:
             UnknownStateError: There is no such operator.
+            CorruptStateError: A file is missing or another one.
             StateValueError: A value does not fit its type.
             IncompatibleStateError: A key does not.
         """

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -21,6 +22,8 @@ from pyflinklike.shown import shown
 __all__ = ["Place", "place_of"]
 
 _CHUNK = 1 << 20
+_READERS = 4
+"""How many files are read at a time: from an object store, waiting is most of it."""
 
 
 @attrs.frozen
@@ -28,9 +31,11 @@ class Place:
     """A directory.
 
     Args:
-        address: As it was given.
+        address: Where Spark finds it: an address, or an absolute path.
         filesystem: Arrow's.
         root: The path in it.
+
+    Neither ends with a slash.
     """
 
     address: str
@@ -44,7 +49,7 @@ class Place:
 
     def path(self, name: str) -> str:
         """The path of a file in the filesystem."""
-        return f"{self.root.rstrip('/')}/{name}"
+        return f"{self.root}/{name}"
 
     def exists(self, name: str = "") -> bool:
         """Whether the directory is there, or a file in it."""
@@ -80,6 +85,32 @@ class Place:
                 digest.update(chunk)
                 size += len(chunk)
         return SavedFile(name, size, digest.hexdigest())
+
+    def saved_files(self, names: Iterable[str]) -> tuple[SavedFile, ...]:
+        """Files of the directory with their sizes and checksums."""
+        with ThreadPoolExecutor(_READERS) as readers:
+            return tuple(readers.map(self.saved_file, names))
+
+    def verify(self, files: Iterable[SavedFile]) -> None:
+        """See that files are the ones that were written, whatever they hold otherwise.
+
+        Raises:
+            CorruptStateError: One is missing or another one.
+        """
+        with ThreadPoolExecutor(_READERS) as readers:
+            for misfit in readers.map(self.misfit, files):
+                if misfit is not None:
+                    raise damaged(self, misfit)
+
+    def misfit(self, saved: SavedFile) -> str | None:
+        """How a file is not the one that was written, if it is not."""
+        if not self.exists(saved.path):
+            return f"a file is missing, got no {saved.path}"
+        found = self.saved_file(saved.path)
+        if found == saved:
+            return None
+        rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"
+        return f"{rule}, got {found.bytes} with {found.sha256}"
 
     def rows_in(self, name: str) -> int:
         """How many rows a Parquet file of the directory has, as it says itself."""
@@ -130,7 +161,7 @@ class Place:
         return beside
 
     def _refuse_checkpoint(self) -> None:
-        parts = self.root.rstrip("/").split("/")
+        parts = self.root.split("/")
         above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
         paths = [f"{each}/{log}" for each in above for log in ("offsets", "commits")]
         found = [
@@ -163,15 +194,17 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:
-            return Place(address, fs.LocalFileSystem(), os.path.abspath(address))
+            # Java need not have the working directory of Python.
+            path = os.path.abspath(address)
+            return Place(path, fs.LocalFileSystem(), path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address, filesystem, root)
+        return Place(address.rstrip("/"), filesystem, root.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error
 
 
 def damaged(place: Place, what: str) -> CorruptStateError:
-    """The error for files that are not those of the manifest."""
+    """The error for a file that is not that of the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manifest of a savepoint: what its files are, and what their columns mean.
 
-It is written last, so a directory without one is no savepoint, or not yet.
+It is written last, so a directory without one is no savepoint, or not yet.  It has a checksum of
+itself, as it has of every file: a wrong number in it would lead a query to wrong offsets, or let
+entries expire too early.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +27,7 @@ MANIFEST = "_manifest.json"
 TIMERS = "timers"
 """What the rows of timers are called where those of states have the name of the state."""
 _FORMAT = 1
+_LONGEST_NAME = 200
 
 
 @attrs.frozen
@@ -122,7 +127,9 @@ class Manifest:
         """The manifest as it is stored."""
         fields = attrs.asdict(self, recurse=False)
         fields["operators"] = [_operator_fields(each) for each in self.operators]
-        return json.dumps({"format": _FORMAT, **fields}, indent=1, ensure_ascii=False) + "\n"
+        fields = {"format": _FORMAT, **fields}
+        whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Manifest:
@@ -137,6 +144,8 @@ class Manifest:
         """
         try:
             fields = json.loads(text)
+            checksum = fields.pop("checksum", None)
+            is_whole = checksum == zlib.crc32(_compact(fields))
             found = fields.pop("format")
             if found != _FORMAT:
                 msg = f"{where}: this version of pyflinklike reads savepoint format {_FORMAT}"
@@ -144,6 +153,9 @@ class Manifest:
                     f"{msg}, got {found}; read it with the version that wrote it"
                 )
             operators = tuple(_operator(each, where) for each in fields.pop("operators"))
+            if not is_whole:
+                msg = f"{where}: {MANIFEST} must be as it was written, got another checksum"
+                raise CorruptStateError(f"{msg} than {checksum}; take the savepoint again")
             return cls(operators=operators, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = (
@@ -154,8 +166,19 @@ class Manifest:
 
 def folder_of(uid: str, state: str | None) -> str:
     """The folder of a state's files, or of an operator's timers, within a savepoint."""
-    operator = f"operators/{quote(uid, safe='')}"
-    return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{quote(state, safe='')}"
+    operator = f"operators/{_file_name(uid)}"
+    return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{_file_name(state)}"
+
+
+def _file_name(name: str) -> str:
+    """A name percent-encoded: one that Hadoop does not hide, and no file system finds too long."""
+    encoded = quote(name, safe="")
+    if encoded.startswith((".", "_")):
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    if len(encoded) <= _LONGEST_NAME:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{encoded[:_LONGEST_NAME]}~{digest}"
 
 
 def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
@@ -168,11 +191,8 @@ def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
 
 
 def _operator(fields: dict[str, Any], where: str) -> SavedOperator:
-    blob = json.dumps(
-        fields["record"], separators=(",", ":"), sort_keys=True, ensure_ascii=False
-    ).encode()
     return SavedOperator(
-        OperatorRecord.from_bytes(blob, where),
+        OperatorRecord.from_bytes(_compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),
         fields["domains"],
@@ -181,3 +201,8 @@ def _operator(fields: dict[str, Any], where: str) -> SavedOperator:
 
 def _rows(fields: dict[str, Any]) -> SavedRows:
     return SavedRows(fields["rows"], tuple(SavedFile(**each) for each in fields["files"]))
+
+
+def _compact(fields: Mapping[str, Any]) -> bytes:
+    """The one way to write an object, however it was laid out."""
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

@@ -141,6 +141,5 @@ def _saved(
     if isinstance(snapshot, bytes):
         return read_segment(snapshot, "snapshot"), {}
     savepoint = open_savepoint(snapshot)
-    savepoint.verify()
     record = savepoint.manifest.operator(None, savepoint.place.where).record
     return savepoint.segment(), record.states

@@ -2,6 +2,7 @@
 """The command line on savepoints, which needs neither Spark nor Java."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import pytest
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
+
+from sealed_manifest import resealed
 
 from pyflinklike import (
     KeyedProcessFunction,
@@ -182,12 +185,22 @@ def test_a_cut_file_and_a_missing_one_are_both_found(lines, tmp_path):
 def test_a_wrong_row_count_is_found(lines, tmp_path):
     """The manifest is compared with the files, too."""
     path = saved(tmp_path / "savepoint", VISITS)
-    manifest = tmp_path / "savepoint" / "_manifest.json"
-    fields = json.loads(manifest.read_text())
-    fields["operators"][0]["states"]["pages"]["rows"] += 1
-    manifest.write_text(json.dumps(fields))
+
+    def one_more(fields):
+        fields["operators"][0]["states"]["pages"]["rows"] += 1
+
+    resealed(tmp_path / "savepoint", one_more)
     code, found = lines("check", path)
     assert (1, ["counts"]) == (code, [each["part"] for each in found])
+
+
+def test_a_file_that_is_not_of_the_savepoint_is_found(lines, tmp_path):
+    """Of a savepoint that was copied over another one: `*.parquet` would be the rows of both."""
+    path = saved(tmp_path / "savepoint", VISITS)
+    folder = tmp_path / "savepoint" / "operators" / "Visits" / "states" / "pages"
+    (folder / "part-1.parquet").write_bytes((folder / "part-0.parquet").read_bytes())
+    code, (found,) = lines("check", path)
+    assert (1, True) == (code, found["message"].endswith("pages/part-1.parquet besides"))
 
 
 def test_a_damaged_manifest_is_a_finding(lines, tmp_path):
@@ -298,6 +311,17 @@ def test_nothing_in_a_value_steers_the_terminal(ran, tmp_path):
     path = saved(tmp_path / "savepoint", [("a\x1b[31m\n[red]", "home", 1)])
     _, out, _ = ran("show", path, "pages")
     assert "a\\u001b[31m\\n[red]  home      1      0" == out.splitlines()[1]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["table", "json"])
+def test_a_reader_that_has_seen_enough_is_no_failure(savepoint, options):
+    """As `head` is, which closes the pipe; 1 would be a finding."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "pyflinklike", "state", "show", savepoint, "all", *options]
+    done = subprocess.run(command, check=False, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (0, b"") == (done.returncode, done.stderr)
 
 
 _NO_SPARK = """

@@ -14,10 +14,11 @@ from replay_support import log_of, record_of, rows_of
 
 from pyflinklike import StateTtlConfig, Time
 from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.errors import UnknownBatchError
-from pyflinklike.log.chain import snapshots
+from pyflinklike.errors import CorruptStateError, UnknownBatchError
+from pyflinklike.log.chain import joined, snapshots
 from pyflinklike.log.savepoint import sections_of
 from pyflinklike.log.segments import read_segment
+from pyflinklike.log.storage import Head
 from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import described, state_of
@@ -267,3 +268,71 @@ def test_a_compaction_that_noted_nothing_is_refused():
     with pytest.raises(UnknownBatchError, match="diff_state"):
         take(GroupChanges({}, 1), older)
     replica.close()
+
+
+@pytest.fixture
+def commits():
+    """What was noted of four commits, of which the third compacts."""
+    with contextlib.closing(Noted()) as replica:
+        noted = []
+        for number, more in enumerate(([], [], [("compact", "a", "x", 0)], [])):
+            play(replica, [("update", "a", "x", number), *more])
+            noted.append(replica.noted)
+        yield noted
+
+
+@pytest.mark.parametrize(
+    "order", [(0, 2), (0, 1, 1), (1,), (0, 1, 3), (0, 2, 3), (0, 1, 2, 2), (0, 2, 1)], ids=repr
+)
+def test_commits_that_do_not_follow_each_other_are_refused(commits, order):
+    """One is missing, doubled or at another's place: the changes would not lead to the state."""
+    noted = [each for at in order for each in commits[at]]
+    with pytest.raises(CorruptStateError, match=r"must follow the one before it.*diff_state"):
+        take(GroupChanges({}, 1), noted)
+
+
+def test_a_head_whose_segments_are_missing_is_refused(commits):
+    """It names a state that nothing leads to."""
+    followed = GroupChanges({}, 1)
+    take(followed, commits[0])
+    with pytest.raises(CorruptStateError, match="must lead to the head"):
+        take(followed, commits[1][-1:])
+
+
+def test_commits_that_do_not_lead_to_the_state_are_refused(commits):
+    """The last one is missing: only the state at the end tells."""
+    followed = GroupChanges({}, 1)
+    for each in commits[:3]:
+        take(followed, each)
+    heads = [Head.from_bytes(each[-1][1], "tested") for each in commits]
+    followed.check(heads[2], "tested")
+    for head in (heads[3], None):
+        with pytest.raises(CorruptStateError, match="must lead to the head"):
+            followed.check(head, "tested")
+
+
+def test_what_a_savepoint_held_was_written_by_the_first_batch():
+    """It comes in parts, one after the other, expired or not; what was written over it counts."""
+    noted = []
+    with contextlib.closing(Noted(expiring())) as begun:
+        begun.operator.clock.processing_time = 10 * MS
+        for key in "ab":
+            with contextlib.closing(Noted(expiring())) as former:
+                play(former, [("put", key, "x", 1)])
+                part = joined(log_of(former.store))
+            trial = Noting(begun.store.head, dict(begun.store.segments))
+            begin(begun.operator, trial, begun.operator.group.state.index, part, served_at=0)
+            noted += trial.noted
+            begun.store = trial
+            begun.load()
+        play(begun, [("put", "a", "x", 2)])
+        noted += begun.noted
+        record = record_of(begun.operator, Types.STRING())
+        followed = GroupChanges({}, 0)
+        take(followed, noted)
+        followed.check(begun.store.head, "tested")
+    rows = StateChanges(StateRows.of(record, state_of(described(record, 0), "map", "tested")))
+    tables = rows.of_batch(followed.changes, 0, 3, "tested")
+    assert {"a": "2", "b": "1"} == {
+        row["k"]: row["value"] for each in tables for row in each.to_pylist()
+    }

@@ -3,7 +3,9 @@
 
 import threading
 
+import attrs
 import pytest
+from pyspark.errors import PySparkException
 from spark_support import Feed, at, drain, pickle_by_value, reads_state
 
 from pyflinklike import (
@@ -20,6 +22,9 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
+from pyflinklike.replay.change_rows import StateChanges
+from pyflinklike.replay.described import described, state_of
+from pyflinklike.replay.rows import StateRows
 from pyflinklike.spark import (
     diff_state,
     key_by,
@@ -31,6 +36,8 @@ from pyflinklike.spark import (
     read_state_changes,
     read_timers,
 )
+from pyflinklike.spark.reading.changes import changes_up_to
+from pyflinklike.spark.reading.checkpoint import checkpoint_states
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 pytestmark = reads_state
@@ -183,6 +190,17 @@ def test_the_changes_of_batches_give_the_difference(spark, checkpoint):
     assert [("insert", "c", False, None, 1), ("update", "b", True, 1, 2)] == values(
         diff_state(before, after), "change", "user", "user_key", "before", "after"
     )
+
+
+def test_changes_that_do_not_lead_from_one_state_to_the_other_are_refused(spark, checkpoint):
+    """Spark's feed is read from its changelogs alone, where one may stand in another's place."""
+    (first,) = checkpoint_states(spark, str(checkpoint), 0, 0)
+    (last,) = checkpoint_states(spark, str(checkpoint), 0, None)
+    counts = state_of(described(last.record, 0), "counts", "tested")
+    changes = StateChanges(StateRows.of(last.record, counts))
+    assert 2 == changes_up_to(first, 0, changes).count()
+    with pytest.raises(PySparkException, match="must lead to the head"):
+        changes_up_to(attrs.evolve(last, heads=first.heads), 0, changes).collect()
 
 
 class Last(KeyedProcessFunction):

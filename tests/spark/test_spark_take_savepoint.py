@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints as directories on Spark: taken by the executors, and begun with by them."""
 
+import os
+import shutil
+from pathlib import Path
+
+import attrs
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as F
@@ -17,7 +22,9 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.spark import key_by, read_state, read_timers, take_savepoint
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
+from pyflinklike.spark.writing.saving import save
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
 pytestmark = reads_state
@@ -128,6 +135,39 @@ def test_nothing_is_lost_between_checkpoint_and_checkpoint(spark, taken, tmp_pat
     assert 4 == found.num_rows
 
 
+class Counts(KeyedProcessFunction):
+    """A version of `Keeping` that has no use for the other states."""
+
+    def open(self, runtime_context):
+        counts = MapStateDescriptor("counts", Types.TUPLE([Types.BOOLEAN()]), Types.LONG())
+        self.counts = runtime_context.get_map_state(counts)
+
+    def process_element(self, value, ctx):
+        yield value.user, sum(self.counts.values())
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["path", "Savepoint"])
+def test_what_a_program_does_not_declare_goes_through_its_savepoints(
+    spark, taken, tmp_path, edited
+):
+    """The log carries it along, so the record of the new checkpoint has to know it."""
+    savepoint = taken[1]
+    begun = Savepoint.read(spark, savepoint).remove_state("seen") if edited else savepoint
+    feed = Feed(spark, tmp_path / "feed", SCHEMA)
+    for _ in range(2):  # the second time it goes on from its checkpoint
+        feed.add([("zzz", at(1), 1)])
+        fewer = key_by(feed.stream(), "user").process(
+            Counts(), "user string, n long", event_time="ts", uid="keeping", from_savepoint=begun
+        )
+        drain(fewer, tmp_path / "checkpoint")
+    take_savepoint(spark, tmp_path / "checkpoint", tmp_path / "again")
+    expected = {each.name: each.entries for each in open_savepoint(savepoint).states()}
+    if edited:
+        del expected["seen"]
+    states = open_savepoint(tmp_path / "again").states()
+    assert expected == {each.name: each.entries for each in states}
+
+
 @pytest.mark.thorough
 def test_a_savepoint_is_what_any_tool_reads(taken):
     """Such as pyarrow; every file has the checksum of the manifest."""
@@ -194,3 +234,35 @@ def test_a_savepoint_is_replaced_when_asked(spark, taken):
         take_savepoint(spark, checkpoint, savepoint)
     take_savepoint(spark, checkpoint, savepoint, mode="overwrite")
     open_savepoint(savepoint).verify()
+
+
+@pytest.mark.parametrize("name", ["plain/", "./a/../plain", "[1]{a,b} *?%41\\d"])
+def test_a_savepoint_is_where_its_path_says(spark, taken, tmp_path, monkeypatch, name):
+    """Whatever Java's working directory is, and whatever is a pattern to Spark."""
+    monkeypatch.chdir(tmp_path)
+    Savepoint.read(spark, taken[1]).filter_keys(F.col("user") != "a").write(name)
+    Savepoint.read(spark, name).filter_keys(F.col("user") == "b").write(name, mode="overwrite")
+    rows = open_savepoint(name).dataset("all").to_table().to_pylist()
+    assert ([("b", 2)], [Path(os.path.abspath(name))]) == (
+        [(row["user"], row["value"]) for row in rows],
+        [each.parent for each in tmp_path.rglob("_manifest.json")],
+    )
+
+
+def test_rows_that_the_driver_does_not_find_are_an_error(spark, taken, tmp_path):
+    """Executors with disks of their own, or another default file system than Arrow's."""
+    place, frames = place_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
+    elsewhere = attrs.evolve(place, address=str(tmp_path / "there"))
+    with pytest.raises(HostError, match=r"must reach the same files, got 0 of 4 rows"):
+        save(elsewhere, [frames], open_savepoint(taken[1]).manifest, "error")
+    assert not (tmp_path / "here" / "_manifest.json").exists()
+
+
+def test_a_checkpoint_that_spark_cannot_address_is_told(spark, taken, tmp_path):
+    """Through a link it can be read."""
+    odd, link = tmp_path / "a b", tmp_path / "link"
+    shutil.copytree(taken[0], odd)
+    link.symlink_to(odd)
+    assert 4 == read_state(spark, link, "all").count()
+    with pytest.raises(HostError, match="give one without spaces and the like, as of a link"):
+        read_state(spark, odd, "all")

@@ -14,6 +14,7 @@ from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, HostError, UnknownBatchError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.segments import Segment
+from pyflinklike.log.storage import Head
 from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.replay.described import described, state_of
 from pyflinklike.replay.rows import StateRows
@@ -68,7 +69,8 @@ def read_state_changes(
         UnknownStateError: There is no such state or operator.
         UnknownBatchError: A batch of the range, or the one before it, is not retained; that a
             compaction of an older version is within it is in the message of Spark's error.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: What the operator says of itself is damaged; that what was written
+            does not lead from one state to the other is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     location, chosen = location_of(checkpoint), one_operator(operator)
@@ -111,12 +113,13 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
         HostError: Spark cannot read the checkpoint.
     """
     declared: Declared = {}
+    before: Mapping[int, Head] = {}
     if start_batch_id:
-        before = start_batch_id - 1
-        declared = _declared(
-            *checkpoint_states(last.spark, last.location, last.operator_id, before)
+        (state,) = checkpoint_states(
+            last.spark, last.location, last.operator_id, start_batch_id - 1
         )
-    job = _ChangesJob(changes, declared, last.max_parallelism, last.where)
+        declared, before = _declared(state), state.heads
+    job = _ChangesJob(changes, declared, before, last.heads, last.max_parallelism, last.where)
     place = last.spark, last.location, last.operator_id
     feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
     return feed.mapInArrow(running(job), spark_schema(changes.schema))
@@ -151,10 +154,12 @@ def _declared(state: CheckpointState) -> Declared:
 
 @attrs.frozen
 class _ChangesJob:
-    """Follows the key groups of one partition through the batches."""
+    """Follows the key groups of one partition through the batches, from heads to heads."""
 
     changes: BatchChanges
     declared: Declared
+    before: Mapping[int, Head]
+    after: Mapping[int, Head]
     max_parallelism: int
     where: str
 
@@ -171,34 +176,33 @@ class _ChangesJob:
                 current = batch_id
             if group_id < 0 or sequence < HEAD_AT:
                 continue
-            commit = commits.setdefault(group_id, Commit())
+            index = index_of(group_id, self.max_parallelism)
+            group = groups.get(index)
+            if group is None:
+                group = groups[index] = self._begun(index)
+            commit = commits.setdefault(index, Commit())
             if kind == _DELETE:
                 commit.removed = True
             elif sequence != HEAD_AT:
                 commit.segments.append(blob)
             else:
-                self._commit(groups, group_id, batch_id, commits.pop(group_id), blob)
+                group.batch_id = batch_id
+                group.take(commits.pop(index), blob, self._where(batch_id, index))
         yield from self._flushed(groups)
+        for index, group in groups.items():
+            group.check(self.after.get(index), f"{self.where}, key group {index}")
 
-    def _commit(
-        self,
-        groups: dict[int, GroupChanges],
-        group_id: int,
-        batch_id: int,
-        commit: Commit,
-        head: bytes,
-    ) -> None:
-        index = index_of(group_id, self.max_parallelism)
-        group = groups.get(index)
-        if group is None:
-            group = groups[index] = GroupChanges(dict(self.declared.get(index, {})), batch_id)
-        group.batch_id = batch_id
-        group.take(commit, head, f"{self.where}, batch {batch_id}, key group {index}")
+    def _begun(self, index: int) -> GroupChanges:
+        nonce = self.before[index].nonce if index in self.before else b""
+        return GroupChanges(dict(self.declared.get(index, {})), 0, nonce)
+
+    def _where(self, batch_id: int, index: int) -> str:
+        return f"{self.where}, batch {batch_id}, key group {index}"
 
     def _flushed(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
         for index, group in groups.items():
             segments, group.changes = group.changes, []
-            where = f"{self.where}, batch {group.batch_id}, key group {index}"
+            where = self._where(group.batch_id, index)
             rows = self.changes.of_batch(segments, group.batch_id, index, where)
             yield from in_parts(rows)
 

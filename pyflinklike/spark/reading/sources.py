@@ -48,6 +48,8 @@ _LONGEST = 1_000
 _PLACE = 1_000
 """By how much the numbers of two operators differ that are next to each other in a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
+_ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
+"""How Spark's data source of states fails for a location that has to be encoded in an address."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -246,9 +248,13 @@ def _unreadable(where: str, error: Exception) -> HostError:
     lines = str(error).strip().splitlines()
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
+    remedy = "give the checkpointLocation of the query and a batch that it retains"
+    if _ENCODED.search(reason):
+        remedy = (
+            "Spark encodes such a path twice: give one without spaces and the like, as of a link"
+        )
     return HostError(
-        f"{where}: Spark must be able to read its state, got {_shortened(reason)}; give the "
-        "checkpointLocation of the query and a batch that it retains"
+        f"{where}: Spark must be able to read its state, got {_shortened(reason)}; {remedy}"
     )
 
 

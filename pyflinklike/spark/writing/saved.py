@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.errors import CorruptStateError
 from pyflinklike.replay.group import TimersReader
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.manifest import SavedRows
@@ -14,6 +15,8 @@ from pyflinklike.spark.reading.jobs import spark_schema
 from pyflinklike.spark.writing.saving import Frames
 
 __all__ = ["saved_frames"]
+
+_OF_PATTERNS = re.compile(r"[][*?{}\\]")
 
 
 def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
@@ -26,7 +29,7 @@ def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | 
 
     Raises:
         UnknownStateError: There is no such operator.
-        CorruptStateError: A file is not there any more, or has another size.
+        CorruptStateError: A file is missing or another one.
     """
     operator = directory.manifest.operator(uid, directory.place.where)
     states = {
@@ -44,10 +47,11 @@ def _frame(
     if not saved.files:
         return spark.createDataFrame([], typed)
     place = directory.place
-    for each in saved.files:
-        info = place.filesystem.get_file_info(place.path(each.path))
-        if info.size != each.bytes:
-            msg = f"{place.where}: {each.path} must have {each.bytes} bytes, got {info.size}"
-            raise CorruptStateError(f"{msg}; take the savepoint again")
-    paths = [f"{place.address.rstrip('/')}/{each.path}" for each in saved.files]
+    place.verify(saved.files)
+    paths = [_literal(f"{place.address}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
+
+
+def _literal(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)

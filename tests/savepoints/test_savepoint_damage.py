@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged savepoints: no reader gives other rows than were written."""
+
+import json
+import shutil
+
+import pytest
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.replica import open_state
+from pyflinklike.savepoints import open_savepoint
+from pyflinklike.testing import KeyedProcessHarness
+
+
+class Keeping(KeyedProcessFunction):
+    """Keeps the number of each key, and a timer."""
+
+    def open(self, runtime_context):
+        self.value = runtime_context.get_state(ValueStateDescriptor("value", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.value.update(value[1])
+        ctx.timer_service().register_event_time_timer(value[1])
+
+
+def harness(restore=None):
+    """Of pairs of a key and a number."""
+    return KeyedProcessHarness(
+        Keeping(), key_selector=lambda value: value[0], restore=restore, key_type=Types.LONG()
+    )
+
+
+def written(path, numbers):
+    """A savepoint of keys with these numbers."""
+    with harness() as keeping:
+        keeping.process_elements([(each, None) for each in enumerate(numbers)])
+        keeping.savepoint(path)
+    return path
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """A savepoint of three keys."""
+    return written(tmp_path / "taken", [5, 6, 7])
+
+
+def the_file(path, *folder):
+    """The only file in a folder of the operator's."""
+    (file,) = path.joinpath("operators", "Keeping", *folder).glob("*.parquet")
+    return file
+
+
+def flipped(file):
+    """Another file by one bit."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def of_another_day(file):
+    """The file of another savepoint, which has the same name and size."""
+    taken = next(each.parent for each in file.parents if each.name == "operators")
+    other = written(taken.with_name("other"), [5, 6, 8]) / file.relative_to(taken)
+    assert other.stat().st_size == file.stat().st_size
+    shutil.copy(other, file)
+
+
+def removed(file):
+    """None."""
+    file.unlink()
+
+
+READERS = {
+    "dataset": lambda path: open_savepoint(path).dataset("value").to_table(),
+    "segment": lambda path: open_savepoint(path).segment(),
+    "replica": lambda path: open_state(path)["value"].get(0),
+    "restore": lambda path: harness(restore=path),
+}
+
+
+@pytest.mark.parametrize("damage", [flipped, of_another_day, removed])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_is_not_the_one_that_was_written_is_refused(taken, damage, reader):
+    """By everything that reads its rows: Parquet alone would often give some."""
+    damage(the_file(taken, "states", "value"))
+    with pytest.raises(CorruptStateError, match=r"value/part-0\.parquet.*take the savepoint again"):
+        READERS[reader](taken)
+
+
+@pytest.mark.parametrize("damage", [flipped, of_another_day, removed])
+def test_a_file_of_timers_is_looked_at_likewise(taken, damage):
+    """A timer that is missing is not missed otherwise."""
+    damage(the_file(taken, "timers"))
+    with pytest.raises(CorruptStateError, match=r"timers/part-0\.parquet"):
+        open_savepoint(taken).timers()
+
+
+def test_a_state_is_read_though_the_file_of_another_is_damaged(taken):
+    """What is whole can be saved from what is not."""
+    flipped(the_file(taken, "timers"))
+    rows = open_savepoint(taken).dataset("value").to_table().to_pylist()
+    assert [(0, 5), (1, 6), (2, 7)] == [(row["key"], row["value"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "name", ["batch_id", "processing_time", "watermark", "offsets", "taken_at", "query_id"]
+)
+def test_a_manifest_with_another_word_is_refused(taken, name):
+    """What expires, and where to read on, follows from it."""
+    manifest = taken / "_manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), name: 1}))
+    with pytest.raises(CorruptStateError, match="must be as it was written, got another checksum"):
+        open_savepoint(taken)
