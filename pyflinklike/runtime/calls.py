@@ -24,7 +24,7 @@ from pyflinklike.clock import Clock
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.runtime.contexts import CallContext
 from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.outputs import Outputs
+from pyflinklike.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
 from pyflinklike.shown import shown, shown_error
@@ -117,10 +117,11 @@ class FunctionCalls:
                 if results.__class__ is not GeneratorType:
                     check_results(results)
                 for result in results:  # as Outputs.emit, without a call per record
-                    if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                    kind = result.__class__
+                    if kind is tuple and result and result[0].__class__ is OutputTag:
                         outputs.emit_side(result, current.key)
                     else:
-                        emit_main(result)
+                        emit_main(result.copy() if kind in CHANGEABLE else result)
                         emit_key(current.key)
         except Exception as error:
             self._explain(error, *self._named(value))

@@ -22,7 +22,15 @@ from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
 from pyflinklike.types.copies import as_given
 
-__all__ = ["Outputs", "TimedOutputs"]
+__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs", "held"]
+
+CHANGEABLE = frozenset({list, dict})
+"""Classes of rows that a function may fill anew and give again."""
+
+
+def held(output: Any) -> Any:
+    """An output as it is kept until it is taken: a row as it is now, with the values it has now."""
+    return output.copy() if output.__class__ in CHANGEABLE else output
 
 
 @attrs.define
@@ -98,7 +106,7 @@ class Outputs:
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
                 self.emit_side(result, key)
             else:
-                self.main.append(result)
+                self.main.append(held(result))
                 self.keys.append(key)
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
@@ -115,7 +123,7 @@ class Outputs:
         tag, value = result
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
-        values.append(value)
+        values.append(held(value))
 
 
 class TimedOutputs(Outputs):

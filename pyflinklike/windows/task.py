@@ -14,6 +14,7 @@ from typing import Any
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
+from pyflinklike.types.copies import as_given
 from pyflinklike.windows.assigner import kind_of
 from pyflinklike.windows.contents import CONTENTS, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
@@ -286,13 +287,14 @@ class WindowTask:
 
     def _emit(self, window: Window, results: Iterable[Any]) -> None:
         """Gather what the function gives; a generator runs here."""
-        collect = self._collect
-        if collect is None:
-            self._outputs.extend(results)
-            return
         for result in results:
-            tagged = result.__class__ is tuple and result and result[0].__class__ is OutputTag
-            self._outputs.append(result if tagged else collect(self._key(), window, result))
+            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                given = (result[0], *map(as_given, result[1:]))
+            elif self._collect is None:
+                given = as_given(result)
+            else:
+                given = self._collect(self._key(), window, as_given(result))
+            self._outputs.append(given)
 
     def _taken(self) -> list[Any] | None:
         """The outputs of a call."""

@@ -54,6 +54,22 @@ def tumbling_windows(env):
     return stream(env).key_by(first).window(TumblingEventTimeWindows.of(FIVE)).process(Spans())
 
 
+class Growing(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        seen = []
+        for each in elements:
+            seen.append(each[1])
+            yield seen
+            yield LATE, seen
+
+
+@job([1], [1], [1, 2], [1, 2], [3], [3], [7], [7], [12], [12])
+def a_list_that_grows_between_outputs_of_a_window(env):
+    """Each is as it was given."""
+    grown = stream(env).key_by(first).window(TumblingEventTimeWindows.of(FIVE)).process(Growing())
+    return grown.union(grown.get_side_output(LATE))
+
+
 @job(("a", -1, 4, [1, 2]), ("b", -1, 4, [3]), ("a", 4, 9, [7]), ("a", 9, 14, [12]))
 def tumbling_windows_with_an_offset(env):
     """They begin elsewhere."""

@@ -158,3 +158,33 @@ def test_a_single_output_that_is_returned_is_told(single):
     """It would be taken apart: yield is the remedy."""
     with pytest.raises(OutputError, match="yield it instead of returning it"):
         emitted(single)
+
+
+class Again(KeyedProcessFunction):
+    """Fills one row after the other into what it is given, and puts that out each time."""
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(5)
+        self.row = value[1]
+        yield from self.rows(3)
+
+    def on_timer(self, timestamp, ctx):
+        yield from self.rows(9)
+
+    def rows(self, start):
+        for number in (start, start + 1):
+            self.row[0] = number
+            yield self.row
+            yield LATE, self.row
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"), [([0], [[3], [4], [9], [10]]), ({}, [{0: 3}, {0: 4}, {0: 9}, {0: 10}])]
+)
+def test_a_row_that_is_filled_anew_and_given_again_was_as_it_was(row, expected):
+    """As in PyFlink, which writes it at once."""
+    h = harness(Again())
+    h.process_elements([(("k", row), None)])
+    h.process_watermark(5)
+
+    assert (expected, expected) == (h.output, h.side_output(LATE))

@@ -240,6 +240,24 @@ def test_a_function_that_reads_its_window_later_gets_it():
         assert [5, 5, 0, 0] == driver.process_elements(elements(7))
 
 
+def test_a_row_that_is_changed_and_given_again_was_as_it_was():
+    """As in PyFlink, which writes it at once."""
+    tag = OutputTag("late")
+
+    class Filling(WindowFunction):
+        def apply(self, key, window, inputs):
+            row = {"n": 0, "seen": []}
+            for each in inputs:
+                row["seen"].append(each[1])
+                yield row
+                yield tag, row
+
+    with harness(window(TEN).apply(Filling())) as driver:
+        driver.process_elements(elements(3, 7))
+        expected = [{"n": 0, "seen": [3]}, {"n": 0, "seen": [3, 7]}]
+        assert (expected, expected) == (driver.end_of_input(), driver.side_output(tag))
+
+
 @pytest.mark.parametrize("given", ["text", {"a": 1}, 5])
 def test_a_single_output_has_to_be_yielded(given):
     """As of every function."""
