@@ -64,9 +64,11 @@ class MapTable(ColumnTable):
             return
         columns.count -= len(places)
         columns.present[places] = False
-        _, touched = columns.entries.of(rows)
-        columns.dirty[touched] = False  # the log clears the key first
-        columns.cleared.append(rows[np.unique(which)])
+        cleared = rows[np.unique(which)]
+        columns.cleared.append(cleared)
+        # The log clears these keys first; of the others it has to be told what was removed.
+        _, touched = columns.entries.of(cleared)
+        columns.dirty[touched] = False
 
     # What places are
 
