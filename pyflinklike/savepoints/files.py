@@ -33,12 +33,14 @@ class Place:
     Args:
         address: As it was given.
         filesystem: Arrow's.
-        root: The path in it.
+        root: The path in it, without a slash at its end.
+        location: Where Spark finds it: an absolute path or an address, likewise.
     """
 
     address: str
     filesystem: Any
     root: str
+    location: str
 
     @property
     def where(self) -> str:
@@ -47,7 +49,7 @@ class Place:
 
     def path(self, name: str) -> str:
         """The path of a file in the filesystem."""
-        return f"{self.root.rstrip('/')}/{name}"
+        return f"{self.root}/{name}"
 
     def exists(self, name: str = "") -> bool:
         """Whether the directory is there, or a file in it."""
@@ -153,13 +155,14 @@ class Place:
         if not self.exists(MANIFEST):
             msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
             raise DeclarationValueError(f"{msg}; give another path")
-        beside = attrs.evolve(self, address=f"{self.address}.new", root=f"{self.root}.new")
+        names = {each: f"{getattr(self, each)}.new" for each in ("address", "root", "location")}
+        beside = attrs.evolve(self, **names)
         if beside.exists():
             self.filesystem.delete_dir(beside.root)
         return beside
 
     def _refuse_checkpoint(self) -> None:
-        parts = self.root.rstrip("/").split("/")
+        parts = self.root.split("/")
         above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
         paths = [f"{each}/{log}" for each in above for log in ("offsets", "commits")]
         found = [
@@ -192,10 +195,12 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:
-            return Place(address, fs.LocalFileSystem(), os.path.abspath(address))
+            # Java need not have the working directory of Python.
+            path = os.path.abspath(address)
+            return Place(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address, filesystem, root)
+        return Place(address, filesystem, root.rstrip("/"), address.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error

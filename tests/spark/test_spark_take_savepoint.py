@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints as directories on Spark: taken by the executors, and begun with by them."""
 
+import os
+import shutil
+from pathlib import Path
+
+import attrs
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as F
@@ -17,7 +22,9 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.spark import key_by, read_state, read_timers, take_savepoint
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
+from pyflinklike.spark.writing.saving import save
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
 pytestmark = reads_state
@@ -194,3 +201,35 @@ def test_a_savepoint_is_replaced_when_asked(spark, taken):
         take_savepoint(spark, checkpoint, savepoint)
     take_savepoint(spark, checkpoint, savepoint, mode="overwrite")
     open_savepoint(savepoint).verify()
+
+
+@pytest.mark.parametrize("name", ["plain/", "./a/../plain", "[1]{a,b} *?%41\\d"])
+def test_a_savepoint_is_where_its_path_says(spark, taken, tmp_path, monkeypatch, name):
+    """Whatever Java's working directory is, and whatever is a pattern to Spark."""
+    monkeypatch.chdir(tmp_path)
+    Savepoint.read(spark, taken[1]).filter_keys(F.col("user") != "a").write(name)
+    Savepoint.read(spark, name).filter_keys(F.col("user") == "b").write(name, mode="overwrite")
+    rows = open_savepoint(name).dataset("all").to_table().to_pylist()
+    assert ([("b", 2)], [Path(os.path.abspath(name))]) == (
+        [(row["user"], row["value"]) for row in rows],
+        [each.parent for each in tmp_path.rglob("_manifest.json")],
+    )
+
+
+def test_rows_that_the_driver_does_not_find_are_an_error(spark, taken, tmp_path):
+    """Executors with disks of their own, or another default file system than Arrow's."""
+    place, frames = place_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
+    elsewhere = attrs.evolve(place, location=str(tmp_path / "there"))
+    with pytest.raises(HostError, match=r"must reach the same files, got 0 of 4 rows"):
+        save(elsewhere, [frames], open_savepoint(taken[1]).manifest, "error")
+    assert not (tmp_path / "here" / "_manifest.json").exists()
+
+
+def test_a_checkpoint_that_spark_cannot_address_is_told(spark, taken, tmp_path):
+    """Through a link it can be read."""
+    odd, link = tmp_path / "a b", tmp_path / "link"
+    shutil.copytree(taken[0], odd)
+    link.symlink_to(odd)
+    assert 4 == read_state(spark, link, "all").count()
+    with pytest.raises(HostError, match="give one without spaces and the like, as of a link"):
+        read_state(spark, odd, "all")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,6 +15,8 @@ from pyflinklike.spark.reading.jobs import spark_schema
 from pyflinklike.spark.writing.saving import Frames
 
 __all__ = ["saved_frames"]
+
+_OF_PATTERNS = re.compile(r"[][*?{}\\]")
 
 
 def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
@@ -44,5 +48,10 @@ def _frame(
         return spark.createDataFrame([], typed)
     place = directory.place
     place.verify(saved.files)
-    paths = [f"{place.address.rstrip('/')}/{each.path}" for each in saved.files]
+    paths = [_literal(f"{place.location}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
+
+
+def _literal(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)

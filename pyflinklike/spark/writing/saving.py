@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
 from pyflinklike.clock import wall_clock
+from pyflinklike.errors import HostError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.savepoints.files import Place
@@ -50,6 +51,7 @@ def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -
 
     Raises:
         DeclarationValueError: Something is there that shall stay.
+        HostError: What the executors have written is not there.
     """
     written = place.begin(mode)
     saved = tuple(_saved_operator(written, each) for each in operators)
@@ -74,11 +76,20 @@ def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ..
     # Neighbours in a file, so that its statistics tell where a key is.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
     address = _address(place, folder)
+    written = Observation()
     with _timestamps_in_micros(frame.sparkSession):
-        writer = ordered.write.option("compression", "zstd")
+        writer = ordered.observe(written, F.count(F.lit(1)).alias("rows")).write
+        writer = writer.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
     names = place.files_in(folder)
-    return SavedRows(sum(map(place.rows_in, names)), place.saved_files(names))
+    rows = sum(map(place.rows_in, names))
+    if rows != written.get["rows"]:
+        msg = (
+            f"{place.where}: executors and driver must reach the same files, got {rows} of "
+            f"{written.get['rows']} rows that were written to {address!r}"
+        )
+        raise HostError(f"{msg}; give an address such as s3://... that names the file system")
+    return SavedRows(rows, place.saved_files(names))
 
 
 @contextmanager
@@ -96,4 +107,4 @@ def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
 
 
 def _address(place: Place, folder: str) -> str:
-    return f"{place.address.rstrip('/')}/{folder}"
+    return f"{place.location}/{folder}"
