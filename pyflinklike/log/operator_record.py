@@ -130,7 +130,11 @@ class RecordStorage(Protocol):
 
 
 def call_roll(
-    storage: RecordStorage, record: OperatorRecord, groups: Iterable[int], time: int
+    storage: RecordStorage,
+    record: OperatorRecord,
+    groups: Iterable[int],
+    time: int,
+    saved: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """See that a checkpoint is this program's, and note which key groups have records.
 
@@ -139,6 +143,8 @@ def call_roll(
         record: Of the program.
         groups: Key groups that have records in this micro-batch.
         time: Of the micro-batch, in ms.
+        saved: What the states of the savepoint were declared as that the checkpoint begins with:
+            those left out of the program are stored, too.
 
     Raises:
         IncompatibleStateError: The checkpoint is another operator's.
@@ -148,7 +154,11 @@ def call_roll(
     blob = storage.read_segment(ROLL_AT)
     former = Roll(b"", {}) if blob is None else Roll.from_bytes(blob, where)
     if former.record != record.digest:
-        _write_record(storage, record, where, is_new=blob is None)
+        if blob is None:
+            written = attrs.evolve(record, states={**(saved or {}), **record.states})
+            _write_record(storage, written, where, is_new=True)
+        else:
+            _write_record(storage, record, where, is_new=False)
     roll = former.called(record.digest, groups, time)
     if roll != former:
         storage.write_segment(ROLL_AT, roll.to_bytes())

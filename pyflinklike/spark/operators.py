@@ -27,6 +27,7 @@ from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
+from pyflinklike.spark.hosts.initial import Initial
 from pyflinklike.spark.hosts.observation import observed
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
@@ -158,7 +159,10 @@ def _planned(source: Input, plan: Plan, savepoint: SavepointLike | None) -> Data
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = streaming_host()
-    initial = None if savepoint is None else initial_state(source.df, plan, savepoint)
+    initial: Initial = None
+    if savepoint is not None:
+        initial, saved = initial_state(source.df, plan, savepoint)
+        plan = attrs.evolve(plan, saved=saved)
     results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
     payloads = observed(results, [plan])
     result = _unpacked(payloads, plan.layout)

@@ -23,9 +23,11 @@ from pyflinklike.spark.writing.saved import saved_frames
 
 __all__ = ["check_savepoint", "initial_state"]
 
+Saved = Mapping[str, Mapping[str, Any]]
 
-def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initial:
-    """What a stream begins with.
+
+def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
+    """What a stream begins with, and what its states were declared as; bytes do not tell that.
 
     Args:
         df: The stream.
@@ -41,7 +43,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
             PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
-        return initial_rows(df, plan, savepoint)
+        return initial_rows(df, plan, savepoint), {}
     if isinstance(savepoint, Mapping):
         assert isinstance(savepoint, HeldState)
         return _of_held(df, plan, savepoint)
@@ -51,11 +53,13 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Initia
     refuse_timers(operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
-        return initial_rows(df, plan, directory.segment(uid).to_bytes())
-    return initial_frame(df, plan, saved_frames(df.sparkSession, directory, uid))
+        initial = initial_rows(df, plan, directory.segment(uid).to_bytes())
+        return initial, operator.record.states
+    frames = saved_frames(df.sparkSession, directory, uid)
+    return initial_frame(df, plan, frames), operator.record.states
 
 
-def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> DataFrame:
+def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> tuple[Initial, Saved]:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
         raise HostError(f"{msg}; write() it, and pass its path")
@@ -64,7 +68,7 @@ def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> DataFrame:
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
     refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
-    return initial_frame(df, plan, frames)
+    return initial_frame(df, plan, frames), frames.record.states
 
 
 def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:

@@ -18,7 +18,7 @@ from checkpoint_double import Checkpoint, Program
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig, Types
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
+from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, call_roll
 from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
@@ -240,3 +240,23 @@ def test_state_under_a_number_that_no_key_group_has_is_refused(checkpoint):
     checkpoint.blobs[stray] = checkpoint.blobs[group_ids(8)[0]]
     with pytest.raises(CorruptStateError, match=f"numbers of key groups, got {stray}"):
         savepoint_of(checkpoint.blobs, WHERE)
+
+
+def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):
+    """Those of the program are as it says; a record that is there has been through more."""
+    record = OperatorRecord.from_bytes(checkpoint.blobs[ROLL_CALL][RECORD_AT], WHERE)
+    (name, *_) = record.states
+    other, older = {"kind": "list", "value": "Long"}, {"kind": "list", "value": "Int"}
+    storage = Blobs()
+    for saved in ({name: other, "former": other}, {"former": older, "latter": other}):
+        call_roll(storage, record, [0], 1, saved)
+        call_roll(storage, attrs.evolve(record, library="later"), [0], 2, saved)
+        written = OperatorRecord.from_bytes(storage.read_segment(RECORD_AT), WHERE)
+        assert {**record.states, "former": other} == written.states
+
+
+class Blobs(dict):
+    """What a host keeps of a grouping key."""
+
+    read_segment = dict.get
+    write_segment = dict.__setitem__

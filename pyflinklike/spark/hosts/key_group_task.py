@@ -103,7 +103,7 @@ class KeyGroupTask:
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guarded() as operator:
             record = record_of(self._plan, operator)
-            call_roll(self._store, record, groups_in(payloads), batch_time)
+            call_roll(self._store, record, groups_in(payloads), batch_time, self._plan.saved)
 
     def _call_home(self, payloads: list[bytes]) -> None:
         """Learn the watermark of the micro-batch before, and note the one of now."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -79,6 +80,7 @@ class Plan:
         timed_outputs: Whether the layout is given outputs with their times.
         first_output: The number of its main output; operators at earlier places of the same state
             operator have those before.
+        saved: What the states were declared as of the savepoint that the query begins with.
     """
 
     function: Function
@@ -94,6 +96,7 @@ class Plan:
     broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), kw_only=True)
     timed_outputs: bool = attrs.field(default=False, kw_only=True)
     first_output: int = attrs.field(default=0, kw_only=True)
+    saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""
