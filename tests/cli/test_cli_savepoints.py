@@ -2,6 +2,7 @@
 """The command line on savepoints, which needs neither Spark nor Java."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -310,6 +311,17 @@ def test_nothing_in_a_value_steers_the_terminal(ran, tmp_path):
     path = saved(tmp_path / "savepoint", [("a\x1b[31m\n[red]", "home", 1)])
     _, out, _ = ran("show", path, "pages")
     assert "a\\u001b[31m\\n[red]  home      1      0" == out.splitlines()[1]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["table", "json"])
+def test_a_reader_that_has_seen_enough_is_no_failure(savepoint, options):
+    """As `head` is, which closes the pipe; 1 would be a finding."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "pyflinklike", "state", "show", savepoint, "all", *options]
+    done = subprocess.run(command, check=False, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (0, b"") == (done.returncode, done.stderr)
 
 
 _NO_SPARK = """
