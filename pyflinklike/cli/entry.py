@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -50,12 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COULD_NOT
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
-    except SystemExit as error:
-        if not isinstance(error.__context__, BrokenPipeError):
-            raise
-        # `| head` has read enough, which click takes for a failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
         return _refused(error, shows_all="--traceback" in given)
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -100,7 +102,11 @@ def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
         @functools.wraps(function)
         def called(**options: Any) -> int:
             common = {each.name: options.pop(each.name) for each in attrs.fields(Look)}
-            return function(Look(**common), **options)
+            try:
+                return function(Look(**common), **options)
+            except BrokenPipeError:  # `| head` has read enough, which click takes for a failure
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return 0
 
         return state.command(name)(_looking(called))
 

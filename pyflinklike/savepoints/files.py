@@ -31,16 +31,16 @@ class Place:
     """A directory.
 
     Args:
-        address: Where Spark finds it: an address, or an absolute path.
+        address: As it was given.
         filesystem: Arrow's.
-        root: The path in it.
-
-    Neither ends with a slash.
+        root: The path in it, without a slash at its end.
+        location: Where Spark finds it: an absolute path or an address, likewise.
     """
 
     address: str
     filesystem: Any
     root: str
+    location: str
 
     @property
     def where(self) -> str:
@@ -155,7 +155,8 @@ class Place:
         if not self.exists(MANIFEST):
             msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
             raise DeclarationValueError(f"{msg}; give another path")
-        beside = attrs.evolve(self, address=f"{self.address}.new", root=f"{self.root}.new")
+        names = {each: f"{getattr(self, each)}.new" for each in ("address", "root", "location")}
+        beside = attrs.evolve(self, **names)
         if beside.exists():
             self.filesystem.delete_dir(beside.root)
         return beside
@@ -196,10 +197,10 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         if ":" not in address:
             # Java need not have the working directory of Python.
             path = os.path.abspath(address)
-            return Place(path, fs.LocalFileSystem(), path)
+            return Place(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address.rstrip("/"), filesystem, root.rstrip("/"))
+        return Place(address, filesystem, root.rstrip("/"), address.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error

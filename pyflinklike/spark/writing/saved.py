@@ -48,7 +48,7 @@ def _frame(
         return spark.createDataFrame([], typed)
     place = directory.place
     place.verify(saved.files)
-    paths = [_literal(f"{place.address}/{each.path}") for each in saved.files]
+    paths = [_literal(f"{place.location}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
 
 

@@ -107,4 +107,4 @@ def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
 
 
 def _address(place: Place, folder: str) -> str:
-    return f"{place.address}/{folder}"
+    return f"{place.location}/{folder}"
