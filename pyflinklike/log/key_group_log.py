@@ -35,8 +35,9 @@ from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.loading import catch_up, rebuilt
 from pyflinklike.log.restorer import Restorer
 from pyflinklike.log.segment_writer import SegmentWriter
-from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment, total
+from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
+from pyflinklike.log.stored_entries import entries_in
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.column_changes import Changes
 from pyflinklike.types import TypeInformation
@@ -161,11 +162,9 @@ class KeyGroupLog:
             return noted
         written = self._written(changes, state)
         size = sum(len(blob) for _, blob in written)
-        entries = total(each for each in changes if not isinstance(each, Section))
-        extended = self._extended(noted, state.next_sequence, written, size, entries)
-        # What a savepoint adds is alive.
-        may_outgrow = head is not None and not added
-        if may_outgrow and is_outgrown(extended, state.index, self._backend.count(), size):
+        extended = self._extended(noted, state.next_sequence, written, size, entries_in(changes))
+        alive = self._backend.count() + state.pending_entries
+        if head is not None and is_outgrown(extended, state.index, alive, size):
             return self._compact(storage, noted, state, written)
         for segment, blob in written:
             self._append(storage, state, segment, blob)
@@ -231,7 +230,7 @@ class KeyGroupLog:
         storage.clear_segments()
         if not contents and not any(state.pending.values()):
             return self._erase(storage, noted, state)
-        first, size, entries = state.next_sequence, 0, total(contents)
+        first, size, entries = state.next_sequence, 0, entries_in(contents) + state.pending_entries
         for segment in self.snapshot(state, contents):
             blob = segment.to_bytes()
             self._append(storage, state, segment, blob)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 
 import attrs
 import pyarrow as pa
@@ -41,7 +41,6 @@ __all__ = [
     "Segment",
     "check_version",
     "read_segment",
-    "total",
 ]
 
 FORMAT_VERSION = 2
@@ -210,8 +209,3 @@ def _read_sections(body: bytes, segment: Segment) -> None:
             segment.declarations[table_id] = Declaration.from_json(payload)
         else:
             segment.sections.append((table_id, payload))
-
-
-def total(changes: Iterable[Sized]) -> int:
-    """The number of changes."""
-    return sum(map(len, changes))

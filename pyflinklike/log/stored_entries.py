@@ -8,7 +8,7 @@ is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -29,6 +29,7 @@ from pyflinklike.log.entries import (
     schema_of,
 )
 from pyflinklike.log.segments import Section
+from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
@@ -97,6 +98,17 @@ def rows_in(section: Section, where: str) -> int:
     """
     with _decoding(section, where):
         return rows_of(pa.py_buffer(section.payload)[PREFIX.size :])
+
+
+def entries_in(changes: Iterable[Changes | Section]) -> int:
+    """How many entries there are in changes, and in sections that nobody decodes.
+
+    Raises:
+        CorruptStateError: The payload of a section is no record batch.
+    """
+    return sum(
+        rows_in(each, each.place) if isinstance(each, Section) else len(each) for each in changes
+    )
 
 
 def decode_entries(

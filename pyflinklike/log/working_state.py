@@ -7,6 +7,7 @@ by its nonce whether it may be used, and brings it up to date.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.segments import Section, Segment
+from pyflinklike.log.stored_entries import entries_in
 from pyflinklike.state.agenda import Agenda
 from pyflinklike.state.column_changes import Changes
 from pyflinklike.state.table import RESERVED_PREFIX
@@ -66,6 +68,11 @@ class WorkingState:
             if declaration_of.name.startswith(RESERVED_PREFIX):
                 self.timers.clear()  # they are derived from a table that changes
         self.nonce = segment.nonce
+
+    @property
+    def pending_entries(self) -> int:
+        """How many entries the pending sections have."""
+        return entries_in(chain.from_iterable(self.pending.values()))
 
     def keep(self, section: Section) -> None:
         """Keep a section until its table is declared."""
