@@ -52,6 +52,7 @@ KNOWN_IN_BATCH: Final = {
     "instances_that_the_program_tells": _PARTITIONER,
     **dict.fromkeys(
         [
+            "a_list_that_grows_between_outputs_of_a_window",
             "results_of_windows_have_the_time_of_their_end",
             "session_windows",
             "side_outputs_of_windows",
