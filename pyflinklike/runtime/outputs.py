@@ -22,13 +22,13 @@ from pyflinklike.errors import OutputError
 from pyflinklike.shown import shown
 from pyflinklike.types.copies import as_given
 
-__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs", "held"]
+__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and give again."""
 
 
-def held(output: Any) -> Any:
+def _held(output: Any) -> Any:
     """An output as it is kept until it is taken: a row as it is now, with the values it has now."""
     return output.copy() if output.__class__ in CHANGEABLE else output
 
@@ -106,7 +106,7 @@ class Outputs:
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
                 self.emit_side(result, key)
             else:
-                self.main.append(held(result))
+                self.main.append(_held(result))
                 self.keys.append(key)
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
@@ -123,7 +123,7 @@ class Outputs:
         tag, value = result
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
-        values.append(held(value))
+        values.append(_held(value))
 
 
 class TimedOutputs(Outputs):
