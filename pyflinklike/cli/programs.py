@@ -22,7 +22,7 @@ from pyflinklike.types.signature import type_of
 
 __all__ = ["Outcome", "declared_by", "function_of", "outcomes", "timers_outcome"]
 
-_TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "ttl"}
+_TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "settings", "ttl"}
 
 
 @attrs.frozen
@@ -125,10 +125,11 @@ def outcomes(
         except IncompatibleStateError as error:
             yield Outcome(uid, name, "refused", str(error))
             continue
-        notes = [] if stored == now else [f"{stored.value} is read as {now.value}"]
+        grows = stored.value != now.value
+        notes = [f"{stored.value} is read as {now.value}"] if grows else []
         notes += _of_ttl(name, said.get("ttl"), says.get("ttl"), expiring)
         notes += _of_options(said, says)
-        yield Outcome(uid, name, "same" if stored == now else "migrates", "; ".join(notes))
+        yield Outcome(uid, name, "migrates" if grows else "same", "; ".join(notes))
 
 
 def _of_ttl(
@@ -143,8 +144,6 @@ def _of_ttl(
         yield "TTL switched on: entries are stamped with the time of the restart"
     elif now is None:
         yield "TTL switched off: all that is stored stays, expired or not"
-    elif stored["time"] != now["time"]:
-        yield f"TTL follows {now['time']}, and stamps were written by {stored['time']}"
     elif stored["ms"] != now["ms"]:
         yield f"TTL of {now['ms']} ms, was {stored['ms']} ms: {expiring(name, stored, now)}"
     else:

@@ -9,17 +9,20 @@ until a compaction writes them all anew.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import attrs
 
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Setting, Shape, TableSpec
+from pyflinklike.state.ttl_config import clock_of_ttl
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.growth import Grow, UngrownError, growth
 from pyflinklike.types.signature import type_of
 
-__all__ = ["Declaration", "grown"]
+__all__ = ["Declaration", "grown", "settings_said"]
 
 _OTHER_NAME = "declare it as before, or use another name"
 
@@ -36,6 +39,7 @@ class Declaration:
         user_key: Signature of the user key type, or empty.
         value: Signature of the value type, or empty.
         namespace: Signature of the namespace type, or empty.
+        settings: What else must stay as it was, by name in order.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Declaration:
     user_key: str
     value: str
     namespace: str = ""
+    settings: tuple[Setting, ...] = ()
 
     @classmethod
     def of(cls, spec: TableSpec, key_type: TypeInformation) -> Declaration:
@@ -57,6 +62,7 @@ class Declaration:
             user_key=spec.user_key_type.signature if spec.user_key_type else "",
             value=spec.value_type.signature if spec.value_type else "",
             namespace=spec.namespace_type.signature if spec.namespace_type else "",
+            settings=spec.settings,
         )
 
     @classmethod
@@ -66,20 +72,37 @@ class Declaration:
         Raises:
             ValueError, TypeError: It holds something else.
         """
-        fields = json.loads(text)
-        declaration = cls(**fields)
-        if not all(isinstance(field, str) for field in fields.values()):
-            msg = f"a declaration of other things than text, {fields}"
-            raise ValueError(msg)
-        Shape(declaration.shape)
-        return declaration
+        return cls.of_fields(json.loads(text))
 
     def to_json(self) -> bytes:
         """The declaration as a segment holds it."""
-        fields = attrs.asdict(self)
-        if not self.namespace:  # most tables have none
-            del fields["namespace"]
+        fields = self.fields()
+        for each in ("namespace", "settings"):  # most tables have none
+            if not fields[each]:
+                del fields[each]
         return json.dumps(fields, separators=(",", ":")).encode()
+
+    def fields(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        settings = {each.name: each.value for each in self.settings}
+        return {**attrs.asdict(self, recurse=False), "settings": settings}
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Declaration:
+        """The declaration that gave these `fields`; those without settings are of format 2.
+
+        Raises:
+            ValueError, TypeError: None did.
+        """
+        texts = {name: field for name, field in fields.items() if name != "settings"}
+        settings = fields.get("settings", {})
+        if not isinstance(settings, dict) or not all(
+            isinstance(each, str) for each in (*texts.values(), *settings, *settings.values())
+        ):
+            msg = f"a declaration of other things than text, {fields}"
+            raise ValueError(msg)
+        Shape(texts["shape"])
+        return cls(**texts, settings=_settings_of(settings))
 
     @property
     def per_group(self) -> bool:
@@ -104,11 +127,22 @@ class Declaration:
             if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
                 raise self._refused(declared, field, noun, _OTHER_NAME)
+        self._check_settings(declared)
         try:
             grown(self.value, declared.value)
         except UngrownError as error:
             remedy = f"declare it as before, or change a savepoint of it with {error.remedy}"
             raise self._refused(declared, "value", "value type", remedy, error.why) from error
+
+    def _check_settings(self, declared: Declaration) -> None:
+        stored = {each.name: each.value for each in self.settings}
+        for now in declared.settings:
+            before = stored.get(now.name, now.value)  # an earlier version has stored none
+            if before != now.value and before not in now.accepts:
+                raise IncompatibleStateError(
+                    f"{self._what}: restored state keeps {now.name}, {before!r}, got "
+                    f"{now.value!r}; {now.remedy or _OTHER_NAME}"
+                )
 
     def check_alike(self, other: Declaration) -> None:
         """Refuse two declarations of one table neither of which grows into the other.
@@ -124,12 +158,26 @@ class Declaration:
     def _refused(
         self, declared: Declaration, field: str, noun: str, remedy: str, why: str = ""
     ) -> IncompatibleStateError:
-        what = "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
         stored, now = getattr(self, field), getattr(declared, field)
         return IncompatibleStateError(
-            f"{what}: restored state keeps the {noun} it was written with, {stored!r}, "
+            f"{self._what}: restored state keeps the {noun} it was written with, {stored!r}, "
             f"got {now!r}{f' ({why})' if why else ''}; {remedy}"
         )
+
+    @property
+    def _what(self) -> str:
+        return "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
+
+
+def settings_said(said: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """The settings of a state, out of what the record of its operator says of it."""
+    settings, ttl = _settings_of(said.get("settings") or {}), said.get("ttl")
+    clock = () if ttl is None else (clock_of_ttl(ttl["time"]),)
+    return tuple(sorted((*settings, *clock), key=lambda each: each.name))
+
+
+def _settings_of(settings: Mapping[str, str]) -> tuple[Setting, ...]:
+    return tuple(Setting(name, settings[name]) for name in sorted(settings))
 
 
 @lru_cache(maxsize=256)

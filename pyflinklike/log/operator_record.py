@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import attrs
 
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.declaration import Declaration, settings_said
 from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.roll import Roll
 
@@ -181,11 +181,12 @@ def _write_record(
 def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
     """What may not change of a state, or in one direction only.
 
-    What else a log compares (a store's scope, the width of its windows) is left to the key groups.
+    What else a log compares (a store's scope, the width of its windows, a state's settings, of which
+    some may follow others) is left to the key groups.
     """
     kind = f"{said['store']} store" if "store" in said else said["kind"]
     types = (said.get(each, "") for each in ("key", "user_key", "value", "namespace"))
-    return Declaration(name, kind, "", *types)
+    return Declaration(name, kind, "", *types, settings=settings_said({"ttl": said.get("ttl")}))
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

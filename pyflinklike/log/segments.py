@@ -43,7 +43,9 @@ __all__ = [
     "read_segment",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+"""What is written: 3 has settings in the declarations of tables."""
+_READ_VERSIONS = (2, 3)
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 """How large the plain body of a segment gets where several entries are in it.
@@ -163,15 +165,15 @@ def read_segment(blob: bytes, where: str) -> Segment:
 
 
 def check_version(version: int, where: str) -> None:
-    """Refuse what another version of the format wrote.
+    """Refuse what a version of the format wrote that is not read.
 
     Raises:
         CorruptStateError: It did.
     """
-    if version != FORMAT_VERSION:
+    if version not in _READ_VERSIONS:
         msg = (
-            f"{where}: this version of pyflinklike reads state format {FORMAT_VERSION}, "
-            f"got format {version}; run the version that wrote it"
+            f"{where}: this version of pyflinklike reads state formats "
+            f"{' and '.join(map(str, _READ_VERSIONS))}, got format {version}; run the version that wrote it"
         )
         raise CorruptStateError(msg)
 

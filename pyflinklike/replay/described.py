@@ -11,7 +11,7 @@ import attrs
 
 from pyflinklike.clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, UnknownStateError
-from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.declaration import Declaration, settings_said
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.html_tables import html_table
 from pyflinklike.replay.keys import KeyColumns
@@ -57,7 +57,7 @@ _STORES: dict[str, type[StoreDescriptor]] = {
         WindowStoreDescriptor,
     )
 }
-_OF_DECLARATION = {"kind", "store", "key", "user_key", "value", "namespace", "ttl"}
+_OF_DECLARATION = {"kind", "store", "key", "user_key", "value", "namespace", "settings", "ttl"}
 
 
 @attrs.frozen
@@ -193,6 +193,7 @@ def declaration_of(record: OperatorRecord, name: str) -> Declaration:
         said.get("user_key", ""),
         said.get("value", ""),
         said.get("namespace", ""),
+        settings_said(said),
     )
 
 

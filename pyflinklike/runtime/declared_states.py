@@ -8,7 +8,7 @@ from typing import Any
 
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.table import TableSpec
-from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
 
 __all__ = ["declared_state", "declared_states", "declared_ttl"]
 
@@ -46,6 +46,9 @@ def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any
         said["user_key"] = spec.user_key_type.signature
     if spec.value_type is not None:
         said["value"] = spec.value_type.signature
+    settings = {each.name: each.value for each in spec.settings if each.name != CLOCK_OF_TTL}
+    if settings:
+        said["settings"] = settings
     if ttl is not None:
         said["ttl"] = declared_ttl(ttl)
     return said

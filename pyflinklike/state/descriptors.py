@@ -127,6 +127,7 @@ class StateDescriptor(Generic[T_co]):
             self.kind,
             value_type=self._stored_type(),
             paired=self._ttl_config is not None,
+            settings=() if self._ttl_config is None else (self._ttl_config.clock,),
         )
 
     def state(self, table: Table) -> T_co:

@@ -59,6 +59,7 @@ __all__ = [
     "RESERVED_PREFIX",
     "Entry",
     "OrderedTable",
+    "Setting",
     "Shape",
     "Table",
     "TableChanges",
@@ -99,6 +100,23 @@ class Shape(Enum):
 
 
 @attrs.frozen
+class Setting:
+    """One more thing that must stay as it was while state is gone on from, beyond kind and types.
+
+    Args:
+        name: What it is, in words for messages: "the clock of its TTL".
+        value: What the program says now, likewise.
+        accepts: Other values that a log may have been written with.
+        remedy: What else a user can do who wants the other value, for messages.
+    """
+
+    name: str
+    value: str
+    accepts: tuple[str, ...] = attrs.field(default=(), eq=False)
+    remedy: str = attrs.field(default="", eq=False)
+
+
+@attrs.frozen
 class TableSpec:
     """What a backend and the log must know of one table.
 
@@ -115,6 +133,7 @@ class TableSpec:
         per_group: Whether its entries belong to the key group and not to a key.
         nullable: Whether a value may be None whatever its type says.
         namespace_type: Type of the namespaces of a namespaced table, else None.
+        settings: What else must stay as it was, by name in order.
     """
 
     name: str
@@ -127,6 +146,9 @@ class TableSpec:
     per_group: bool = False
     nullable: bool = False
     namespace_type: TypeInformation | None = None
+    settings: tuple[Setting, ...] = attrs.field(
+        default=(), converter=lambda given: tuple(sorted(given, key=lambda each: each.name))
+    )
 
     @property
     def is_replicated(self) -> bool:

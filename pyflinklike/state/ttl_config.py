@@ -26,15 +26,32 @@ its methods change it and return it, so they can be chained, or not.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
 from pyflinklike.clock import DurationLike, Time
+from pyflinklike.state.table import Setting
 from pyflinklike.state.ttl_checks import member_of, of_kind, to_ttl
 from pyflinklike.state.ttl_strategies import CleanupStrategies as _Cleanup
 
-__all__ = ["StateTtlConfig"]
+__all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
+
+CLOCK_OF_TTL: Final = "the clock of its TTL"
+"""Name of the setting."""
+
+
+def clock_of_ttl(time: str) -> Setting:
+    """The clock of a TTL as a setting of the table whose entries it stamps.
+
+    Args:
+        time: Name of a `TtlTimeCharacteristic`.
+    """
+    remedy = (
+        "its stamps mean nothing by the other clock: keep the former, use another state, or begin "
+        "a new checkpoint with a savepoint that Savepoint.with_ttl() has changed"
+    )
+    return Setting(CLOCK_OF_TTL, time, remedy=remedy)
 
 
 @attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
@@ -247,6 +264,11 @@ class StateTtlConfig:
     def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
         """Which clock decides what is expired."""
         return self._ttl_time_characteristic
+
+    @property
+    def clock(self) -> Setting:
+        """The clock as what may not change: stamps of one say nothing to the other."""
+        return clock_of_ttl(self._ttl_time_characteristic.name)
 
     def is_enabled(self) -> bool:
         """Whether entries are stamped at all."""

@@ -10,7 +10,6 @@ import sys
 import zlib
 from pathlib import Path
 
-import attrs
 import pyarrow as pa
 import pytest
 from crafted_segments import KEYS, body_of, sealed
@@ -191,7 +190,7 @@ def test_a_list_of_nothing_cannot_claim_to_be_long():
 def nested(depth: int) -> str:
     """A declaration whose value type is nested so deep."""
     text = "ListTypeInfo<" * depth + "Long" + ">" * depth
-    return json.dumps(attrs.asdict(Declaration.of(TEXT, KEY)) | {"value": text})
+    return json.dumps(Declaration.of(TEXT, KEY).fields() | {"value": text})
 
 
 @pytest.mark.parametrize(
@@ -309,7 +308,7 @@ def test_a_key_that_is_none_is_refused(cell):
 def test_the_checksum_covers_a_body_of_any_size(size, packed):
     """Its last byte as well as its first, compressed or not."""
     (payload,) = encode_entries(TableChanges(TEXT, [], ["a"], [None], ["x" * size]), KEY)
-    text = json.dumps(attrs.asdict(Declaration.of(TEXT, KEY))).encode()
+    text = json.dumps(Declaration.of(TEXT, KEY).fields()).encode()
     blob = sealed(body_of(text, payload), packed=packed)
     assert read_segment(blob, PLACE)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError
+from pyflinklike.log.segments import FORMAT_VERSION
 from pyflinklike.log.storage import Head
 
 PLACE = "operator 'totals', key group 3"
@@ -42,7 +43,7 @@ def sealed(text):
 
 def json_of(head, **changed):
     """The text of a head before it is sealed."""
-    fields = {"format": 2} | attrs.asdict(head) | {"nonce": head.nonce.hex()} | changed
+    fields = {"format": FORMAT_VERSION} | attrs.asdict(head) | {"nonce": head.nonce.hex()} | changed
     return json.dumps(fields).encode()
 
 
@@ -73,7 +74,11 @@ def test_a_head_cut_short_is_refused():
 def test_a_head_is_json_for_whoever_looks_into_a_checkpoint():
     """All its fields, and a checksum."""
     fields = json.loads(HEAD.to_bytes())
-    assert (2, 7, "6e" * 16) == (fields["format"], fields["next_sequence"], fields["nonce"])
+    assert (FORMAT_VERSION, 7, "6e" * 16) == (
+        fields["format"],
+        fields["next_sequence"],
+        fields["nonce"],
+    )
 
 
 def test_the_head_of_another_format_is_refused_by_its_number():
@@ -81,7 +86,7 @@ def test_the_head_of_another_format_is_refused_by_its_number():
     first = attrs.asdict(HEAD) | {"nonce": HEAD.nonce.hex()}
     for version, blob in (
         (1, json.dumps(first, separators=(",", ":")).encode()),
-        (3, sealed(json_of(HEAD, format=3))),
+        (4, sealed(json_of(HEAD, format=4))),
     ):
         with pytest.raises(CorruptStateError, match=f"{PLACE}: .* got format {version}"):
             Head.from_bytes(blob, PLACE)

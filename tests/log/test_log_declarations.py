@@ -6,7 +6,8 @@ import pytest
 from group_log_support import COUNT, Worker, read_cold
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.log.declaration import Declaration
+from pyflinklike.state.table import Setting, Shape, TableSpec
 from pyflinklike.types import Types
 
 STAMPED = attrs.evolve(COUNT, paired=True)
@@ -87,3 +88,55 @@ def test_a_last_segment_that_is_not_the_heads_is_refused(store):
 
     with pytest.raises(CorruptStateError, match="must be the head's"):
         read_cold(store)
+
+
+SIZED = attrs.evolve(COUNT, settings=[Setting("the size", "5", remedy="use another name")])
+RESIZED = attrs.evolve(COUNT, settings=[Setting("the size", "3", remedy="use another name")])
+TAKES_FIVE = attrs.evolve(COUNT, settings=[Setting("the size", "3", accepts=("5",))])
+
+
+def test_a_setting_that_changes_is_refused(store):
+    """The message names the state, the setting, both values and the remedy."""
+    Worker(SIZED).batch(store, a=1)
+
+    expected = r"state 'count': restored state keeps the size, '5', got '3'; use another name"
+    with pytest.raises(IncompatibleStateError, match=expected):
+        Worker(RESIZED).load(store)
+
+
+def test_a_setting_that_is_accepted_is_the_one_that_is_written_next(store):
+    """So that a program which wants the former one back is refused where it does not accept this."""
+    Worker(SIZED).batch(store, a=1)
+    worker = Worker(TAKES_FIVE)
+    worker.batch(store, b=2)
+    with pytest.raises(IncompatibleStateError, match="keeps the size, '3', got '5'"):
+        Worker(SIZED).load(store)
+
+    assert {"a": 1, "b": 2} == read_cold(store)
+
+
+@pytest.mark.parametrize(("before", "now"), [(COUNT, SIZED), (SIZED, COUNT)], ids=["new", "gone"])
+def test_a_setting_that_only_one_program_has_is_not_compared(store, before, now):
+    """An earlier version of the library wrote none."""
+    Worker(before).batch(store, a=1)
+    worker = Worker(now)
+    worker.load(store)
+
+    assert {"a": 1} == worker.contents()
+
+
+def test_a_setting_is_written_into_a_log_that_had_none(store):
+    """With the next change, not with the next compaction only."""
+    Worker(COUNT).batch(store, a=1)
+    Worker(SIZED).batch(store, b=2)
+
+    with pytest.raises(IncompatibleStateError, match="keeps the size, '5', got '3'"):
+        Worker(RESIZED).load(store)
+
+
+def test_a_declaration_with_settings_is_what_was_written():
+    """In a segment as JSON, and without the remedy, which is the program's."""
+    written = Declaration.of(SIZED, Types.STRING())
+
+    assert written == Declaration.from_json(written.to_json())
+    assert b'"settings":{"the size":"5"}' in written.to_json()

@@ -114,6 +114,20 @@ def test_names_and_ttl_are_changed(spark, checkpoint, tmp_path):
     }
 
 
+def test_a_ttl_of_another_clock_forgets_the_stamps(spark, checkpoint):
+    """They are times of the former one; the new one stamps what is there anew."""
+    builder = StateTtlConfig.new_builder(1000)
+    processing = builder.build()
+    event = builder.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
+    stamped = Savepoint.read(spark, checkpoint).with_ttl("count", event.build(), stamp=77)
+    again = [stamped.with_ttl("count", processing, **given) for given in ({}, {"stamp": 5})]
+    same = stamped.with_ttl("count", event.build())
+
+    assert [{77}, {None}, {5}] == [
+        {row.stamp for row in each["count"].collect()} for each in (same, *again)
+    ]
+
+
 def test_two_savepoints_become_one(spark, checkpoint, tmp_path):
     """An entry of both is refused, or one side's."""
     more = bounded(spark, [("b", 7), ("c", 8)], "user string, value long")

@@ -24,14 +24,13 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-import attrs
 import pyarrow as pa
 
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries, schema_of
 from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import Section, Segment, read_segment
+from pyflinklike.log.segments import FORMAT_VERSION, Section, Segment, read_segment
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
@@ -136,7 +135,7 @@ def sealed(body: bytes, *, packed: bool = False, size: int | None = None) -> byt
 
 
 def _with_header(stored: bytes, flags: int, size: int) -> bytes:
-    head = _HEADER.pack(b"PFL", 2, flags, b"n" * 16, bytes(16), size & 0xFFFFFFFF)
+    head = _HEADER.pack(b"PFL", FORMAT_VERSION, flags, b"n" * 16, bytes(16), size & 0xFFFFFFFF)
     return head + struct.pack("<I", zlib.crc32(stored, zlib.crc32(head))) + stored
 
 
@@ -230,7 +229,7 @@ def segments(random: Random) -> Iterator[tuple[bytes, TableSpec, Any]]:
     declared = Declaration.of(changes.spec, key_type)
     (payload,) = encode_entries(changes, key_type)
     schema = schema_of(changes.spec, key_type, payload[0])
-    text = json.dumps(attrs.asdict(declared)).encode()
+    text = json.dumps(declared.fields()).encode()
     body = body_of(text, payload)
     blobs = [
         sealed(body_of(text, each), packed=random.random() < 0.2)
@@ -244,7 +243,7 @@ def segments(random: Random) -> Iterator[tuple[bytes, TableSpec, Any]]:
     packed = struct.pack("<I", zlib.crc32(body)) + pa.compress(body, "lz4_raw", asbytes=True)
     blobs.append(_with_header(poked(random, packed), 1, len(body)))
     blobs.append(_with_header(body, random.choice([1, 2, 3, 255]), len(body)))
-    fields = attrs.asdict(declared)
+    fields = declared.fields()
     field = random.choice(list(fields))
     odd: list[Any] = [
         None,

@@ -17,9 +17,7 @@ import logging
 import pickle
 import struct
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, NoReturn
-
-import attrs
+from typing import Any, NamedTuple, NoReturn
 
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.segments import Section
@@ -34,7 +32,6 @@ _LAYOUT = 3
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"
 _KEY = struct.Struct(">cI")
-_DECLARATION = tuple(each.name for each in attrs.fields(Declaration))
 
 
 def entries_at(index: int) -> tuple[bytes, bytes]:
@@ -75,9 +72,9 @@ def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
         "next_sequence": state.next_sequence,
         "rewrite": state.rewrite,
         "declared": state.declared,
-        "declarations": {number: _plain(each) for number, each in state.declarations.items()},
+        "declarations": {number: each.fields() for number, each in state.declarations.items()},
         "pending": {
-            name: [(_plain(each.declaration), each.payload, each.place) for each in sections]
+            name: [(each.declaration.fields(), each.payload, each.place) for each in sections]
             for name, sections in state.pending.items()
         },
         "tables": {name: each._asdict() for name, each in tables.items()},
@@ -111,8 +108,8 @@ def _state(
     next_sequence: int,
     rewrite: bool,
     declared: dict[str, int],
-    declarations: Mapping[int, Mapping[str, str]],
-    pending: Mapping[str, Iterable[tuple[Mapping[str, str], bytes, str]]],
+    declarations: Mapping[int, Mapping[str, Any]],
+    pending: Mapping[str, Iterable[tuple[Mapping[str, Any], bytes, str]]],
 ) -> WorkingState:
     return WorkingState(
         index,
@@ -120,19 +117,15 @@ def _state(
         next_sequence,
         rewrite=rewrite,
         declared=declared,
-        declarations={number: Declaration(**each) for number, each in declarations.items()},
+        declarations={number: Declaration.of_fields(each) for number, each in declarations.items()},
         pending={
             name: [
-                Section(Declaration(**declaration), payload, place)
+                Section(Declaration.of_fields(declaration), payload, place)
                 for declaration, payload, place in sections
             ]
             for name, sections in pending.items()
         },
     )
-
-
-def _plain(declaration: Declaration) -> dict[str, str]:
-    return {field: getattr(declaration, field) for field in _DECLARATION}
 
 
 class _Unpickler(pickle.Unpickler):

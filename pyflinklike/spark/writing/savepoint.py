@@ -141,6 +141,9 @@ class Savepoint(HeldState):
     def with_ttl(self, state: str, ttl: StateTtlConfig, *, stamp: int | None = None) -> Savepoint:
         """With a TTL of a state.
 
+        Where the former TTL has another clock, its stamps say nothing to the new one: all entries
+        count as without a stamp.
+
         Args:
             state: Its name.
             ttl: The TTL.
@@ -151,7 +154,10 @@ class Savepoint(HeldState):
             UnknownStateError: There is no such state.
         """
         frame, frames = self[state], self.only()
+        former = frames.record.states[state].get("ttl")
         said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
+        if former is not None and former["time"] != said["ttl"]["time"]:
+            frame = frame.withColumn("stamp", F.lit(None).cast("long"))
         record = with_said(frames.record, {**frames.record.states, state: said})
         if stamp is not None:
             given = F.lit(stamp).cast("long")
