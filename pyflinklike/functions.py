@@ -49,6 +49,13 @@ class ReduceFunction(Function, ABC, Generic[T]):
     def reduce(self, value1: T, value2: T) -> T:
         """The fold of what was there and what is added; must be associative."""
 
+    def fixed(self) -> str | None:
+        """What it makes of elements, in words, where a restart may not change that: "sum('n')".
+
+        None where it cannot be told, as of code of the user's own.
+        """
+        return None
+
 
 @attrs.frozen
 class ReduceFunctionWrapper(ReduceFunction[T]):

@@ -8,13 +8,14 @@ program makes of it: `window_state()`, or `get_partitioned_state` of a trigger.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from pyflinklike.api.context import RuntimeContext, TimerService
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.table import Setting
 from pyflinklike.types import TypeInformation
 
 __all__ = ["NamespacedFunction", "NamespacedRuntimeContext", "NamespacedTimerService"]
@@ -65,7 +66,11 @@ class NamespacedRuntimeContext(RuntimeContext):
 
     @abstractmethod
     def get_partitioned_state(
-        self, name: str, state_descriptor: StateDescriptor[S], kind: str | None = None
+        self,
+        name: str,
+        state_descriptor: StateDescriptor[S],
+        kind: str | None = None,
+        settings: Sequence[Setting] = (),
     ) -> S:
         """The state of the current key and the current namespace.
 
@@ -74,10 +79,19 @@ class NamespacedRuntimeContext(RuntimeContext):
             state_descriptor: The rest of its declaration; its own name is for messages.
             kind: What it is called where it is written down; what was written as another kind is
                 refused.  By default that of the descriptor.
+            settings: What else must stay as it was.
 
         Raises:
             DeclarationError: The name is taken by a state that is declared otherwise.
             IncompatibleStateError: What was restored under the name does not fit.
+        """
+
+    @abstractmethod
+    def reserve(self, state_descriptor: StateDescriptor) -> None:
+        """Keep a state of the key to the program: a user who declares one of that name is refused.
+
+        Args:
+            state_descriptor: The very object that the program itself obtains the state with.
         """
 
     @abstractmethod

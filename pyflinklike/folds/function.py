@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
+
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.folds.reducers import FieldFold
 from pyflinklike.functions import ReduceFunction, as_reduce_function
 from pyflinklike.shown import shown
 from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.table import Setting, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["Fold"]
@@ -55,7 +57,7 @@ class Fold(KeyedProcessFunction):
             raise DeclarationTypeError(msg)
         self._running = running
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
-        self._descriptor = _FoldDescriptor(_STATE, type_info, self._function)
+        self._descriptor = _FoldDescriptor(_STATE, type_info, self._function, running=running)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, and obtain the state."""
@@ -100,14 +102,28 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
         name: Of the state.
         type_info: Of the elements.
         function: That folds; one of the user's own cannot be told from another.
+        running: Whether each element gives out the fold.  A key that was known before has no timer
+            for the end, or has one though it gave out all of its folds.
     """
 
     def __init__(
-        self, name: str, type_info: TypeInformation, function: ReduceFunction[Any]
+        self,
+        name: str,
+        type_info: TypeInformation,
+        function: ReduceFunction[Any],
+        *,
+        running: bool,
     ) -> None:
         super().__init__(name, type_info)
-        kind = "reduce"
-        if isinstance(function, FieldFold):
-            kind = f"{function.what}({function.position!r})"
         # Instances differ here, which the class variable of other descriptors does not allow for.
-        vars(self)["kind"] = kind
+        vars(self)["kind"] = function.fixed() or "reduce"
+        self._gives_out = Setting(
+            "when a key gives out its fold",
+            "with each element" if running else "at the end of the input",
+            remedy=f"pass running={not running}, or begin a new checkpoint",
+        )
+
+    def spec(self) -> TableSpec:
+        """What the backend and the log need to know."""
+        own = super().spec()
+        return attrs.evolve(own, settings=(*own.settings, self._gives_out))

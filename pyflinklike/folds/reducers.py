@@ -65,6 +65,10 @@ class FieldFold(ReduceFunction[Any]):
         """
         return self._fold(value1, self._field(value1), value2, self._field(value2))
 
+    def fixed(self) -> str:
+        """Its name and its field: what a sum has kept is nothing to a maximum."""
+        return f"{self.what}({self.position!r})"
+
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
         """The fold of two elements, each followed by its field."""

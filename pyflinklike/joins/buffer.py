@@ -15,7 +15,7 @@ import attrs
 
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.map import MapState
-from pyflinklike.state.table import MISSING, OrderedTable, Table, TableSpec
+from pyflinklike.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["BufferDescriptor", "Buffered", "JoinBuffer"]
@@ -101,16 +101,19 @@ class BufferDescriptor(MapStateDescriptor[bytes, Any]):
     Args:
         name: Of the state.
         element_type: Of the elements.
+        join: The kind of the join, as what a restart may not change in every way.
     """
 
     kind = "join buffer"
 
-    def __init__(self, name: str, element_type: TypeInformation) -> None:
+    def __init__(self, name: str, element_type: TypeInformation, join: Setting) -> None:
         super().__init__(name, _BYTES, Types.TUPLE([Types.BOOLEAN(), element_type]))
+        self._join = join
 
     def spec(self) -> TableSpec:
         """What the backend and the log need to know."""
-        return attrs.evolve(super().spec(), ordered=True)
+        own = super().spec()
+        return attrs.evolve(own, ordered=True, settings=(*own.settings, self._join))
 
     def state(self, table: Table) -> JoinBuffer:
         """The state over a table made for `spec`."""

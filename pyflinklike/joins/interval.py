@@ -31,6 +31,7 @@ from pyflinklike.errors import StateValueError
 from pyflinklike.joins.buffer import BufferDescriptor, Buffered
 from pyflinklike.joins.functions import ProcessJoinFunction
 from pyflinklike.joins.results import outputs_in
+from pyflinklike.state.table import Setting
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
@@ -45,6 +46,10 @@ OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
 )
 """By the name of a join: whether left and right elements without a partner are given out."""
 
+_FEWER = (
+    "elements that have found a partner were not noted as such; join as before or with fewer "
+    "elements that need none, or begin a new checkpoint"
+)
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
 
@@ -141,6 +146,13 @@ class IntervalJoin(KeyedCoProcessFunction):
         self._function = function
         self._bounds = bounds
         left_outer, right_outer = OUTER[join]
+        # A side that is not outer does not note which of its elements have found a partner.
+        accepts = tuple(
+            former
+            for former, (left, right) in OUTER.items()
+            if left >= left_outer and right >= right_outer
+        )
+        self._kind = Setting("the kind of the join", join, accepts, _FEWER)
         self._left = _Side(True, left_outer, left_late, left_type)
         self._right = _Side(False, right_outer, right_late, right_type)
 
@@ -148,7 +160,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         """Open the function, and obtain the states."""
         self._function.open(runtime_context)
         for side, name in ((self._left, "left"), (self._right, "right")):
-            descriptor = BufferDescriptor(f"_join_{name}", side.element_type)
+            descriptor = BufferDescriptor(f"_join_{name}", side.element_type, self._kind)
             side.buffer = runtime_context.get_map_state(descriptor)
         self._dropped = runtime_context.get_metrics_group().counter("numLateRecordsDropped")
         self._context = _PairContext()

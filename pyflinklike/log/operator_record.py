@@ -185,8 +185,9 @@ def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
     some may follow others) is left to the key groups.
     """
     kind = f"{said['store']} store" if "store" in said else said["kind"]
-    types = (said.get(each, "") for each in ("key", "user_key", "value", "namespace"))
-    return Declaration(name, kind, "", *types, settings=settings_said({"ttl": said.get("ttl")}))
+    types = {each: said.get(each, "") for each in ("key", "user_key", "value", "namespace")}
+    settings = settings_said({"ttl": said.get("ttl")})
+    return Declaration(name=name, kind=kind, shape="", settings=settings, **types)
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

@@ -116,6 +116,10 @@ class Setting:
     remedy: str = attrs.field(default="", eq=False)
 
 
+def _by_name(settings: Iterable[Setting]) -> tuple[Setting, ...]:
+    return tuple(sorted(settings, key=lambda each: each.name))
+
+
 @attrs.frozen
 class TableSpec:
     """What a backend and the log must know of one table.
@@ -146,9 +150,7 @@ class TableSpec:
     per_group: bool = False
     nullable: bool = False
     namespace_type: TypeInformation | None = None
-    settings: tuple[Setting, ...] = attrs.field(
-        default=(), converter=lambda given: tuple(sorted(given, key=lambda each: each.name))
-    )
+    settings: tuple[Setting, ...] = attrs.field(default=(), converter=_by_name)
 
     @property
     def is_replicated(self) -> bool:

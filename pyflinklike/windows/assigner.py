@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Generic
 
 from pyflinklike.api.context import RuntimeContext
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.table import Setting
 from pyflinklike.type_vars import T, V, W
 from pyflinklike.windows.kinds import MergeCallback, WindowSerializer
 from pyflinklike.windows.trigger import Trigger
 
-__all__ = ["MergingWindowAssigner", "WindowAssigner", "kind_of", "timed"]
+__all__ = ["MergingWindowAssigner", "WindowAssigner", "fixed_windows", "kind_of", "timed"]
 
 
 class WindowAssigner(ABC, Generic[T, W]):
@@ -59,6 +61,18 @@ class WindowAssigner(ABC, Generic[T, W]):
     def is_event_time(self) -> bool:
         """Whether windows follow event time, so that an element can be late for one."""
 
+    def fixed(self) -> str | None:
+        """What a restart may not change of its windows, in words: "count windows of 5".
+
+        None where others can go on with what it leaves, as with windows of time of another size:
+        each ends when it was to end.
+        """
+        return None
+
+    def descriptors(self) -> Sequence[ValueStateDescriptor[Any]]:
+        """Of the states that it keeps of a key, whose names are no others' then."""
+        return ()
+
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows can become one, such as sessions."""
@@ -90,6 +104,16 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
         )
         raise DeclarationValueError(msg)
     return timestamp
+
+
+def fixed_windows(words: str) -> Setting:
+    """What a restart may not change of windows, as a setting of the states that depend on it.
+
+    Args:
+        words: What `fixed` of their assigner says.
+    """
+    remedy = "keep the former, or begin a new checkpoint"
+    return Setting("the windows", words, remedy=remedy)
 
 
 def kind_of(assigner: WindowAssigner[Any, Any]) -> str:

@@ -22,6 +22,7 @@ from pyflinklike.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from pyflinklike.state.table import Setting
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.windows.evictor import Evictor, TimestampedValue
 
@@ -29,6 +30,8 @@ __all__ = ["CONTENTS", "Aggregated", "Contents", "Gathered", "Kept", "Reduced"]
 
 CONTENTS = "window-contents"
 """Name of the state, as Flink's."""
+
+_ANEW = "keep the former, or begin a new checkpoint"
 
 Fire = Callable[[Any, Sequence[Any]], Any]
 """What is done with a window and what is in it."""
@@ -142,6 +145,7 @@ class Kept(ABC):
         evictor: Evictor[Any, Any] | None,
         evictor_context: Evictor.EvictorContext,
         windows: str,
+        settings: Sequence[Setting],
     ) -> Kept:
         """Declare the state.
 
@@ -151,18 +155,28 @@ class Kept(ABC):
             evictor: What removes elements when a window fires, or None.
             evictor_context: What it may ask.
             windows: What kind of windows these are: those of another kind would never end.
+            settings: What else a restart may not change of them.
         """
+        declared = (context, windows, settings)
         if evictor is not None:
-            return _Evicted(contents, context, evictor, evictor_context, windows)
+            return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
-            return _KeptElements(contents.descriptor(), context, windows)
-        return _KeptFold(contents.descriptor(), context, windows)
+            return _KeptElements(contents.descriptor(), *declared)
+        fold = contents.function.fixed() if isinstance(contents, Reduced) else None
+        if fold is not None:
+            settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW))
+        return _KeptFold(contents.descriptor(), context, windows, settings)
 
     def __init__(
-        self, descriptor: StateDescriptor, context: NamespacedRuntimeContext, windows: str
+        self,
+        descriptor: StateDescriptor,
+        context: NamespacedRuntimeContext,
+        windows: str,
+        settings: Sequence[Setting],
     ) -> None:
         kind = f"{descriptor.kind} of {windows}"
-        self.state = context.get_partitioned_state(CONTENTS, descriptor, kind)
+        self.state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
+        context.reserve(descriptor)
         self.clear: Callable[[], None] = self.state.clear
         """Drop them."""
 
@@ -181,9 +195,13 @@ class Kept(ABC):
 
 class _KeptElements(Kept):
     def __init__(
-        self, descriptor: StateDescriptor, context: NamespacedRuntimeContext, windows: str
+        self,
+        descriptor: StateDescriptor,
+        context: NamespacedRuntimeContext,
+        windows: str,
+        settings: Sequence[Setting],
     ) -> None:
-        super().__init__(descriptor, context, windows)
+        super().__init__(descriptor, context, windows, settings)
         self._add = self.state.add
 
     def add(self, value: Any, timestamp: int | None) -> None:
@@ -214,13 +232,14 @@ class _Evicted(_KeptElements):
     def __init__(
         self,
         contents: Contents,
-        context: NamespacedRuntimeContext,
         evictor: Evictor[Any, Any],
         evictor_context: Evictor.EvictorContext,
+        context: NamespacedRuntimeContext,
         windows: str,
+        settings: Sequence[Setting],
     ) -> None:
         timed = Types.TUPLE([contents.element_type(), Types.LONG()])
-        super().__init__(ListStateDescriptor(CONTENTS, timed), context, windows)
+        super().__init__(ListStateDescriptor(CONTENTS, timed), context, windows, settings)
         self._contents, self._evictor, self._context = contents, evictor, evictor_context
 
     def add(self, value: Any, timestamp: int | None) -> None:

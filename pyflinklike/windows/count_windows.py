@@ -8,13 +8,16 @@ PyFlink's they drop their contents when they have fired, which nobody sees but t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import attrs
+
 from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.table import Setting, TableSpec
 from pyflinklike.type_vars import T
 from pyflinklike.types import Types
-from pyflinklike.windows.assigner import WindowAssigner
+from pyflinklike.windows.assigner import WindowAssigner, fixed_windows
 from pyflinklike.windows.checks import counted
 from pyflinklike.windows.kinds import (
     CountWindow,
@@ -29,6 +32,23 @@ from pyflinklike.windows.triggers import CountTrigger, NeverTrigger, PurgingTrig
 __all__ = ["CountSlidingWindowAssigner", "CountTumblingWindowAssigner", "GlobalWindows"]
 
 
+class _CountDescriptor(ValueStateDescriptor[int]):
+    """The number of elements of a key, which says in which windows the next one is.
+
+    Args:
+        name: Of the state.
+        windows: Size and slide.
+    """
+
+    def __init__(self, name: str, windows: Setting) -> None:
+        super().__init__(name, Types.LONG())
+        self._windows = windows
+
+    def spec(self) -> TableSpec:
+        """What the backend and the log need to know."""
+        return attrs.evolve(super().spec(), settings=(self._windows,))
+
+
 class _CountWindows(WindowAssigner[T, CountWindow]):
     """Windows of a number of elements of a key.
 
@@ -39,8 +59,8 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     """
 
     def __init__(self, name: str, size: int, slide: int) -> None:
-        self._count = ValueStateDescriptor(name, Types.LONG())
         self._size, self._slide = size, slide
+        self._count = _CountDescriptor(name, fixed_windows(self.fixed()))
 
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
@@ -64,6 +84,15 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     def is_event_time(self) -> bool:
         """False."""
         return False
+
+    def fixed(self) -> str:
+        """Its size and slide: the number of an element says in which windows it is."""
+        words = f"count windows of {self._size}"
+        return words if self._size == self._slide else f"{words}, one at every {self._slide}"
+
+    def descriptors(self) -> Sequence[ValueStateDescriptor[Any]]:
+        """Of the count."""
+        return (self._count,)
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
@@ -139,6 +168,10 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     def is_event_time(self) -> bool:
         """False."""
         return False
+
+    def fixed(self) -> str:
+        """That there is one."""
+        return "the global window"
 
     def __repr__(self) -> str:
         return "GlobalWindows()"

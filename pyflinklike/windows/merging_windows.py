@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.state import MapState
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
@@ -23,6 +23,9 @@ from pyflinklike.windows.kinds import TimeWindow, Window, WindowSerializer
 from pyflinklike.windows.session_windows import SessionWindows
 
 __all__ = ["MergingWindowSet"]
+
+IsOver = Callable[[Any], bool]
+"""Whether a window is over for elements to come."""
 
 OnMerge = Callable[[Any, "list[Any]", Any, "list[Any]"], None]
 """Gets the merged window, the windows it was made of, its state window, and those merged into it."""
@@ -61,7 +64,7 @@ class MergingWindowSet:
 
     @classmethod
     def of(
-        cls, assigner: WindowAssigner[Any, Any], context: RuntimeContext
+        cls, assigner: WindowAssigner[Any, Any], context: NamespacedRuntimeContext
     ) -> MergingWindowSet | None:
         """Those of an operator, or None where windows do not merge.
 
@@ -73,7 +76,9 @@ class MergingWindowSet:
             return None
         serializer = assigner.get_window_serializer()
         kind = serializer.type_info
-        state = context.get_map_state(MapStateDescriptor("merging-window-set", kind, kind))
+        descriptor = MapStateDescriptor("merging-window-set", kind, kind)
+        state = context.get_map_state(descriptor)
+        context.reserve(descriptor)
         return cls(assigner, state, serializer)
 
     def state_window(self, window: Window) -> Any:
@@ -100,39 +105,42 @@ class MergingWindowSet:
         """
         self._state.remove(state_window)
 
-    def add(self, new: Window, on_merge: OnMerge, *, is_late: bool) -> tuple[Window, Any] | None:
+    def add(self, new: Window, on_merge: OnMerge, is_over: IsOver) -> tuple[Window, Any] | None:
         """Add a window; it, or what it became part of, and the namespace of the contents.
 
         Args:
             new: A window of an element.
             on_merge: Is called where windows merge, or one grows, before that is noted.
-            is_late: Whether the new window by itself is over already.
+            is_over: Whether a window takes no elements any more.  One of the set can be over: with
+                a greater lateness, before a restart, it was not.
 
         Returns:
-            None where it is, and meets none that is open.
+            None where what it would become part of is over, so that the element is late.
         """
         if self.by_intersection:
-            return self._add_session(new, on_merge, is_late=is_late)
+            return self._add_session(new, on_merge, is_over)
         to_window = self._serializer.to_window
         known = {to_window(actual): kept for kept, actual in self._state.items()}
         if new in known:
-            return new, known[new]
+            return None if is_over(new) else (new, known[new])
         result = None
         for group, merged in self._groups(known, new):
+            if new in group and is_over(new) and is_over(merged):
+                return None
             olds = [each for each in known if each in group]
             target = known[olds[0]]
             if olds != [merged]:
                 target = self._join(merged, {each: known[each] for each in olds}, on_merge)
             if new in group:
                 result = merged, target
-        if result is None and not is_late:
+        if result is None and not is_over(new):
             namespace = self._serializer.to_namespace(new)
             self._state.put(namespace, namespace)
             return new, namespace
         return result
 
     def _add_session(
-        self, new: Any, on_merge: OnMerge, *, is_late: bool
+        self, new: Any, on_merge: OnMerge, is_over: IsOver
     ) -> tuple[Window, Any] | None:
         """As `add`, where those that are known do not meet: only the new one joins any.
 
@@ -141,15 +149,18 @@ class MergingWindowSet:
         start, end = new.namespace
         met = [item for item in self._state.items() if item[1][0] <= end and start <= item[1][1]]
         if not met:
-            if is_late:
+            if is_over(new):
                 return None
             self._state.put(new.namespace, new.namespace)
             return new, new.namespace
         target, (first, last) = met[0]
         if len(met) == 1 and first <= start and end <= last:
-            return TimeWindow(first, last), target
+            actual = TimeWindow(first, last)
+            return None if is_over(actual) else (actual, target)
         olds = {TimeWindow(*actual): state_window for state_window, actual in met}
         merged = reduce(TimeWindow.cover, olds, new)
+        if is_over(merged):
+            return None
         return merged, self._join(merged, olds, on_merge)
 
     def _groups(self, known: Collection[Any], new: Any) -> list[tuple[Collection[Any], Any]]:

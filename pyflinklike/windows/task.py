@@ -14,16 +14,18 @@ from typing import Any
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
+from pyflinklike.state.table import Setting
 from pyflinklike.types.copies import as_given
-from pyflinklike.windows.assigner import kind_of
+from pyflinklike.windows.assigner import fixed_windows, kind_of
 from pyflinklike.windows.contents import CONTENTS, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
+from pyflinklike.windows.continuous import ContinuousEventTimeTrigger
 from pyflinklike.windows.declaration import WindowDeclaration
 from pyflinklike.windows.ends import WindowEnds
 from pyflinklike.windows.kinds import Window
 from pyflinklike.windows.merging_windows import MergingWindowSet
 from pyflinklike.windows.trigger import TriggerResult
-from pyflinklike.windows.triggers import EventTimeTrigger
+from pyflinklike.windows.triggers import EventTimeTrigger, PurgingTrigger
 
 __all__ = ["LATE_RECORDS", "WindowTask"]
 
@@ -53,8 +55,16 @@ class WindowTask:
         self._assigner_context = AssignerContext(context)
         self._trigger_context = TaskTriggerContext(context)
         self._kept = Kept.of(
-            declared.contents, context, declared.evictor, self._trigger_context, kind_of(assigner)
+            declared.contents,
+            context,
+            declared.evictor,
+            self._trigger_context,
+            kind_of(assigner),
+            _settings_of(declared),
         )
+        for descriptor in assigner.descriptors():
+            context.get_state(descriptor)  # now, so that what does not fit is refused at once
+            context.reserve(descriptor)
         self._merging = MergingWindowSet.of(assigner, context)
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
@@ -152,8 +162,7 @@ class WindowTask:
         watermark: int,
     ) -> bool:
         """Put an element into the window that its own becomes; whether that is late."""
-        is_late = self._ends.is_late(window, watermark)
-        found = merging.add(window, self._merged, is_late=is_late)
+        found = merging.add(window, self._merged, lambda each: self._ends.is_late(each, watermark))
         if found is None:
             return True
         actual, state_window = found
@@ -182,6 +191,11 @@ class WindowTask:
         """Windows became one, or one has grown: so do the trigger's state and the contents."""
         if not self._timers_lag:
             self._pass_on(window, olds)
+        elif all(self._ends.is_late(old, self._timers.current_watermark()) for old in olds):
+            # They are here because of a greater lateness before a restart, and what was to fire at
+            # their ends has fired.
+            self._current.namespace = self._to_namespace(window)
+            self._register_end(window.max_timestamp())
         if others:
             self._merge_contents(CONTENTS, state_window, others)
 
@@ -246,8 +260,9 @@ class WindowTask:
         if timestamp == end:
             self._end(window, namespace, state_window)
         elif timestamp > end:
+            # A merged window is in its set until it has ended, whatever a trigger has purged.
             self._current.namespace = state_window
-            if not self._kept.is_empty():
+            if self._merging is not None or not self._kept.is_empty():
                 self._end(window, namespace, state_window)
         elif timestamp >= window.max_timestamp():
             self._current.namespace = namespace
@@ -299,3 +314,30 @@ class WindowTask:
     def _taken(self) -> list[Any] | None:
         """The outputs of a call."""
         return self._outputs or None
+
+
+_BY_END, _BY_OTHERS = "its end", "its elements, or times of its trigger's own"
+
+
+def _settings_of(declared: WindowDeclaration) -> list[Setting]:
+    """What a restart may not change of windows, beside the kind of their contents."""
+    trigger = declared.trigger
+    while isinstance(trigger, PurgingTrigger):
+        trigger = trigger.nested_trigger
+    by_end = isinstance(trigger, (EventTimeTrigger, ContinuousEventTimeTrigger))
+    # A trigger that goes by the end has registered it with each element.  Without a lateness the
+    # timer that frees the window is at the end, too, whatever the trigger was.
+    needs_end = by_end and declared.allowed_lateness > 0
+    settings = [
+        Setting(
+            "what fires a window",
+            _BY_END if by_end else _BY_OTHERS,
+            () if needs_end else (_BY_END, _BY_OTHERS),
+            "windows that are open would end without firing: keep the former trigger, allow no "
+            "lateness, or begin a new checkpoint",
+        )
+    ]
+    fixed = declared.assigner.fixed()
+    if fixed is not None:
+        settings.append(fixed_windows(fixed))
+    return settings

@@ -193,3 +193,16 @@ def test_the_state_of_one_fold_is_refused_to_another(other):
 
     with pytest.raises(IncompatibleStateError, match=r"sum\('n'\)"):
         KeyedProcessHarness(Fold(other, ROW), key_selector=lambda row: row.k, restore=snapshot)
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize("before", [True, False], ids=["running", "final"])
+def test_whether_a_fold_runs_may_not_change(backend, before):
+    """A key that was known gives its fold at the end only if it was to, and then not twice."""
+    with KeyedProcessHarness(Fold(Sum(1), running=before), lambda each: each[0]) as harness:
+        harness.process_element(("a", 1))
+        stored = harness.snapshot()
+    now = Fold(Sum(1), running=not before)
+    expected = f"keeps when a key gives out its fold, .*pass running={before}"
+    with pytest.raises(IncompatibleStateError, match=expected):
+        KeyedProcessHarness(now, lambda each: each[0], backend(), restore=stored)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from two_input_support import BACKENDS
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -278,3 +279,57 @@ def test_kept_elements_of_another_type_are_refused_at_a_restart():
 
     with pytest.raises(IncompatibleStateError, match="_join_left"):
         joining(restore=snapshot)
+
+
+KINDS = ("inner", "left_outer", "right_outer", "full_outer")
+GOES_ON = {
+    "inner": {"inner", "left_outer", "right_outer", "full_outer"},
+    "left_outer": {"left_outer", "full_outer"},
+    "right_outer": {"right_outer", "full_outer"},
+    "full_outer": {"full_outer"},
+}
+
+
+class _Both(ProcessJoinFunction):
+    """The two elements."""
+
+    def process_element(self, left, right, ctx):
+        yield left, right
+
+
+def _of_kind(how, backend, **options):
+    join = IntervalJoin(_Both(), JoinBounds(-2, 2), how)
+    key = dict.fromkeys(("key_selector1", "key_selector2"), lambda _: "k")
+    return KeyedTwoInputHarness(join, **key, state_backend=backend, **options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("now", KINDS)
+@pytest.mark.parametrize("before", KINDS)
+def test_a_join_may_become_one_that_gives_out_fewer_elements_alone(before, now, backend):
+    """Only such a one knows which elements have found a partner; the others are refused by name."""
+    with _of_kind(before, backend) as driver:
+        driver.process_element1(1, 1)
+        driver.process_element2(2, 2)
+        stored = driver.snapshot()
+    if before not in GOES_ON[now]:
+        expected = f"keeps the kind of the join, '{before}', got '{now}'; elements"
+        with pytest.raises(IncompatibleStateError, match=expected):
+            _of_kind(now, backend, restore=stored)
+        return
+    with _of_kind(now, backend, restore=stored) as driver:
+        assert [(1, 3)] == driver.process_element2(3, 3)
+        assert [] == driver.end_of_input1() + driver.end_of_input2()
+
+
+def test_a_join_that_was_inner_for_a_while_does_not_become_an_outer_one_again():
+    """Partners that were found meanwhile were not noted: of the side that gave none, too."""
+    backend = BACKENDS[0]
+    with _of_kind("left_outer", backend) as driver:
+        driver.process_element1(1, 1)
+        stored = driver.snapshot()
+    with _of_kind("inner", backend, restore=stored) as driver:
+        assert [(1, 2)] == driver.process_element2(2, 2)
+        stored = driver.snapshot()
+    with pytest.raises(IncompatibleStateError, match=r"'inner', got 'left_outer'"):
+        _of_kind("left_outer", backend, restore=stored)

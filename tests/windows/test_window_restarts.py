@@ -8,15 +8,27 @@ from typing import Any
 import pytest
 from window_support import Contents, Sum, contents, elements, harness, is_empty, processed
 
-from pyflinklike import Types
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
+from pyflinklike.folds import Max
+from pyflinklike.folds import Sum as SumOf
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    ProcessWindowFunction,
+    PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -26,6 +38,10 @@ from pyflinklike.windows import (
 
 TEN = TumblingEventTimeWindows.of(10)
 SESSIONS = EventTimeSessionWindows.with_gap(5)
+
+of_each_backend = pytest.mark.parametrize(
+    "backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend], ids=["heap", "rocksdb"]
+)
 
 
 def snapshot(operator: Any, *times: int, watermark: int | None = None) -> bytes:
@@ -149,3 +165,201 @@ def test_the_type_of_elements_may_grow():
     with harness(of(Types.LONG()), restore=snapshot(of(Types.INT()), 1, 2)) as driver:
         driver.process_element(("k", 2**40), 3)
         assert [((0, 10), [1, 2, 2**40])] == contents(driver.process_watermark(20))
+
+
+# What an element meets that only a greater lateness has kept
+
+
+@of_each_backend
+@pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.parametrize("trigger", [None, PurgingTrigger(EventTimeTrigger())])
+@pytest.mark.parametrize("late", [4, 2], ids=["makes it longer", "within"])
+def test_an_element_is_late_for_a_session_that_only_the_former_lateness_keeps(
+    backend, lateness, trigger, late
+):
+    """It is counted, and the session is freed when the former lateness is over."""
+    stored = snapshot(processed(SESSIONS, trigger=trigger, allowed_lateness=30), 1, 3, watermark=15)
+    now = processed(SESSIONS, trigger=trigger, allowed_lateness=lateness)
+    with harness(now, restore=stored, state_backend=backend()) as driver:
+        driver.process_watermark(15)
+        assert [] == driver.process_elements(elements(late))
+        assert 1 == driver.metrics()["numLateRecordsDropped"]
+        assert [] == driver.end_of_input()
+        assert is_empty(driver)
+
+
+@of_each_backend
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_an_element_in_time_takes_such_a_session_along(backend, lateness):
+    """What it becomes is not over, and fires at its own end, also with the default trigger."""
+    stored = snapshot(processed(SESSIONS, allowed_lateness=30), 1, 5, 9, watermark=15)
+    now = processed(SESSIONS, allowed_lateness=lateness)
+    with harness(now, restore=stored, state_backend=backend()) as driver:
+        driver.process_watermark(15)
+        assert [] == driver.process_elements(elements(12))
+        assert [((1, 17), [1, 5, 9, 12])] == contents(driver.process_watermark(16))
+        driver.end_of_input()
+        assert is_empty(driver)
+
+
+@of_each_backend
+def test_a_session_that_was_purged_leaves_its_set(backend):
+    """Though it is not empty-handed: a trigger has purged it, and the lateness is gone."""
+    purging = PurgingTrigger(EventTimeTrigger())
+    stored = snapshot(processed(SESSIONS, trigger=purging, allowed_lateness=30), 1, watermark=15)
+    with harness(
+        processed(SESSIONS, trigger=purging), restore=stored, state_backend=backend()
+    ) as driver:
+        driver.end_of_input()
+        assert 0 == driver.num_keyed_state_entries("merging-window-set")
+
+
+# What is fixed
+
+COUNTED = {
+    "tumbling 5": lambda: count_window(5),
+    "tumbling 3": lambda: count_window(3),
+    "sliding 6, 2": lambda: count_window(6, 2),
+    "sliding 4, 2": lambda: count_window(4, 2),
+    "sliding 4, 1": lambda: count_window(4, 1),
+    "sliding 5, 2": lambda: count_window(5, 2),
+    "global": lambda: window(GlobalWindows.create()).trigger(CountTrigger.of(5)),
+}
+
+
+@of_each_backend
+@pytest.mark.parametrize("now", COUNTED)
+@pytest.mark.parametrize("before", COUNTED)
+def test_count_windows_and_the_global_window_are_what_they_were(backend, before, now):
+    """The number of an element says in which windows it is: under another size it lies in no place."""
+    stored = snapshot(COUNTED[before]().process(Contents()), 1, 2, 3, 4)
+    operator = COUNTED[now]().process(Contents())
+    if before == now:
+        with harness(operator, restore=stored, state_backend=backend()) as driver:
+            driver.process_elements(elements(5))
+            assert driver.num_keyed_state_entries("window-contents") > 0 or driver.output
+        return
+    with pytest.raises(IncompatibleStateError, match=r"keeps the windows, .*keep the former"):
+        harness(operator, restore=stored, state_backend=backend())
+
+
+@of_each_backend
+def test_count_windows_that_have_nothing_in_them_keep_their_size_too(backend):
+    """The number of the next element is that of the former ones: 5 would lie alone in 3 to 5."""
+    stored = snapshot(count_window(5).process(Contents()), 0, 1, 2, 3, 4)
+    with pytest.raises(IncompatibleStateError, match=r"keeps the windows, 'count windows of 5'"):
+        harness(count_window(3).process(Contents()), restore=stored, state_backend=backend())
+
+
+@of_each_backend
+@pytest.mark.parametrize("assigner", [TEN, SESSIONS], ids=["tumbling", "sessions"])
+def test_the_built_in_fold_of_a_window_may_not_change(backend, assigner):
+    """As that of a keyed fold: a maximum would go on over a sum."""
+    stored = snapshot(window(assigner).reduce(SumOf(1)), 1, 2)
+    expected = r"keeps the fold of a window, 'sum\(1\)', got 'max\(1\)'"
+    with pytest.raises(IncompatibleStateError, match=expected):
+        harness(window(assigner).reduce(Max(1)), restore=stored, state_backend=backend())
+
+
+@of_each_backend
+def test_the_reduce_function_of_the_users_own_may_change(backend):
+    """Nobody can tell one from another."""
+    stored = snapshot(window(TEN).reduce(lambda a, b: a), 1, 2)
+    now = window(TEN).reduce(lambda a, b: b)
+    with harness(now, restore=stored, state_backend=backend()) as driver:
+        driver.process_elements(elements(3))
+        assert [("k", 3)] == driver.end_of_input()
+
+
+BY_ELEMENTS = [CountTrigger.of(5), ContinuousProcessingTimeTrigger.of(50)]
+BY_END = [None, PurgingTrigger(EventTimeTrigger()), ContinuousEventTimeTrigger.of(20)]
+
+
+@of_each_backend
+@pytest.mark.parametrize("now", BY_END, ids=repr)
+@pytest.mark.parametrize("before", BY_ELEMENTS, ids=repr)
+@pytest.mark.parametrize("assigner", [TEN, SESSIONS], ids=["tumbling", "sessions"])
+def test_a_trigger_that_needs_the_end_may_not_follow_where_nobody_registered_it(
+    backend, assigner, before, now
+):
+    """With a lateness the window would end without firing; without one it fires at its end."""
+    stored = snapshot(processed(assigner, trigger=before, allowed_lateness=5), 1, 2)
+    late = processed(assigner, trigger=now, allowed_lateness=5)
+    with pytest.raises(IncompatibleStateError, match=r"keeps what fires a window, .*no\s+lateness"):
+        harness(late, restore=stored, state_backend=backend())
+    stored = snapshot(processed(assigner, trigger=before), 1, 2)
+    with harness(
+        processed(assigner, trigger=now), restore=stored, state_backend=backend()
+    ) as driver:
+        assert [[1, 2]] == [numbers for _, numbers in contents(driver.end_of_input())][:1]
+
+
+@of_each_backend
+@pytest.mark.parametrize("before", BY_END, ids=repr)
+@pytest.mark.parametrize("now", BY_ELEMENTS, ids=repr)
+def test_a_trigger_that_goes_by_elements_may_follow(backend, before, now):
+    """Windows that are open are freed at their ends."""
+    stored = snapshot(processed(TEN, trigger=before, allowed_lateness=5), 1, 2)
+    operator = processed(TEN, trigger=now, allowed_lateness=5)
+    with harness(operator, restore=stored, state_backend=backend()) as driver:
+        driver.process_elements(elements(3, 4, 5))
+        driver.end_of_input()
+        assert 0 == driver.num_keyed_state_entries("window-contents")
+
+
+# Names that are taken
+
+
+class Asks(ProcessWindowFunction):
+    """Asks for a state of the key by a name that the windows use."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self.descriptor = descriptor
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        context.global_state().get_list_state(self.descriptor)
+        yield 1
+
+
+class AsksForMap(Asks):
+    """Likewise a map."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        context.global_state().get_map_state(self.descriptor)
+        yield 1
+
+
+class AsksForValue(Asks):
+    """Likewise a value."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        context.global_state().get_state(self.descriptor)
+        yield 1
+
+
+SPAN = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+@pytest.mark.parametrize(
+    ("windowed", "function"),
+    [
+        (window(TEN), Asks(ListStateDescriptor("window-contents", Types.PICKLED_BYTE_ARRAY()))),
+        (window(SESSIONS), AsksForMap(MapStateDescriptor("merging-window-set", SPAN, SPAN))),
+        (
+            count_window(1),
+            AsksForValue(ValueStateDescriptor("tumble-count-assigner", Types.LONG())),
+        ),
+        (
+            count_window(2, 1),
+            AsksForValue(ValueStateDescriptor("slide-count-assigner", Types.LONG())),
+        ),
+    ],
+    ids=["contents", "sessions", "tumbling", "sliding"],
+)
+def test_the_names_of_the_windows_own_states_are_taken(windowed, function):
+    """A user who asks for one would read and change what the windows are made of."""
+    with (
+        harness(windowed.process(function)) as driver,
+        pytest.raises(DeclarationValueError, match=r"a state of the windows' own"),
+    ):
+        [*driver.process_elements(elements(1, 2)), *driver.end_of_input()]
