@@ -363,3 +363,39 @@ def test_threads_see_one_batch_each_while_it_is_refreshed(query):
         for each in threads:
             each.join()
         assert ([], 59) == (mixed, replica["v"].get("a"))
+
+
+def test_a_look_is_shared_by_all_who_asked_before_it_began():
+    """Fifty clients that want the newest start few looks at the checkpoint, and not fifty."""
+    query = FollowedQuery([ValueStateDescriptor("v", Types.LONG())])
+    query.batch([("a", lambda on: on["v"].update(1))])
+    clock, looking, held, looks = [0], threading.Event(), threading.Event(), []
+    with replica_of(query, now=lambda: clock[0]) as replica:
+        former, asked = query.after, threading.Semaphore(0)
+
+        def after(image):
+            looks.append(image)
+            looking.set()
+            held.wait(30)
+            return former(image)
+
+        query.after = after
+        clock[0] = 1_000
+        found = []
+
+        def ask():
+            asked.release()
+            found.append(replica["v"].get("a", max_age=0))
+
+        threads = [threading.Thread(target=ask) for _ in range(50)]
+        threads[0].start()
+        looking.wait(30)
+        for each in threads[1:]:
+            each.start()
+        for _ in threads:
+            asked.acquire()
+        held.set()
+        for each in threads:
+            each.join()
+    # Those that were about to ask when a look began need the next one.
+    assert ([1] * 50, True) == (found, len(looks) < 25)
