@@ -2,10 +2,13 @@
 """Types of key columns in Spark's words, and keys and times that somebody typed."""
 
 import datetime as dt
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.replay.key_types import arrow_of
@@ -162,4 +165,26 @@ def test_a_time_is_typed_in_milliseconds_or_as_iso_8601():
 def test_what_is_no_time_is_refused(text):
     """With an example of one."""
     with pytest.raises(StateValueError, match=r"got '.*; write 2026-"):
+        time_of(text)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=20),
+        st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,30})?", fullmatch=True),
+        st.from_regex(r'"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.+-]{1,20})?"', fullmatch=True),
+        st.sampled_from(["[" * 5_000, "9" * 5_000, "NaN", '"\\ud800"', "{}", '{"a": []}', "[[]]"]),
+    ),
+    st.sampled_from(
+        [
+            *("boolean", "tinyint", "bigint", "float", "double", "string", "binary", "date"),
+            *("timestamp", "timestamp_ntz", "decimal(5,2)", "decimal(38,-2)", "struct<a:double>"),
+        ]
+    ),
+)
+def test_what_is_typed_is_a_key_or_refused(text, kind):
+    """Whatever it is: with an error of ours, and no other."""
+    with suppress(StateValueError):
+        key_of(text, [("k", kind)])
+    with suppress(StateValueError):
         time_of(text)
