@@ -32,6 +32,7 @@ from pyflinklike import (
 )
 from pyflinklike.replica import open_state
 from pyflinklike.serve import app
+from pyflinklike.serve.verbs import verbs_of
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.views import MaterializedView
@@ -96,7 +97,7 @@ class Served:
     def __init__(self) -> None:
         self.stack = ExitStack()
         place = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.paths: list[list[str]] = []
+        self.paths: list[list[tuple[str, tuple[str, ...]]]] = []
         self.applications = []
         for name, (key_type, key) in KEYS.items():
             harness = KeyedProcessHarness(OfKeys(key_type), lambda each: each, key_type=key_type)
@@ -106,7 +107,7 @@ class Served:
         view = self.stack.enter_context(MaterializedView("v", key="k", path=place / "view"))
         view.apply([{"k": "ann", "n": 1}, {"k": 3, "n": 2}, {"k": 0.5, "n": 2}], 4)
         self.applications.append(app(view, max_timeout=1))
-        self.paths.append(["/rows"])
+        self.paths.append([("/rows", ("key",))])
 
     def _add(self, place: Path, harness: Any, values: Any) -> None:
         with harness:
@@ -114,30 +115,19 @@ class Served:
             harness.savepoint(place)
         state = self.stack.enter_context(open_state(place, allow_scan=True))
         self.applications.append(app(state, max_timeout=1, max_items=50))
-        names = {info.name: info.is_store for info in state.states()}
-        self.paths.append(
-            [
-                f"/stores/{name}/{verb}" if is_store else f"/states/{name}"
-                for name, is_store in names.items()
-                for verb in VERBS
-            ]
-        )
+        known = [("/states", ())]
+        for info in state.states():
+            if not info.is_store:
+                known += [(f"/states/{info.name}", ("key",))] * 3
+                continue
+            current = ("current",) if info.options["scope"] == "key" else ()
+            for name, verb in verbs_of(info).items():
+                wanted = (*current, *verb.keys, *verb.times, *(PAGING if verb.many else ()))
+                known.append((f"/stores/{info.name}/{name}", wanted))
+        self.paths.append(known)
 
 
-VERBS = (
-    "get",
-    "range",
-    "all",
-    "prefix_scan",
-    "fetch",
-    "fetch_range",
-    "fetch_all",
-    "history",
-    "fetch_session",
-    "find_sessions",
-    "find_sessions_range",
-    "find_ended_sessions",
-)
+PAGING = ("limit", "reverse", "after")
 NAMES = (
     "key",
     "current",
@@ -220,7 +210,22 @@ VALUES = (
     b"\xd9\xa3",
     b"\xc2\xb2",
 )
-METHODS = ("GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "", "PROPFIND", "gét")
+TYPED = (
+    *(
+        b"0.5",
+        b"0.1",
+        b"0x00ff",
+        b"2026-11-23",
+        b'["ann",3]',
+        b'[1,["a","0001-01-01"]]',
+        b"A",
+        b"s",
+    ),
+    *(b"3", b"-7", b"9223372036854775807", b"k1", b"v", b"10"),
+)
+ELSEWHERE = ("/", "/health", "/states", "/rows", "//", "", "/stores/kv/none")
+BOUNDS = (b"at_least_batch", b"max_age", b"timeout")
+METHODS = (*["GET"] * 20, "HEAD", "POST", "", "PROPFIND", "gét")
 SERVED: list[Served] = []
 
 
@@ -260,19 +265,21 @@ def request(draw: Any) -> int:
     """One request, as `draw` chooses: a list, or bytes up to a length."""
     some = served()
     at = draw.index(len(some.applications))
-    known = [*some.paths[at], "/", "/health", "/states", "/rows", "//", ""]
-    path = draw.of(known) if draw.index(8) else draw.bytes(20).decode("latin-1")
+    path, wanted = draw.of([*some.paths[at], *[(each, ()) for each in ELSEWHERE]])
     if not draw.index(10):
-        path += draw.bytes(6).decode("latin-1")
+        path = draw.of(["", path]) + draw.bytes(20).decode("latin-1")
+    # Most parameters are those that are known, or nothing would come further than their names.
+    names = [each.encode() for each in wanted if each not in PAGING or not draw.index(6)]
+    names += [draw.of(BOUNDS)] * (not draw.index(6))
+    if not draw.index(10):
+        names.append(draw.of(NAMES).encode() if draw.index(2) else draw.bytes(8))
+    good = [b"ann", b"u1", b"1", b"true", *TYPED]
     parts = []
-    for _ in range(draw.index(5)):
-        name = draw.of(NAMES).encode() if draw.index(10) else draw.bytes(8)
-        value = draw.of(VALUES) if draw.index(6) else draw.bytes(20)
-        parts.append(name + b"=" + value)
-    if draw.index(3):
-        parts.append(b"key=" + draw.of(VALUES))
-    if draw.index(2):
-        parts.append(b"current=" + draw.of(VALUES[:9]))
+    for name in names:
+        is_value = draw.index(8)
+        is_good = draw.index(3)
+        values = good if is_value and is_good else VALUES
+        parts.append(name + b"=" + (draw.of(values) if is_value else draw.bytes(20)))
     query = b"&".join(parts).decode("latin-1")
     host = draw.bytes(10).decode("latin-1")
     return status_of(
