@@ -102,6 +102,27 @@ def test_what_is_decoded_stays_within_its_bound(query):
         assert metrics.cold_loads > len({query.group_of(key) for key in KEYS})
 
 
+def test_a_cache_that_is_too_small_is_told_once(query, caplog):
+    """Reads that come round find what fits, and the log says what makes the others slow."""
+    with replica_of(query, cache_bytes=2500) as replica:
+        for _ in range(100):
+            for key in KEYS:
+                replica["v"].get(key)
+        metrics = replica.metrics
+    told = [each for each in caplog.messages if "cache_bytes" in each]
+    assert (1, True, True) == (len(told), metrics.repeated_loads >= 20, metrics.warm_loads >= 50)
+
+
+def test_a_cache_that_is_large_enough_is_not_told_of(query, caplog):
+    """What changed since is decoded, too."""
+    with replica_of(query) as replica:
+        for n in range(50):
+            query.batch(everywhere(n), compact=n % 4 == 3)
+            replica.refresh()
+            replica["v"].get_many(KEYS)
+    assert ([], 0) == (caplog.messages, replica.metrics.repeated_loads)
+
+
 def test_batches_that_are_gone_are_read_anew(query):
     """A purged batch is a gap in what was written."""
     with replica_of(query) as replica:
