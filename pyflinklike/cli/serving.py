@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, TextIO
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import click
@@ -19,21 +20,39 @@ from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.serve.application import app
 
 _HOST = "127.0.0.1"
+_NAMES = ("localhost", _HOST, "[::1]")
+_VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
+_SLOWEST_S = 30
+"""How long a client may take to say what it wants."""
 
 
 @command("serve")
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 for any."
 )
-def _serve(look: Look, port: int) -> int:
+@click.option(
+    "--host-name",
+    "names",
+    multiple=True,
+    help="Also answer requests to this name, besides localhost, 127.0.0.1 and [::1].",
+)
+@click.option(
+    "--token-file",
+    type=click.File(encoding="ascii", errors="replace"),
+    help=f"A file with a token that requests must give; or set {_VARIABLE}.",
+)
+def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | None) -> int:
     """Answer over HTTP on 127.0.0.1 until it is interrupted; for looking only.
 
-    A checkpoint is followed while its query runs.
+    A checkpoint is followed while its query runs.  With a token, requests must have the header
+    "Authorization: Bearer TOKEN".
     """
     if look.batch is not None:
         msg = f"serve follows the last batch, got --batch {look.batch}; leave it away"
         raise DeclarationValueError(msg)
-    with _replica(look) as state, _server(port, app(state)) as server:
+    token = os.environ.get(_VARIABLE) if token_file is None else token_file.read().strip()
+    guard = {"hosts": (*_NAMES, *names), "token": token}
+    with _replica(look) as state, _server(port, app(state, **guard)) as server:
         address = f"http://{_HOST}:{server.server_port}/states"
         look.printer.rows([{"address": address}], ["address"])
         try:
@@ -62,9 +81,12 @@ def _replica(look: Look) -> Iterator[QueryableState]:
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    request_queue_size = 128
 
 
 class _Quiet(WSGIRequestHandler):
+    timeout = _SLOWEST_S
+
     def log_message(self, *_: object) -> None:
         """Nothing: requests are no news."""
 

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and times out of what somebody typed: on a command line, or in a URL."""
+"""Keys and times out of what somebody typed: on a command line, or in a URL.
+
+What was typed is the key or it is refused: nothing is rounded, cut or moved to another key.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import math
+import re
+import struct
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -14,74 +21,179 @@ from pyflinklike.errors import StateValueError
 from pyflinklike.replay.key_types import arrow_of
 from pyflinklike.shown import shown
 
-__all__ = ["key_of", "time_of"]
+__all__ = ["json_of", "key_of", "time_of", "to_float"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException)
+_MAX_DIGITS = 100
+"""More than a decimal of Arrow has, before or after the point."""
+
+
+def json_of(text: str) -> Any:
+    """What was typed: JSON, whose numbers with a point are decimals of all their digits, or a text.
+
+    JSON that is too deep for Python, or has a number of too many digits, is a text, too.
+    """
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=float)
+    except (ValueError, RecursionError, InvalidOperation):
+        return text
 
 
 def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
     """The key that was typed: JSON (of several columns an array), or the text of one string.
+
+    A whole number is written without a point, a date as ISO 8601, a timestamp in ms or as ISO 8601,
+    bytes in hex after 0x.  A timestamp with a time zone has UTC where it names none; one without is
+    refused if it names any.
 
     Args:
         text: What was typed.
         columns: Names and Spark types of the key columns.
 
     Raises:
-        StateValueError: It is none of these columns.
+        StateValueError: It is none of these columns, or not exactly a value of them.
     """
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = text
+    given = json_of(text)
     if len(columns) == 1:
         name, kind = columns[0]
-        if kind == "string" and not isinstance(given, str):
+        if pa.types.is_string(arrow_of(kind)) and not isinstance(given, str):
             given = text  # the digits of a name, say
         return _key_part(given, name, kind)
     if not isinstance(given, list) or len(given) != len(columns):
         names = [name for name, _ in columns]
-        msg = f"KEY must be a JSON array with a value for each of {names}, got {text!r}"
+        msg = f"KEY must be a JSON array with a value for each of {names}, got {shown(text)}"
         raise StateValueError(f"""{msg}; write it as '["ann", 3]'""")
     return tuple(_key_part(each, name, kind) for each, (name, kind) in zip(given, columns))
 
 
 def _key_part(given: Any, name: str, kind: str) -> Any:
-    declared = arrow_of(kind)
     try:
-        if isinstance(given, str) and not pa.types.is_string(declared):
-            if pa.types.is_timestamp(declared):
-                instant = dt.datetime.fromisoformat(given.replace("Z", "+00:00"))
-                return _zoned(instant, declared)
-            if pa.types.is_binary(declared):
-                return bytes.fromhex(given.removeprefix("0x"))
-            return pa.scalar(given).cast(declared).as_py()
-        return pa.scalar(given, declared).as_py()
-    except (ValueError, TypeError, pa.ArrowException) as error:
+        return _exactly(given, arrow_of(kind))
+    except _MISFITS as error:
         msg = f"KEY must be a value of column {name!r}, which is {kind}, got {shown(given)}"
-        raise StateValueError(f"{msg}; write it as JSON") from error
+        raise StateValueError(f"{msg}{_remedy(kind)}") from error
 
 
-def _zoned(instant: dt.datetime, declared: Any) -> dt.datetime:
-    if declared.tz is None:
-        return instant.replace(tzinfo=None)
-    return instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
+def _remedy(kind: str) -> str:
+    if kind == "timestamp_ntz":
+        return "; write ms, or ISO 8601 without a time zone"
+    if kind == "timestamp":
+        return "; write ms, or ISO 8601 such as 2026-11-23T02:00:00Z"
+    if kind in ("tinyint", "smallint", "int", "bigint"):
+        return "; write it as JSON, a whole number in its range without a point"
+    return "; write it as JSON"
+
+
+def _exactly(given: Any, declared: Any) -> Any:
+    """A value of an Arrow type that is just what was given.
+
+    Raises:
+        ValueError, TypeError, ArithmeticError, pa.ArrowException: It is none.
+    """
+    types = pa.types
+    if given is None:
+        return None
+    if isinstance(given, bool) is not types.is_boolean(declared):
+        if types.is_boolean(declared) and given in ("true", "false"):
+            return given == "true"
+        raise _misfit(given)
+    if types.is_boolean(declared):
+        return given
+    if types.is_integer(declared):
+        if not isinstance(given, int) and not (isinstance(given, str) and _WHOLE.fullmatch(given)):
+            raise _misfit(given)
+        return pa.scalar(int(given), declared).as_py()
+    if types.is_floating(declared):
+        return to_float(given, 32 if types.is_float32(declared) else 64)
+    if types.is_decimal(declared):
+        number = Decimal(given)
+        if not number.is_finite() or abs(number.adjusted()) > _MAX_DIGITS:
+            raise _misfit(given)
+        return pa.scalar(number, declared).as_py()
+    if types.is_timestamp(declared):
+        return _instant(given, is_zoned=declared.tz is not None)
+    if types.is_struct(declared):
+        names = [field.name for field in declared]
+        if not isinstance(given, dict) or sorted(given) != sorted(names):
+            raise _misfit(given)
+        return {field.name: _exactly(given[field.name], field.type) for field in declared}
+    if not isinstance(given, str):
+        raise _misfit(given)
+    if types.is_date(declared):
+        return dt.date.fromisoformat(given)
+    if types.is_binary(declared):
+        return bytes.fromhex(given.removeprefix("0x"))
+    return pa.scalar(given, declared).as_py()
+
+
+def _misfit(given: Any) -> ValueError:
+    return ValueError(f"no value of the type: {type(given).__name__}")
+
+
+def to_float(given: Any, bits: int = 64) -> float:
+    """The float that a number stands for, of so many bits.
+
+    A number stands for a float if it is its exact value or the digits that the float is shown with,
+    as 0.1 is; any other would be the key of another one.
+
+    Raises:
+        ValueError, TypeError, ArithmeticError: It stands for none.
+    """
+    if isinstance(given, bool):
+        raise _misfit(given)
+    number = float(given)
+    if not math.isfinite(number):
+        if str(given).lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            return number
+        raise _misfit(given)  # too large
+    if bits == 32:
+        number = struct.unpack("f", struct.pack("f", number))[0]
+    digits = [f"{number:.{count}g}" for count in range(6, 10)] if bits == 32 else []
+    shortest = next((each for each in digits if _as_32(each) == number), repr(number))
+    exact = Decimal(given) if isinstance(given, str) else given
+    if exact not in (Decimal(number), Decimal(repr(number)), Decimal(shortest)):
+        raise _misfit(given)
+    return number
+
+
+def _as_32(digits: str) -> float:
+    found: float = struct.unpack("f", struct.pack("f", float(digits)))[0]
+    return found
+
+
+def _instant(given: Any, *, is_zoned: bool) -> dt.datetime:
+    if isinstance(given, int) or (isinstance(given, str) and _WHOLE.fullmatch(given)):
+        instant = _EPOCH + int(given) * _MILLISECOND
+        return instant if is_zoned else instant.replace(tzinfo=None)
+    if not isinstance(given, str):
+        raise _misfit(given)
+    instant = dt.datetime.fromisoformat(given.replace("Z", "+00:00"))
+    if not is_zoned:
+        if instant.tzinfo is not None:
+            raise _misfit(given)
+        return instant
+    zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
+    return zoned.astimezone(dt.timezone.utc)
 
 
 def time_of(text: str) -> int:
     """A point in time that was typed, in ms: as such, or as ISO 8601 (in UTC if it has no zone).
 
     Raises:
-        StateValueError: It is neither.
+        StateValueError: It is neither, or beyond 64 bits.
     """
     try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        instant = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError as error:
-        msg = f"a time is given in ms or as ISO 8601, got {text!r}; write 2026-11-23T02:00:00Z"
+        if _WHOLE.fullmatch(text):
+            found = int(text)
+        else:
+            instant = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+            zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
+            found = (zoned - _EPOCH) // _MILLISECOND
+        struct.pack("q", found)
+    except (ValueError, OverflowError, struct.error) as error:
+        msg = f"a time is given in ms or as ISO 8601, got {shown(text)}; write 2026-11-23T02:00:00Z"
         raise StateValueError(msg) from error
-    zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
-    return (zoned - _EPOCH) // _MILLISECOND
+    return found

@@ -22,6 +22,8 @@ class ReplicaMetrics:
         warm_loads: Of these, those that were decoded already.
         caught_up_loads: Those of which only what is new was decoded.
         cold_loads: Those that were decoded from their whole log.
+        repeated_loads: Of these, those that were decoded before and had not changed: `cache_bytes`
+            had no room for them.
         decoded_bytes: What is decoded weighs at most, in memory.
         compactions: Always 0: a replica writes no log.
         segment_bytes: Likewise.
@@ -36,6 +38,7 @@ class ReplicaMetrics:
     warm_loads: int = 0
     caught_up_loads: int = 0
     cold_loads: int = 0
+    repeated_loads: int = 0
     decoded_bytes: int = 0
     compactions: int = attrs.field(default=0, repr=False)
     segment_bytes: int = attrs.field(default=0, repr=False)

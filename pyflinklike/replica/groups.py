@@ -8,6 +8,7 @@ between which the group did not change share it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -31,6 +32,9 @@ from pyflinklike.types import TypeInformation
 __all__ = ["DecodedGroups"]
 
 T = TypeVar("T")
+LOG = logging.getLogger("pyflinklike.replica")
+_OFTEN = 20
+"""So many key groups that are decoded again, unchanged, are no accident."""
 
 
 class DecodedGroups:
@@ -41,7 +45,7 @@ class DecodedGroups:
         key_type: Of its keys.
         states: Names of the states and stores that may be asked for.
         metrics: Count what is loaded.
-        cache_bytes: How much may stay decoded; what was used least recently goes first.
+        cache_bytes: How much may stay decoded; of groups that do not all fit most stay.
         allow_pickle: Whether values may be unpickled.
         wall_clock: Tells the processing time; None for that of the image.
     """
@@ -64,7 +68,11 @@ class DecodedGroups:
         self._stores: list[StateStore] = []
         self._states = frozenset(states)
         self._metrics = metrics
-        self._cache, self._cache_bytes = WarmGroups(), cache_bytes
+        # Reads come round as tasks do where a client asks for key after key: of groups that do not
+        # all fit, most stay, and not just the one is dropped that is asked for next.
+        self._cache, self._cache_bytes = WarmGroups(in_rounds=True), cache_bytes
+        self._seen: dict[int, bytes] = {}  # by which nonce a group was decoded from its whole log
+        self._again, self._has_warned = 0, False
         self._wall_clock = wall_clock
         self._image: Image | None = None
         self._entered: tuple[int, bytes] | None = None
@@ -96,6 +104,7 @@ class DecodedGroups:
         """Keep nothing decoded."""
         self._cache.clear()
         self._decoded.clear()
+        self._seen.clear()
         self._entered = None
 
     def read(self, image: Image, index: int, key: Any, namespace: Any, ask: Callable[[], T]) -> T:
@@ -138,10 +147,31 @@ class DecodedGroups:
             self._group.enter(WorkingState(index))
         else:
             former = None if state is None else (state.nonce, len(state.pending))
+            if state is None and nonce:
+                self._note(index, nonce)
             state = self._group.load(log, log.head, state or WorkingState(index))
             if nonce and former != (nonce, len(state.pending)):
                 self._keep(at, state)
         self._entered = at
+
+    def _note(self, index: int, nonce: bytes) -> None:
+        """Note that a group is decoded from its log, and say it where it often was before."""
+        if self._seen.get(index) != nonce:
+            self._seen[index] = nonce
+            return
+        self._again += 1
+        self._metrics.repeated_loads += 1
+        if self._again < _OFTEN or self._has_warned:
+            return
+        self._has_warned = True
+        LOG.warning(
+            "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and key "
+            "groups were decoded %d times again, which makes each of these reads slow; give "
+            "open_state(..., cache_bytes=) more, or states= with those that are asked for",
+            self.record.identity.name,
+            self._cache_bytes,
+            self._again,
+        )
 
     def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
         states = self._states

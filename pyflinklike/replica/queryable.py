@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -46,6 +47,8 @@ class QueryableState(StateReader):
         self.metrics = ReplicaMetrics()
         """What it has counted of itself."""
         self._refreshing = threading.Lock()
+        self._begun = 0  # looks for newer batches; the last of them is ended while the lock is free
+        self._failure: Exception | None = None
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         # Before: a batch that is committed meanwhile is newer than what is found.
@@ -77,23 +80,29 @@ class QueryableState(StateReader):
             CorruptStateError: The checkpoint is damaged.
             StoreClosedError: The replica is closed.
         """
-        seen = self._current()
+        seen, begun = self._current(), self._begun
         with self._refreshing:
             former = self._current()
-            if former is not seen and former.image is not seen.image:
-                return True  # another thread has come further meanwhile
+            if self._begun > begun:
+                # Another thread has looked, and began after this one asked: its result does.
+                if self._failure is not None:
+                    raise copy.copy(self._failure) from self._failure
+                return former.image is not seen.image
+            self._begun += 1
             started = self._now()
             self.metrics.refreshes += 1
+            self._failure = None
             try:
                 image = self._newer(former.image)
-            except PyflinklikeError:
+                if image is None:
+                    self._version = attrs.evolve(former, checked_at=started)
+                else:
+                    self._version = self._over(image, former, started)
+            except Exception as error:
                 self.metrics.failed_refreshes += 1
+                self._failure = error
                 raise
-            if image is None:
-                self._version = attrs.evolve(former, checked_at=started)
-                return False
-            self._version = self._over(image, former, started)
-            return True
+            return self._version.image is not seen.image
 
     def _newer(self, image: Image) -> Image | None:
         try:
@@ -136,6 +145,11 @@ class QueryableState(StateReader):
                 LOG.exception("a replica could not be refreshed, and is tried again")
 
     # Reading
+
+    @property
+    def timeout(self) -> int:
+        """How long a read waits for a batch where it does not say, in ms."""
+        return self._settings.timeout
 
     def _current(self) -> Version:
         if self._closing.is_set():

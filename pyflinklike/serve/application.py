@@ -3,31 +3,42 @@
 
 | request | answer |
 |---|---|
+| `GET /` | the requests there are, and their parameters |
+| `GET /health` | whether it answers, and how far it has come |
 | `GET /states` | the states and stores there are |
 | `GET /states/<name>?key=..` | what a key has of a state; of windows with `namespace=` |
 | `GET /stores/<name>/<verb>?key=..` | what a store's verb gives; of scope "key" with `current=` |
 | `GET /rows?key=..` | the row of a key, of a view |
 
 `X-Batch-Id` is the micro-batch of the answer, `Age` how long ago that was committed, in seconds.
-Errors are 400 (no such verb or argument, or it is no key), 404 (no such key, state or store), 405,
-409 (a scan that was not allowed), 500 (damaged state) and 503 (older than was asked for, or closed).
+Errors are 400 (no such argument, or it is no key), 401 (no token), 404 (no such key, state, store or
+verb), 405, 409 (a scan that was not allowed), 410 (a scan that went on too late), 421 (another host),
+422 (a row that is an error), 500 (damaged state) and 503 (older than was asked for, closed, or too
+many wait).
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl
 
 import attrs
 
+from pyflinklike.clock import wall_clock
 from pyflinklike.errors import (
+    CorruptStateError,
     DeclarationError,
     DeclarationTypeError,
     HostError,
+    IncompatibleStateError,
     PyflinklikeError,
     ScanDisabledError,
     StaleStateError,
@@ -37,14 +48,17 @@ from pyflinklike.errors import (
     StoreValueError,
     UnknownStateError,
     UnknownStoreError,
+    ValueDecodeError,
 )
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.state_reader import StateReader
 from pyflinklike.serve.json_values import json_value
 from pyflinklike.serve.keys import json_key_of, namespace_of, state_key_of
+from pyflinklike.serve.requests import BOUNDS, Guard, count_of, path_of, query_of, whole
 from pyflinklike.serve.verbs import verbs_of
 from pyflinklike.shown import shown
 from pyflinklike.views.core.base import View
+from pyflinklike.views.core.freshness import Freshness
 
 __all__ = ["app"]
 
@@ -59,9 +73,19 @@ _STATUS: list[tuple[type[Exception], HTTPStatus]] = [
     (StoreValueError, HTTPStatus.BAD_REQUEST),
     (StateAccessError, HTTPStatus.BAD_REQUEST),
     (DeclarationError, HTTPStatus.BAD_REQUEST),
+    (IncompatibleStateError, HTTPStatus.BAD_REQUEST),
+    (ValueDecodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
 ]
-_MOST = 1000
-"""Items of one answer, where a request does not say."""
+LOG = logging.getLogger("pyflinklike.serve")
+
+_ITEMS = 1000
+"""Of one answer, where a request does not say."""
+_SCANS = 4
+"""Snapshots that are kept for scans that go on; each keeps what has changed since."""
+_PAGING = ("limit", "reverse", "after")
+_POLL_MS = 50
+_PATIENCE_MS = 10_000
+"""How long a request waits for a view, where it does not say."""
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 Application = Callable[[Mapping[str, Any], StartResponse], Iterable[bytes]]
@@ -75,45 +99,114 @@ class _Answer:
     status: HTTPStatus = HTTPStatus.OK
 
 
-def app(source: QueryableState | View) -> Application:
+_Ask = Callable[[list[str], Mapping[str, str]], _Answer]
+
+
+class _BusyError(Exception):
+    """As many requests wait as may."""
+
+
+@attrs.frozen
+class _Limits:
+    """What a request may ask for at most.
+
+    Args:
+        timeout: How long it may wait, in ms.
+        waiting: How many may wait at once.
+        items: How many one answer may have.
+        now: Tells the time, in ms.
+    """
+
+    timeout: int
+    waiting: threading.Semaphore
+    items: int
+    now: Callable[[], int]
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place among those who wait, while the block runs.
+
+        Raises:
+            _BusyError: There is none.
+        """
+        if not self.waiting.acquire(blocking=False):
+            raise _BusyError
+        try:
+            yield
+        finally:
+            self.waiting.release()
+
+
+def app(
+    source: QueryableState | View,
+    *,
+    hosts: Iterable[str] | None = None,
+    token: str | None = None,
+    max_timeout: int = 30_000,
+    max_waiting: int = 16,
+    max_items: int = 10_000,
+) -> Application:
     """A WSGI application that answers from a replica or a view, as JSON.
 
-    It reads only.  It knows neither users nor secrets: put it behind a server that does.
+    It reads only.  It knows no users: whoever may ask may read everything there is.
 
     Args:
         source: What `open_state` gave, or a `MaterializedView` or `PostgresView`; it stays the
             caller's to close.
+        hosts: The names under which it may be asked (`Host`), such as `["localhost", "127.0.0.1"]`,
+            each with a port or for every port; None for any, which a browser on the same machine
+            must not reach: a web page could read the state by DNS rebinding.
+        token: What requests must give as `Authorization: Bearer <token>`; None for nothing.
+        max_timeout: How long a request may wait, in ms, also where it does not say.
+        max_waiting: How many may wait at once, for a batch or for a look at the checkpoint; the
+            next one is told to come again (503).
+        max_items: How many items one answer may have.
 
     Returns:
         What a WSGI server calls, such as `wsgiref.simple_server.make_server("127.0.0.1", 8000,
         app(state))`; it may call it in many threads.
 
     Raises:
-        DeclarationTypeError: It is neither.
+        DeclarationTypeError: It is neither, or an argument is of another type.
+        DeclarationValueError: A limit or the token does not do.
     """
+    guard = Guard.of(hosts, token)
+    limits = _Limits(
+        count_of(max_timeout, "max_timeout"),
+        threading.Semaphore(count_of(max_waiting, "max_waiting")),
+        count_of(max_items, "max_items"),
+        wall_clock,
+    )
     if isinstance(source, QueryableState):
-        answer: Callable[[list[str], Mapping[str, str]], _Answer] = _Replica(source)
+        answer: _Ask = _Replica(source, limits)
     elif isinstance(source, View):
-        answer = _View(source)
+        answer = _View(source, limits)
     else:
         msg = f"app takes a replica or a view, got {shown(source)}; give what open_state() gave"
         raise DeclarationTypeError(msg)
 
     def application(environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        return _answered(answer, environ, start_response)
+        return _answered(answer, guard, environ, start_response)
 
     return application
 
 
 def _answered(
-    answer: Callable[[list[str], Mapping[str, str]], _Answer],
-    environ: Mapping[str, Any],
-    start_response: StartResponse,
+    answer: _Ask, guard: Guard, environ: Mapping[str, Any], start_response: StartResponse
 ) -> Iterable[bytes]:
     method = environ.get("REQUEST_METHOD", "GET")
     headers = [("Content-Type", "application/json; charset=utf-8"), ("Cache-Control", "no-cache")]
-    if method not in ("GET", "HEAD"):
-        found = _failed(HTTPStatus.METHOD_NOT_ALLOWED, f"only GET and HEAD are known, got {method}")
+    if not guard.knows_host(environ):
+        host = shown(environ.get("HTTP_HOST", ""))
+        msg = f"it is asked under the names that it was given, got Host {host}; add it to hosts"
+        found = _failed(HTTPStatus.MISDIRECTED_REQUEST, msg)
+    elif not guard.knows_token(environ):
+        msg = "a request must give the token, got none or another; send Authorization: Bearer .."
+        found = _failed(HTTPStatus.UNAUTHORIZED, msg)
+        headers.append(("WWW-Authenticate", 'Bearer realm="pyflinklike"'))
+    elif method not in ("GET", "HEAD"):
+        msg = f"only GET and HEAD are known, got {shown(method)}"
+        found = _failed(HTTPStatus.METHOD_NOT_ALLOWED, msg)
         headers.append(("Allow", "GET, HEAD"))
     else:
         found = _found(answer, environ)
@@ -123,25 +216,31 @@ def _answered(
         headers.append(("Age", str(max(found.age, 0) // 1000)))
     if found.status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append(("Retry-After", "1"))
-    text = json.dumps(found.body, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _encoded(found.body)
     headers.append(("Content-Length", str(len(text))))
     start_response(f"{found.status.value} {found.status.phrase}", headers)
     return [b"" if method == "HEAD" else text]
 
 
-def _found(
-    answer: Callable[[list[str], Mapping[str, str]], _Answer], environ: Mapping[str, Any]
-) -> _Answer:
-    # WSGI gives the bytes of a path as Latin-1.
-    path = str(environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
-    parts = path.strip("/").split("/")
-    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
-        return answer(parts, query)
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON has a form for
+        return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _found(answer: _Ask, environ: Mapping[str, Any]) -> _Answer:
+    try:
+        return answer(path_of(environ), query_of(environ))
+    except _BusyError:
+        msg = "as many requests wait as may; ask again later, or without at_least_batch and max_age"
+        return _failed(HTTPStatus.SERVICE_UNAVAILABLE, msg)
     except PyflinklikeError as error:
         for kind, status in _STATUS:
             if isinstance(error, kind):
                 return _failed(status, str(error), type(error).__name__)
+        if not isinstance(error, CorruptStateError):
+            LOG.exception("a request could not be answered")
         return _failed(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), type(error).__name__)
 
 
@@ -149,32 +248,171 @@ def _failed(status: HTTPStatus, message: str, kind: str = "") -> _Answer:
     return _Answer({"error": kind or status.phrase, "message": message}, status=status)
 
 
-def _int(query: Mapping[str, str], name: str) -> int | None:
-    if name not in query:
-        return None
-    if not query[name].isdecimal():
-        msg = f"{name} takes a whole number from 0 on, got {query[name]!r}; give one"
+def _known(query: Mapping[str, str], *names: str) -> None:
+    """See that nothing else is asked.
+
+    Raises:
+        StateValueError: There is a parameter of another name.
+    """
+    unknown = sorted(set(query) - set(names))
+    if unknown:
+        are = f"its parameters are {sorted(names)}" if names else "it takes no parameters"
+        msg = f"{are}, got {shown(unknown[0])}; leave it out"
         raise StateValueError(msg)
-    return int(query[name])
 
 
-@attrs.frozen
+_OF_KEYS = ["key", "namespace", *BOUNDS]
+_INDEX = {
+    "/health": [],
+    "/states": [*BOUNDS],
+    "/states/<name>": _OF_KEYS,
+    "/stores/<name>/<verb>": ["current", "<arguments of the verb>", *_PAGING, *BOUNDS],
+}
+
+
 class _Replica:
-    state: QueryableState
+    def __init__(self, state: QueryableState, limits: _Limits) -> None:
+        self.state, self.limits = state, limits
+        self.scans = _Scans()
 
     def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
-        bounds = {name: _int(query, name) for name in ("at_least_batch", "max_age", "timeout")}
-        with self.state.snapshot(**bounds) as at:
+        if parts == [""]:
+            _known(query)
+            return _Answer({"requests": _INDEX})
+        if parts == ["health"]:
+            _known(query)
+            at = self.state.position
+            body = {"status": "ok", "batch_id": at.batch_id, "watermark": at.watermark}
+            return _Answer(body, at.batch_id, at.age)
+        if not ((parts[0] == "states") or (parts[0] == "stores" and len(parts) > 2)):
+            wanted = "/, /health, /states, /states/<name> and /stores/<name>/<verb>"
+            got = shown("/" + "/".join(parts))
+            return _failed(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
+        with self._snapshot(query) as at:
             if parts == ["states"]:
-                found: _Answer = _Answer({"states": [_described(each) for each in at.states()]})
-            elif len(parts) > 1 and parts[0] == "states":
+                _known(query, *BOUNDS)
+                found = _Answer({"states": [_described(each) for each in at.states()]})
+            elif parts[0] == "states":
                 found = _state(at, "/".join(parts[1:]), query)
-            elif len(parts) == 3 and parts[0] == "stores":
-                found = _store(at, parts[1], parts[2], query)
             else:
-                wanted = "/states, /states/<name> and /stores/<name>/<verb>"
-                found = _failed(HTTPStatus.NOT_FOUND, f"there are {wanted}, got /{'/'.join(parts)}")
+                found = self._store(at, "/".join(parts[1:-1]), parts[-1], query)
+            if found.batch_id is not None:
+                return found
             return attrs.evolve(found, batch_id=at.position.batch_id, age=at.position.age)
+
+    @contextmanager
+    def _snapshot(self, query: Mapping[str, str]) -> Iterator[StateReader]:
+        at_least = whole(query, "at_least_batch")
+        max_age = whole(query, "max_age")
+        timeout = whole(query, "timeout", self.limits.timeout)
+        if timeout is None:
+            timeout = min(self.state.timeout, self.limits.timeout)
+        is_there = at_least is None or self.state.position.batch_id >= at_least
+        with ExitStack() as stack:
+            with ExitStack() as place:
+                if max_age is not None or not is_there:
+                    place.enter_context(self.limits.place())
+                at = stack.enter_context(
+                    self.state.snapshot(at_least_batch=at_least, max_age=max_age, timeout=timeout)
+                )
+            yield at
+
+    def _store(self, at: StateReader, name: str, verb: str, query: Mapping[str, str]) -> _Answer:
+        infos = {info.name: info for info in at.states()}
+        info = infos.get(name)
+        given = {}
+        if info is not None and info.is_store and "current" in query:
+            given["key"] = state_key_of(query["current"], info)
+        store = at.store(name, **given)
+        verbs = verbs_of(store.info)
+        if verb not in verbs:
+            msg = f"a {store.info.kind} store has {sorted(verbs)}, got {shown(verb)}"
+            return _failed(HTTPStatus.NOT_FOUND, msg)
+        chosen = verbs[verb]
+        current = ("current",) if store.scope == "key" else ()
+        paging = _PAGING if chosen.many else ()
+        _known(query, *current, *chosen.keys, *chosen.times, *paging, *BOUNDS)
+        arguments = chosen.arguments(query, store.info)
+        if not chosen.many:
+            value = getattr(store, verb)(*arguments)
+            if value is None:
+                return _failed(HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key")
+            return _Answer({"value": json_value(value)})
+        most = whole(query, "limit", self.limits.items)
+        limit = min(_ITEMS, self.limits.items) if most is None else most
+        scan, start = at, 0
+        if "after" in query:
+            found = self.scans.find(query["after"])
+            if found is None:
+                msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
+                return _failed(HTTPStatus.GONE, msg)
+            scan, start = found
+            store = scan.store(name, **given)
+        options: dict[str, Any] = {"reverse": _flag(query, "reverse")}
+        if verb == "history":
+            arguments.append("desc" if options["reverse"] else "asc")
+            options = {}
+        with getattr(store, verb)(*arguments, **options) as cursor:
+            for _ in itertools.islice(cursor, start):
+                pass  # they were given in the answers before
+            items = [json_value(each) for each in itertools.islice(cursor, limit)]
+            more = next(cursor, None) is not None
+        body: dict[str, Any] = {"items": items, "more": more}
+        if more:
+            body["after"] = self.scans.keep(scan, start + len(items))
+        return _Answer(body, scan.position.batch_id, scan.position.age)
+
+
+class _Scans:
+    """Snapshots of scans that go on, so that all their answers are of one micro-batch.
+
+    Where a scan goes on is a text that means something to this process only.
+    """
+
+    def __init__(self) -> None:
+        self._readers: OrderedDict[str, StateReader] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, reader: StateReader, count: int) -> str:
+        """What to give as `after=`, after so many items."""
+        with self._lock:
+            name = next(
+                (
+                    name
+                    for name, each in self._readers.items()
+                    if each is reader or each.position is reader.position
+                ),
+                None,
+            )
+            if name is None:
+                name = secrets.token_hex(8)
+                self._readers[name] = reader
+            self._readers.move_to_end(name)
+            while len(self._readers) > _SCANS:
+                self._readers.popitem(last=False)
+        return f"{name}.{count}"
+
+    def find(self, after: str) -> tuple[StateReader, int] | None:
+        """The snapshot and how many items of it were given.
+
+        Raises:
+            StateValueError: It is nothing that was given as `after`.
+        """
+        name, _, count = after.partition(".")
+        if not (count.isascii() and count.isdecimal() and len(count) < 18):
+            msg = f"after takes what an answer had as its after, got {shown(after)}; give that"
+            raise StateValueError(msg)
+        with self._lock:
+            reader = self._readers.get(name)
+        return None if reader is None else (reader, int(count))
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
+        raise StateValueError(msg)
+    return text in ("true", "1")
 
 
 def _described(info: Any) -> dict[str, Any]:
@@ -184,8 +422,11 @@ def _described(info: Any) -> dict[str, Any]:
 
 def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
     state = at[name]
+    is_keyed = state.info.key_type is not None
+    of_windows = () if state.info.namespace_type is None else ("namespace",)
+    _known(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
     key = None
-    if state.info.key_type is not None:
+    if is_keyed:
         if "key" not in query:
             msg = f"state {name!r}: a lookup takes key=, got none; give it as JSON"
             raise StateValueError(msg)
@@ -193,64 +434,69 @@ def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
     namespace = namespace_of(query.get("namespace", "null"), state.info)
     value = state.get(key, namespace=namespace)
     if value is None:
-        return _failed(
-            HTTPStatus.NOT_FOUND, f"state {name!r} has nothing of {shown(key)}", "no key"
-        )
+        msg = f"state {name!r} has nothing of {shown(key)}"
+        return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
     return _Answer({"key": json_value(key), "value": json_value(value)})
 
 
-def _store(at: StateReader, name: str, verb: str, query: Mapping[str, str]) -> _Answer:
-    infos = {info.name: info for info in at.states()}
-    given = {}
-    if name in infos and "current" in query:
-        given["key"] = state_key_of(query["current"], infos[name])
-    store = at.store(name, **given)
-    verbs = verbs_of(store.info)
-    if verb not in verbs:
-        return _failed(
-            HTTPStatus.NOT_FOUND, f"a {store.info.kind} store has {sorted(verbs)}, got {verb!r}"
-        )
-    chosen = verbs[verb]
-    arguments = chosen.arguments(query, store.info)
-    if not chosen.many:
-        value = getattr(store, verb)(*arguments)
-        if value is None:
-            return _failed(HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key")
-        return _Answer({"value": json_value(value)})
-    most = _int(query, "limit")
-    is_reverse = query.get("reverse", "").lower() in ("1", "true")
-    options: dict[str, Any] = {"reverse": is_reverse}
-    if verb == "history":
-        arguments.append("desc" if is_reverse else "asc")
-        options = {}
-    with getattr(store, verb)(*arguments, **options) as cursor:
-        items = [
-            json_value(each) for each in itertools.islice(cursor, _MOST if most is None else most)
-        ]
-        return _Answer({"items": items, "more": next(cursor, None) is not None})
-
-
-@attrs.frozen
 class _View:
-    view: View
+    def __init__(self, view: View, limits: _Limits) -> None:
+        self.view, self.limits = view, limits
+        self._never = threading.Event()
 
     def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
+        if parts == [""]:
+            _known(query)
+            return _Answer({"requests": {"/health": [], "/rows": ["key", *BOUNDS]}})
+        if parts not in (["rows"], ["health"]):
+            got = shown("/" + "/".join(parts))
+            return _failed(HTTPStatus.NOT_FOUND, f"there are /, /health and /rows, got {got}")
+        if parts == ["health"]:
+            _known(query)
+            fresh = self.view.freshness
+            body = {"status": "ok", "batch_id": fresh.batch_id, "watermark": fresh.watermark}
+            return _Answer(body, fresh.batch_id, fresh.lag)
+        _known(query, "key", *BOUNDS)
         # Before the row, which is of this batch or a later one.
-        fresh = self.view.freshness
-        found = self._row(parts, query)
-        return attrs.evolve(found, batch_id=fresh.batch_id, age=fresh.lag)
+        fresh = self._fresh(query)
+        return attrs.evolve(self._row(query), batch_id=fresh.batch_id, age=fresh.lag)
 
-    def _row(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
-        if parts != ["rows"]:
-            return _failed(HTTPStatus.NOT_FOUND, f"there is /rows, got /{'/'.join(parts)}")
+    def _fresh(self, query: Mapping[str, str]) -> Freshness:
+        """How far the view has come, when it has come as far as is asked for.
+
+        Raises:
+            StaleStateError: It has not in that time.
+        """
+        batch, age = whole(query, "at_least_batch"), whole(query, "max_age")
+        timeout = whole(query, "timeout", self.limits.timeout)
+        patience = min(_PATIENCE_MS, self.limits.timeout) if timeout is None else timeout
+
+        def is_fresh(found: Freshness) -> bool:
+            has_come = batch is None or (found.batch_id is not None and found.batch_id >= batch)
+            return has_come and (age is None or (found.lag is not None and found.lag <= age))
+
+        found = self.view.freshness
+        if is_fresh(found):
+            return found
+        with self.limits.place():
+            end = self.limits.now() + patience
+            while (left := end - self.limits.now()) > 0:
+                self._never.wait(min(left, _POLL_MS) / 1000)
+                found = self.view.freshness
+                if is_fresh(found):
+                    return found
+        asked = [f"of batch {batch} or later"] if batch is not None else []
+        asked += [f"no older than {age} ms"] if age is not None else []
+        msg = f"view {self.view.name!r}: an answer must be {' and '.join(asked)}, got {found}"
+        raise StaleStateError(f"{msg} after {patience} ms; wait longer, or see what feeds it")
+
+    def _row(self, query: Mapping[str, str]) -> _Answer:
         if "key" not in query:
             msg = f"view {self.view.name!r}: a lookup takes key=, got none; give it as JSON"
             raise StateValueError(msg)
         key = json_key_of(query["key"])
         row = self.view.get(key)
         if row is None:
-            name = self.view.name
-            return _failed(
-                HTTPStatus.NOT_FOUND, f"view {name!r} has no row of {shown(key)}", "no key"
-            )
+            msg = f"view {self.view.name!r} has no row of {shown(key)}"
+            return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
         return _Answer({"key": json_value(key), "value": json_value(row)})

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
+from decimal import Decimal
 from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
-from pyflinklike.replay.typed import key_of
+from pyflinklike.replay.typed import json_of, key_of, to_float
+from pyflinklike.shown import shown
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.nested import ByteArrayTypeInfo
 from pyflinklike.types.signature import type_of
@@ -39,26 +40,23 @@ def store_key_of(text: str, info: StateInfo) -> Any:
     """
     assert info.user_key_type is not None
     declared = type_of(info.user_key_type)
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = text
+    given = json_of(text)
     if declared == Types.STRING() and not isinstance(given, str):
         given = text  # the digits of a name, say
     try:
         return _typed(given, declared)
-    except (ValueError, TypeError) as error:
-        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {text!r}"
+    except (ValueError, TypeError, ArithmeticError) as error:
+        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {shown(text)}"
         raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
 
 
 def json_key_of(text: str) -> Any:
-    """A key whose type is not known: JSON, an array of which is a tuple, or else the text itself."""
-    try:
-        given = json.loads(text)
-    except ValueError:
-        return text
-    return tuple(given) if isinstance(given, list) else given
+    """A key whose type is not known: JSON, an array of which is a tuple, or else the text itself.
+
+    Raises:
+        StateValueError: A number has more digits than a float, so that it would be another key.
+    """
+    return _untyped(json_of(text), text)
 
 
 def namespace_of(text: str, info: StateInfo) -> Any:
@@ -76,9 +74,28 @@ def namespace_of(text: str, info: StateInfo) -> Any:
     return given
 
 
+def _untyped(given: Any, text: str) -> Any:
+    if isinstance(given, list):
+        return tuple(_untyped(each, text) for each in given)
+    if not isinstance(given, Decimal):
+        return given
+    try:
+        return to_float(given)
+    except (ValueError, ArithmeticError) as error:
+        msg = f"a number of a key must be one that a float can be, got {shown(text)}"
+        raise StateValueError(f"{msg}; write a whole number without a point") from error
+
+
 def _typed(given: Any, declared: TypeInformation) -> Any:
     if isinstance(declared, TupleTypeInfo) and isinstance(given, list):
+        if len(given) != len(declared.field_types):
+            msg = f"{len(given)} values"
+            raise ValueError(msg)
         return tuple(_typed(each, kind) for each, kind in zip(given, declared.field_types))
+    if declared == Types.FLOAT() and not isinstance(given, str):
+        return to_float(given, 32)
+    if declared == Types.DOUBLE() and not isinstance(given, str):
+        return to_float(given)
     if isinstance(given, str) and isinstance(declared, ByteArrayTypeInfo):
         return bytes.fromhex(given.removeprefix("0x"))
     if isinstance(given, str) and isinstance(declared, DateTypeInfo):

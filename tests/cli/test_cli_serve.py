@@ -2,11 +2,14 @@
 """`pyflinklike state serve`: a process that answers until it is interrupted."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
@@ -47,21 +50,64 @@ def interrupts():
     signal.signal(signal.SIGINT, former)
 
 
-@pytest.mark.usefixtures("interrupts")
-def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
-    """The address is the first line; no session is started."""
+@contextmanager
+def serving(savepoint, *options, **environment):
+    """The address of a process that serves it, and the process."""
     command = [sys.executable, "-m", "pyflinklike", "state", "serve", savepoint]
-    process = subprocess.Popen([*command, "--port", "0", "--json"], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--json", *options],
+        stdout=subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
     try:
-        address = json.loads(process.stdout.readline())["address"]
-        with urllib.request.urlopen(f"{address}/total?key=ann") as answer:
-            assert {"key": "ann", "value": 7} == json.load(answer)
-        process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(30)
+        yield json.loads(process.stdout.readline())["address"], process
     finally:
         process.kill()
         process.stdout.close()
         process.wait()
+
+
+def status_of(address, **headers):
+    """Of a request with these headers."""
+    named = {name.capitalize(): value for name, value in headers.items()}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=named)) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_savepoint_is_served_until_it_is_interrupted(savepoint):
+    """The address is the first line; no session is started."""
+    with serving(savepoint) as (address, process):
+        with urllib.request.urlopen(f"{address}/total?key=ann") as answer:
+            assert {"key": "ann", "value": 7} == json.load(answer)
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(30)
+
+
+def test_a_web_page_cannot_read_state(savepoint):
+    """Its requests come under its own name, wherever that leads to."""
+    with serving(savepoint, "--host-name", "state.example") as (address, _):
+        hosts = ("localhost:1", "[::1]", "state.example", "evil.example")
+        found = [status_of(address, host=each) for each in hosts]
+    assert [200, 200, 200, 421] == found
+
+
+def test_a_token_is_taken_from_the_environment_or_a_file(savepoint, tmp_path):
+    """And not from the arguments, which all users of a machine see."""
+    secret = tmp_path / "token"
+    secret.write_text("s3cret\n")
+    found = []
+    for options, environment in (
+        ([], {"PYFLINKLIKE_SERVE_TOKEN": "s3cret"}),
+        (["--token-file", str(secret)], {}),
+    ):
+        with serving(savepoint, *options, **environment) as (address, _):
+            found += [status_of(address), status_of(address, authorization="Bearer s3cret")]
+    assert [401, 200, 401, 200] == found
 
 
 def test_what_cannot_be_served_is_refused(savepoint, capsys):

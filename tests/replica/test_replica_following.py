@@ -102,6 +102,27 @@ def test_what_is_decoded_stays_within_its_bound(query):
         assert metrics.cold_loads > len({query.group_of(key) for key in KEYS})
 
 
+def test_a_cache_that_is_too_small_is_told_once(query, caplog):
+    """Reads that come round find what fits, and the log says what makes the others slow."""
+    with replica_of(query, cache_bytes=2500) as replica:
+        for _ in range(100):
+            for key in KEYS:
+                replica["v"].get(key)
+        metrics = replica.metrics
+    told = [each for each in caplog.messages if "cache_bytes" in each]
+    assert (1, True, True) == (len(told), metrics.repeated_loads >= 20, metrics.warm_loads >= 50)
+
+
+def test_a_cache_that_is_large_enough_is_not_told_of(query, caplog):
+    """What changed since is decoded, too."""
+    with replica_of(query) as replica:
+        for n in range(50):
+            query.batch(everywhere(n), compact=n % 4 == 3)
+            replica.refresh()
+            replica["v"].get_many(KEYS)
+    assert ([], 0) == (caplog.messages, replica.metrics.repeated_loads)
+
+
 def test_batches_that_are_gone_are_read_anew(query):
     """A purged batch is a gap in what was written."""
     with replica_of(query) as replica:
@@ -363,3 +384,39 @@ def test_threads_see_one_batch_each_while_it_is_refreshed(query):
         for each in threads:
             each.join()
         assert ([], 59) == (mixed, replica["v"].get("a"))
+
+
+def test_a_look_is_shared_by_all_who_asked_before_it_began():
+    """Fifty clients that want the newest start few looks at the checkpoint, and not fifty."""
+    query = FollowedQuery([ValueStateDescriptor("v", Types.LONG())])
+    query.batch([("a", lambda on: on["v"].update(1))])
+    clock, looking, held, looks = [0], threading.Event(), threading.Event(), []
+    with replica_of(query, now=lambda: clock[0]) as replica:
+        former, asked = query.after, threading.Semaphore(0)
+
+        def after(image):
+            looks.append(image)
+            looking.set()
+            held.wait(30)
+            return former(image)
+
+        query.after = after
+        clock[0] = 1_000
+        found = []
+
+        def ask():
+            asked.release()
+            found.append(replica["v"].get("a", max_age=0))
+
+        threads = [threading.Thread(target=ask) for _ in range(50)]
+        threads[0].start()
+        looking.wait(30)
+        for each in threads[1:]:
+            each.start()
+        for _ in threads:
+            asked.acquire()
+        held.set()
+        for each in threads:
+            each.join()
+    # Those that were about to ask when a look began need the next one.
+    assert ([1] * 50, True) == (found, len(looks) < 25)

@@ -28,7 +28,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.serve import app
 from pyflinklike.serve.json_values import json_value
 from pyflinklike.stores import (
@@ -42,8 +42,8 @@ from pyflinklike.views import MaterializedView
 TEXT, LONG = Types.STRING(), Types.LONG()
 
 
-def get(application, path, method="GET", **query):
-    """Status, body and headers of a request."""
+def get(application, path, method="GET", *, raw=None, given=None, **query):
+    """Status, body and headers of a request, with further parts of the environment."""
     told = {}
 
     def start_response(status, headers, _=None):
@@ -54,7 +54,7 @@ def get(application, path, method="GET", **query):
         "REQUEST_METHOD": method,
         "SCRIPT_NAME": "",
         "PATH_INFO": path,
-        "QUERY_STRING": urlencode(query),
+        "QUERY_STRING": urlencode(query) if raw is None else raw,
         "SERVER_NAME": "127.0.0.1",
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",
@@ -65,6 +65,7 @@ def get(application, path, method="GET", **query):
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
+        **(given or {}),
     }
     answered = validator(application)(environ, start_response)
     body = b"".join(answered)
@@ -131,7 +132,6 @@ def served(query):
             {"items": [{"key": "b", "value": 2}, {"key": "a", "value": 1}], "more": False},
         ),
         ("/stores/kv/range", {"to": "a"}, {"items": [{"key": "a", "value": 1}], "more": False}),
-        ("/stores/kv/all", {"limit": 1}, {"items": [{"key": "a", "value": 1}], "more": True}),
         ("/stores/own/get", {"key": "a", "current": "ann"}, {"value": 3}),
         (
             "/stores/windows/fetch",
@@ -182,6 +182,162 @@ def test_what_is_not_there_has_a_status(served, status, path, asked):
     assert (status, True) == (found, bool(body["message"]))
 
 
+@pytest.mark.parametrize("path", ["/states", "/states/total", "/stores/kv/get", "/", "/health"])
+def test_a_parameter_of_another_name_is_refused(served, path):
+    """It was meant to say something, and the ones there are are named."""
+    asked = {"key": "ann"} if path.count("/") > 1 else {}
+    status, body, _ = get(served, path, form="a", **asked)
+    assert (400, True) == (status, "got 'form'" in body["message"])
+    assert ("at_least_batch" in body["message"]) is (path not in ("/", "/health"))
+
+
+@pytest.mark.parametrize(
+    ("path", "raw"),
+    [
+        ("/states/total", "key=ann&key=bob"),
+        ("/states/total", "key=%ff%fe"),
+        ("/states/total", "key=\xff"),
+        ("/states/\xff\xfe", "key=ann"),
+        ("/stores/kv/all", "limit=" + "9" * 20),
+        ("/stores/kv/all", "limit=" + "9" * 5_000),
+        ("/stores/kv/all", "limit=10001"),
+        ("/stores/kv/all", "after=a"),
+        ("/stores/kv/all", "reverse=maybe"),
+        ("/states/total", "key=ann&at_least_batch=" + "9" * 5_000),
+        ("/states/total", "key=ann&timeout=30001"),
+        ("/stores/windows/fetch", "current=ann&key=A&from=99999999999999999999"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_bad_request(served, path, raw):
+    """Not another key, and no error of the server."""
+    assert 400 == get(served, path, raw=raw)[0]
+
+
+def test_a_key_may_be_utf_8_as_it_is(query):
+    """In the query string as in the path; WSGI gives its bytes as Latin-1."""
+    query.batch([("über", lambda on: on["total"].update(1))])
+    with replica_of(query) as replica:
+        quoted, raw = "key=%C3%BCber", "key=über".encode().decode("latin-1")
+        found = [get(app(replica), "/states/total", raw=each)[:2] for each in (quoted, raw)]
+    assert [(200, {"key": "über", "value": 1})] * 2 == found
+
+
+@pytest.mark.parametrize("key", ["[" * 100_000, "9" * 5_000, '"\\ud800"', "NaN"])
+def test_a_key_that_python_cannot_read_is_no_error_of_the_server(served, key):
+    """A text key may be all digits and brackets; what is no text is refused."""
+    assert get(served, "/states/total", key=key)[0] in (400, 404)
+
+
+def test_a_scan_goes_on_where_it_was(query):
+    """All its answers are of one micro-batch, whatever comes meanwhile."""
+    with replica_of(query) as replica:
+        served = app(replica)
+        _, first, _ = get(served, "/stores/kv/all", limit=1)
+        query.batch([("ann", lambda on: on["kv"].put("0", 0))])
+        replica.refresh()
+        _, rest, headers = get(served, "/stores/kv/all", limit=5, after=first["after"])
+        gone, _, _ = get(served, "/stores/kv/all", after="0123.1")
+        now, _, _ = get(served, "/stores/kv/get", key="0")
+    items = [{"key": "a", "value": 1}], [{"key": "b", "value": 2}]
+    assert (*items, False, "0") == (
+        first["items"],
+        rest["items"],
+        rest["more"],
+        headers["X-Batch-Id"],
+    )
+    assert (410, 200) == (gone, now)
+
+
+def test_what_can_be_asked_is_told(served):
+    """At the root; and whether it answers at all."""
+    _, index, _ = get(served, "/")
+    _, health, headers = get(served, "/health")
+    assert {"/health", "/states", "/states/<name>", "/stores/<name>/<verb>"} == set(
+        index["requests"]
+    )
+    assert ("ok", 0, "0") == (health["status"], health["batch_id"], headers["X-Batch-Id"])
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8000", 200),
+        ("[::1]:8000", 200),
+        ("state.example:80", 200),
+        ("state.example:81", 421),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("localhost:80:80", 421),
+        ("", 421),
+    ],
+)
+def test_only_names_of_its_own_are_answered(query, host, expected):
+    """A web page has its own name lead to this machine, and would read the state."""
+    with replica_of(query) as replica:
+        served = app(replica, hosts=["localhost", "[::1]", "state.example:80"])
+        assert expected == get(served, "/states", given={"HTTP_HOST": host})[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("Bearer s3cret", 200),
+        ("bearer s3cret", 200),
+        ("Bearer s3cre", 401),
+        ("Basic s3cret", 401),
+        ("s3cret", 401),
+        ("Bearer \xfc", 401),
+        ("", 401),
+    ],
+)
+def test_a_token_is_asked_for(query, header, expected):
+    """Of every request, before anything else is looked at."""
+    with replica_of(query) as replica:
+        served = app(replica, token="s3cret")
+        asked = {"HTTP_AUTHORIZATION": header}
+        found = [get(served, path, given=asked) for path in ("/states", "/health")]
+    assert [expected] * 2 == [status for status, _, _ in found]
+    assert (expected == 401) is ("WWW-Authenticate" in found[0][2])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"token": ""}, {"token": b"x"}, {"hosts": "localhost"}, {"hosts": []}, {"max_items": 0}],
+)
+def test_a_guard_that_would_guard_nothing_is_refused(query, given):
+    """When the application is made."""
+    with replica_of(query) as replica, pytest.raises(DeclarationError):
+        app(replica, **given)
+
+
+def test_no_more_requests_wait_than_may(query):
+    """The next one is told to come again; one that need not wait is answered."""
+    clock, refreshing, held = [0], threading.Event(), threading.Event()
+    with replica_of(query, now=lambda: clock[0]) as replica:
+        served, former, answers = app(replica, max_waiting=1), query.after, []
+
+        def after(image):
+            refreshing.set()
+            held.wait(30)
+            return former(image)
+
+        query.after = after
+        clock[0] = 10_000
+
+        def ask():
+            answers.append(get(served, "/states/total", key="ann", max_age=0)[0])
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        refreshing.wait(30)
+        busy, _, headers = get(served, "/states/total", key="ann", max_age=0)
+        plain, _, _ = get(served, "/states/total", key="ann")
+        held.set()
+        asking.join()
+    assert (503, "1", 200, [200]) == (busy, headers["Retry-After"], plain, answers)
+
+
 def test_a_scan_that_is_not_allowed_is_a_conflict(query):
     """As the error of the replica."""
     with replica_of(query, allow_scan=False) as replica:
@@ -222,6 +378,32 @@ def test_a_view_is_served(tmp_path):
         assert (200, {"user": "ann", "total": 7}) == (status, body["value"])
         assert ("4", "5") == (headers["X-Batch-Id"], headers["Age"])
         assert 404 == get(served, "/rows", key="bob")[0]
+
+
+def test_a_view_is_waited_for(tmp_path):
+    """As long as is asked for; a batch that does not come, or an old one, is not available."""
+    now = [1_000]
+    with MaterializedView("v", key="user", path=tmp_path, clock=lambda: now[0]) as view:
+        view.apply([{"user": "ann", "total": 7}], 4)
+        now[0] = 2_000
+        served = app(view)
+        asked = [
+            {},
+            {"at_least_batch": 4},
+            {"at_least_batch": 5},
+            {"max_age": 1_000},
+            {"max_age": 999},
+        ]
+        found = [get(served, "/rows", key="ann", timeout=1, **each)[0] for each in asked]
+        wrong = [
+            get(served, "/rows", key="ann", **each)[0] for each in ({"max_age": "x"}, {"form": 1})
+        ]
+        coming = threading.Thread(target=lambda: view.apply([{"user": "ann", "total": 8}], 5))
+        coming.start()
+        _, body, headers = get(served, "/rows", key="ann", at_least_batch=5)
+        coming.join()
+    assert ([200, 200, 503, 200, 503], [400, 400]) == (found, wrong)
+    assert (8, "5") == (body["value"]["total"], headers["X-Batch-Id"])
 
 
 def test_a_server_of_the_standard_library_runs_it(served):
