@@ -96,6 +96,27 @@ def test_no_crafted_segment_ends_the_interpreter_or_is_blamed_on_the_program(see
     assert count / 20 < found["read"]
 
 
+@pytest.mark.parametrize("seed", range(10) if thorough() else range(2))
+def test_no_value_of_a_crafted_savepoint_is_blamed_on_the_program_or_takes_memory(seed):
+    """With right checksums, and one value of one column replaced; every reader refuses it or reads it."""
+    script = Path(__file__).resolve().parents[1] / "support" / "crafted_values.py"
+    count = 400 if thorough() else 40
+    run = subprocess.run(
+        [sys.executable, str(script), str(seed), str(count)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=script.parents[2],
+        env={"PYTHONPATH": str(script.parents[2])},
+    )
+
+    assert 0 == run.returncode, run.stderr[-2000:]
+    found = json.loads(run.stdout)
+    assert {} == found["errors"]
+    assert 4 * count == found["refused"] + found["read"]
+    assert found["grown"] < 64
+
+
 # One by one
 
 
