@@ -80,7 +80,7 @@ class SavepointSource:
             raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
         keys = [name for name, _ in info.key_columns]
         dataset = self.saved.dataset(info.name, info.uid)
-        condition = _is_key(keys, asked.key) if asked.has_key else None
+        condition = _is_key(dataset.schema, keys, asked.key) if asked.has_key else None
         order = order_of([(field.name, field.type) for field in dataset.schema], keys)
         kept = dataset.schema.empty_table()
         for batch in dataset.to_batches(filter=condition):
@@ -236,11 +236,24 @@ def _is_wanted(domain: str | None, before: int | None) -> Any:
     return found
 
 
-def _is_key(names: Sequence[str], key: Any) -> Any:
+def _is_key(schema: pa.Schema, names: Sequence[str], key: Any) -> Any:
     found = None
     for name, value in zip(names, key if len(names) > 1 else (key,)):
-        condition = pc.field(name).is_null() if value is None else pc.field(name) == value
+        condition = _equals((name,), schema.field(name).type, value)
         found = condition if found is None else found & condition
+    return found
+
+
+def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:
+    """Whether a column has a value; Arrow compares structs by their fields only."""
+    if value is None:
+        return pc.field(*path).is_null()
+    if not pa.types.is_struct(kind):
+        return pc.field(*path) == pa.scalar(value, kind)
+    found = pc.field(*path).is_valid()
+    for at, part in enumerate(value):
+        field = kind.field(at)
+        found = found & _equals((*path, field.name), field.type, part)
     return found
 
 

@@ -47,7 +47,12 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
 
 
 def _key_part(given: Any, name: str, kind: str) -> Any:
-    declared = arrow_of(kind)
+    return _part_of(given, name, kind, arrow_of(kind))
+
+
+def _part_of(given: Any, name: str, kind: str, declared: Any) -> Any:
+    if pa.types.is_struct(declared):
+        return _tuple_of(given, name, kind, declared)
     try:
         if isinstance(given, str) and not pa.types.is_string(declared):
             if pa.types.is_timestamp(declared):
@@ -60,6 +65,17 @@ def _key_part(given: Any, name: str, kind: str) -> Any:
     except (ValueError, TypeError, pa.ArrowException) as error:
         msg = f"KEY must be a value of column {name!r}, which is {kind}, got {shown(given)}"
         raise StateValueError(f"{msg}; write it as JSON") from error
+
+
+def _tuple_of(given: Any, name: str, kind: str, declared: Any) -> tuple[Any, ...]:
+    """A key that is a tuple: an array with a value for each field."""
+    if not isinstance(given, list) or len(given) != declared.num_fields:
+        msg = f"KEY must be a JSON array with the {declared.num_fields} values of column {name!r}"
+        raise StateValueError(f"""{msg}, which is {kind}, got {shown(given)}; write '["ann", 3]'""")
+    return tuple(
+        None if each is None else _part_of(each, name, kind, declared.field(at).type)
+        for at, each in enumerate(given)
+    )
 
 
 def _zoned(instant: dt.datetime, declared: Any) -> dt.datetime:
