@@ -126,7 +126,7 @@ class CheckpointSource:
         if asked.alive is False:
             if info.ttl is None:
                 msg = f"--expired shows entries past their TTL, got state {info.name!r} without one"
-                raise StateValueError(f"{msg}; leave it away")
+                raise StateValueError(f"{msg}; leave it out")
             frame = frame.where("not alive")
         if asked.where is None:
             return frame

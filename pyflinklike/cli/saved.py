@@ -96,7 +96,7 @@ class SavepointSource:
             if asked.alive and info.ttl is None:
                 return rows
             msg = f"what is expired is told of state with a TTL at a known time, got {info.name!r}"
-            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option away")
+            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option out")
         alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
         return rows.filter(alive if asked.alive else pc.invert(alive))
 

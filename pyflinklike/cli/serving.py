@@ -31,7 +31,7 @@ def _serve(look: Look, port: int) -> int:
     A checkpoint is followed while its query runs.
     """
     if look.batch is not None:
-        msg = f"serve follows the last batch, got --batch {look.batch}; leave it away"
+        msg = f"serve follows the last batch, got --batch {look.batch}; leave it out"
         raise DeclarationValueError(msg)
     with _replica(look) as state, _server(port, app(state)) as server:
         address = f"http://{_HOST}:{server.server_port}/states"

@@ -287,7 +287,7 @@ def test_all_is_exported(ran, savepoint, tmp_path, kind):
     [
         (["show", "SAVEPOINT", "page"], "did you mean 'pages'?"),
         (["show", "SAVEPOINT", "pages", "--where", "value > 1"], "open its Parquet files"),
-        (["show", "SAVEPOINT", "pages", "--batch", "3"], "leave it away"),
+        (["show", "SAVEPOINT", "pages", "--batch", "3"], "leave it out"),
         (["show", "SAVEPOINT", "pages", "--operator", "other"], "its operators are ['Visits']"),
         (["get", "SAVEPOINT", "shared", "ann"], "look at it with `show`"),
         (["list", "/nowhere/at/all"], "give the checkpointLocation of a query"),

@@ -221,7 +221,7 @@ def clock_at(now: datetime | int) -> BatchClock:
         milliseconds = now
     else:
         msg = (
-            f"now takes a datetime or an int of ms, got {shown(now)}; leave it away for the batch's"
+            f"now takes a datetime or an int of ms, got {shown(now)}; leave it out for the batch's"
         )
         raise DeclarationTypeError(msg)
     return BatchClock(milliseconds, milliseconds)
