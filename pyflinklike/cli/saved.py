@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.files import write_dataset
@@ -16,6 +17,7 @@ from pyflinklike.cli.shapes import iso
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
+from pyflinklike.replay.codes import codes_of
 from pyflinklike.replay.described import StateInfo, StateInfos
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns
 from pyflinklike.replay.keys import KeyColumns
@@ -72,6 +74,45 @@ class SavepointSource:
     def states(self, *, sizes: bool = False) -> StateInfos:  # noqa: ARG002 - the manifest has them
         """The states."""
         return self.saved.states(self.operator)
+
+    def keys(self) -> dict[str, int]:
+        """How many keys have entries, by the uid of the operator; only the key columns are read."""
+        counts = {}
+        for uid in self._uids():
+            found: list[Any] = []
+            for info in self.saved.states(uid):
+                names = [name for name, _ in info.key_columns]
+                if not names:
+                    continue
+                for batch in self._batches_of(uid, info.name, names):
+                    pairs = (
+                        zip(found, batch.columns) if found else ((None, e) for e in batch.columns)
+                    )
+                    found = _distinct(
+                        [
+                            each if one is None else pa.concat_arrays([one, each])
+                            for one, each in pairs
+                        ]
+                    )
+            counts[uid] = len(found[0]) if found else 0
+        return counts
+
+    def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of a state, without a dataset, which would import pandas."""
+        place = self.saved.place
+        for file in self.saved.manifest.operator(uid, self.where).states[state].files:
+            with place.filesystem.open_input_file(place.path(file.path)) as opened:
+                yield from pq.ParquetFile(opened).iter_batches(columns=columns)
+
+    def registered_counts(self) -> dict[str, dict[str, int]]:
+        """How many timers are registered: by the uid of the operator, then by domain."""
+        domains = {
+            uid: self.saved.manifest.operator(uid, self.where).domains for uid in self._uids()
+        }
+        return {
+            uid: {domain: count for domain, count in counts.items() if count}
+            for uid, counts in domains.items()
+        }
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state, sorted; no more in memory than are asked for, and one batch."""
@@ -197,6 +238,13 @@ class SavepointSource:
             write_dataset(self.saved.dataset(info.name, info.uid), folder, kind)
         for uid in self._uids():
             write_dataset(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
+
+
+def _distinct(columns: Sequence[Any]) -> list[Any]:
+    """The rows of columns, each once."""
+    codes = codes_of(list(columns), len(columns[0]))
+    first = pc.index_in(pc.unique(codes), codes)  # group_by would import pandas
+    return [each.take(first) for each in columns]
 
 
 def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:

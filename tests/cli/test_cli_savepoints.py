@@ -101,9 +101,26 @@ def lines(ran):
 def test_states_are_listed(ran, savepoint):
     """As plain text where no terminal is."""
     code, out, err = ran("list", savepoint)
-    rows = [line.split()[1:3] for line in out.splitlines()[2:]]
+    rows = [line.split()[1:3] for line in out.splitlines()[3:]]
     expected = [["all", "list"], ["last", "value"], ["pages", "map"], ["shared", "key-value"]]
     assert (0, expected, "") == (code, rows, err)
+
+
+def test_a_list_counts_keys_and_timers(ran, lines, savepoint):
+    """Once for all states of an operator."""
+    told = ran("list", savepoint)[1].splitlines()[1]
+    counts = [(row["keys"], row["timers"]) for row in lines("list", savepoint)[1]]
+
+    assert ("Visits: 3 keys, 4 event-time timers", [(3, {"event_time": 4})] * 4) == (told, counts)
+
+
+@pytest.mark.parametrize("kind", ["tuple", "nested", "double", "timestamp"])
+def test_keys_of_each_type_are_counted(lines, tmp_path, kind):
+    """Also those that Arrow does not group by, with nulls in them."""
+    key_type, keys, _ = KEYS[kind]
+    path = kept(tmp_path / "saved", [*keys, keys[0]], key_type)
+
+    assert [len(keys)] == [row["keys"] for row in lines("list", path)[1]]
 
 
 def test_a_list_is_json_too(lines, savepoint):
