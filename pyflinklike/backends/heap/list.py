@@ -77,7 +77,7 @@ class HeapListTable(ManyTable):
         self._dirty.setdefault(key, {})[user_key] = None
 
     def _put(self, key: Any, position: int, entry: Entry) -> None:
-        mine = self._entries.get(key)
+        mine: Any = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = []
             if position:
@@ -305,13 +305,13 @@ class HeapListTable(ManyTable):
 
     def apply(self, changes: TableChanges) -> None:
         for key in changes.cleared:
-            mine = self._entries.get(key)
-            if mine is not None:
-                self._wipe(key, mine)
+            old = self._entries.get(key)
+            if old is not None:
+                self._wipe(key, old)
         entries, starts = self._entries, self._starts
         unsorted: dict[Any, None] = {}
         for key, position, entry in zip(changes.keys, changes.user_keys, changes.entries):
-            mine = entries.get(key)
+            mine: Any = entries.get(key)
             at_end = type(mine) is list and position == starts.get(key, 0) + len(mine)
             if at_end and entry is not MISSING:
                 mine.append(entry)

@@ -34,7 +34,8 @@ from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.savepoints.directory import SavepointDirectory
-from pyflinklike.savepoints.files import MANIFEST, place_of
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.manifest import MANIFEST
 from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.reading.sources import is_ours, operators_of, refusing, stored
