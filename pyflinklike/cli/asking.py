@@ -72,6 +72,12 @@ class Source(Protocol):
     def states(self, *, sizes: bool = False) -> StateInfos:
         """Its states, of the operator that was asked for or all."""
 
+    def keys(self) -> dict[str, int]:
+        """How many keys have entries, by the uid of the operator."""
+
+    def registered_counts(self) -> dict[str, dict[str, int]]:
+        """How many timers are registered: by the uid of the operator, then by domain."""
+
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state."""
 

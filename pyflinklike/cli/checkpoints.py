@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
@@ -20,9 +21,11 @@ from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.described import StateInfo, StateInfos, described
 from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.summaries import SummaryReader
 from pyflinklike.savepoints.manifest import folder_of
 from pyflinklike.spark import take_savepoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, query_id_of
+from pyflinklike.spark.reading.jobs import frame_of_groups
 from pyflinklike.spark.reading.sources import operators_of
 from pyflinklike.spark.reading.states import entries_of, has_clock, registered_of, sized
 
@@ -105,6 +108,22 @@ class CheckpointSource:
             info for each in self.operators for info in answered(functools.partial(sized, each))
         )
 
+    def keys(self) -> dict[str, int]:
+        """How many keys have entries, by the uid of the operator; its log is read."""
+        counts = {}
+        for each in self.operators:
+            frame = frame_of_groups(each, SummaryReader(each.record, self.clock(), 1))
+            some = answered(frame.where("what = 'keys'").select("entries").toArrow)
+            counts[each.record.identity.name] = pc.sum(some.column("entries")).as_py() or 0
+        return counts
+
+    def registered_counts(self) -> dict[str, dict[str, int]]:
+        """How many timers are registered: by the uid of the operator, then by domain."""
+        return {
+            some.uid: {each["domain"]: each["timers"] for each in some.counts}
+            for some in self.timers(None, None, 0)
+        }
+
     def operator_of(self, info: StateInfo) -> CheckpointState:
         """The operator that has a state."""
         return next(each for each in self.operators if each.operator_id == info.operator_id)
@@ -126,7 +145,7 @@ class CheckpointSource:
         if asked.alive is False:
             if info.ttl is None:
                 msg = f"--expired shows entries past their TTL, got state {info.name!r} without one"
-                raise StateValueError(f"{msg}; leave it away")
+                raise StateValueError(f"{msg}; leave it out")
             frame = frame.where("not alive")
         if asked.where is None:
             return frame

@@ -19,16 +19,33 @@ from pyflinklike.replay.typed import key_of, time_of
 
 @command("list")
 def _list(look: Look) -> int:
-    """The states and stores, with their sizes in the log or the savepoint."""
+    """The states and stores, with their sizes in the log or the savepoint; how many keys and timers."""
     with look.source() as source:
         infos = source.states(sizes=True)
+        keys = source.keys()
+        timers = source.registered_counts()
         look.printer.note(source.facts())
-        rows = [attrs.asdict(info, recurse=False) for info in infos]
-        columns = [each.name for each in attrs.fields(StateInfo)]
+        for uid, count in keys.items():
+            look.printer.note(_counted(uid, count, timers.get(uid, {})))
+        rows = [
+            {
+                **attrs.asdict(info, recurse=False),
+                "keys": keys.get(info.uid),
+                "timers": timers.get(info.uid, {}),
+            }
+            for info in infos
+        ]
+        columns = [*(each.name for each in attrs.fields(StateInfo)), "keys", "timers"]
         if not look.is_json:
             rows, columns = [_short(info) for info in infos], list(_SHORT)
         look.printer.rows(rows, columns, batch_id=source.batch_id)
     return 0
+
+
+def _counted(uid: str, keys: int, timers: dict[str, int]) -> str:
+    """How many keys an operator has, and what is registered for them."""
+    told = [f"{number:,} {domain.replace('_', '-')} timers" for domain, number in timers.items()]
+    return f"{uid}: {', '.join([f'{keys:,} keys', *(told or ['no timers'])])}"
 
 
 _SHORT = ("operator", "name", "kind", "key", "entry", "value", "ttl", "entries", "bytes")

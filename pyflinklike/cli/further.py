@@ -49,7 +49,7 @@ def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
 
     if all_batches or look.batch is not None or look.operator is not None:
         msg = "a savepoint is checked as a whole, got an option that chooses a part"
-        raise DeclarationValueError(f"{msg}; leave --operator, --batch and --all-batches away")
+        raise DeclarationValueError(f"{msg}; leave --operator, --batch and --all-batches out")
     try:
         saved = open_savepoint(look.path)
     except CorruptStateError as error:
@@ -156,7 +156,7 @@ def _report(look: Look, out: str) -> int:
         msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
         raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
     if look.is_json:
-        msg = "report writes a page, got --json; leave it away"
+        msg = "report writes a page, got --json; leave it out"
         raise DeclarationValueError(msg)
     from pyflinklike.cli.sessions import session
 

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
 from typing import Any
 
 import attrs
@@ -56,10 +57,11 @@ def function_of(address: str) -> Function:
         sys.path.insert(0, os.getcwd())
     remedy = "write module:Class, of a module that Python finds from here"
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        function = found if isinstance(found, Function) else found()
+        with redirect_stdout(sys.stderr):  # what the program prints is no row of ours
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+            function = found if isinstance(found, Function) else found()
     except Exception as error:
         msg = f"--function takes a class that is made without arguments, got {address!r}"
         raise DeclarationValueError(f"{msg} ({type(error).__name__}: {error}); {remedy}") from error
@@ -89,11 +91,12 @@ def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapp
     operator = keyed_process_operator(
         function, HashMapStateBackend(), type_of(identity.key), task, "explain"
     )
-    operator.open()
-    try:
-        return operator.declared()
-    finally:
-        operator.close()
+    with redirect_stdout(sys.stderr):
+        operator.open()
+        try:
+            return operator.declared()
+        finally:
+            operator.close()
 
 
 def outcomes(

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pyflinklike.cli.asking import Asked, Timers, order_of
 from pyflinklike.cli.files import write_dataset
@@ -16,6 +17,7 @@ from pyflinklike.cli.shapes import iso
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
+from pyflinklike.replay.codes import codes_of
 from pyflinklike.replay.described import StateInfo, StateInfos
 from pyflinklike.replay.differences import differences, differing_schema, entry_columns
 from pyflinklike.replay.keys import KeyColumns
@@ -73,6 +75,45 @@ class SavepointSource:
         """The states."""
         return self.saved.states(self.operator)
 
+    def keys(self) -> dict[str, int]:
+        """How many keys have entries, by the uid of the operator; only the key columns are read."""
+        counts = {}
+        for uid in self._uids():
+            found: list[Any] = []
+            for info in self.saved.states(uid):
+                names = [name for name, _ in info.key_columns]
+                if not names:
+                    continue
+                for batch in self._batches_of(uid, info.name, names):
+                    pairs = (
+                        zip(found, batch.columns) if found else ((None, e) for e in batch.columns)
+                    )
+                    found = _distinct(
+                        [
+                            each if one is None else pa.concat_arrays([one, each])
+                            for one, each in pairs
+                        ]
+                    )
+            counts[uid] = len(found[0]) if found else 0
+        return counts
+
+    def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of a state, without a dataset, which would import pandas."""
+        place = self.saved.place
+        for file in self.saved.manifest.operator(uid, self.where).states[state].files:
+            with place.filesystem.open_input_file(place.path(file.path)) as opened:
+                yield from pq.ParquetFile(opened).iter_batches(columns=columns)
+
+    def registered_counts(self) -> dict[str, dict[str, int]]:
+        """How many timers are registered: by the uid of the operator, then by domain."""
+        domains = {
+            uid: self.saved.manifest.operator(uid, self.where).domains for uid in self._uids()
+        }
+        return {
+            uid: {domain: count for domain, count in counts.items() if count}
+            for uid, counts in domains.items()
+        }
+
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
         """Entries of a state, sorted; no more in memory than are asked for, and one batch."""
         if asked.where is not None:
@@ -80,7 +121,7 @@ class SavepointSource:
             raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
         keys = [name for name, _ in info.key_columns]
         dataset = self.saved.dataset(info.name, info.uid)
-        condition = _is_key(keys, asked.key) if asked.has_key else None
+        condition = _is_key(dataset.schema, keys, asked.key) if asked.has_key else None
         order = order_of([(field.name, field.type) for field in dataset.schema], keys)
         kept = dataset.schema.empty_table()
         for batch in dataset.to_batches(filter=condition):
@@ -96,7 +137,7 @@ class SavepointSource:
             if asked.alive and info.ttl is None:
                 return rows
             msg = f"what is expired is told of state with a TTL at a known time, got {info.name!r}"
-            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option away")
+            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option out")
         alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
         return rows.filter(alive if asked.alive else pc.invert(alive))
 
@@ -199,6 +240,13 @@ class SavepointSource:
             write_dataset(self.saved.timers(uid), f"{out}/{folder_of(uid, None)}", kind)
 
 
+def _distinct(columns: Sequence[Any]) -> list[Any]:
+    """The rows of columns, each once."""
+    codes = codes_of(list(columns), len(columns[0]))
+    first = pc.index_in(pc.unique(codes), codes)  # group_by would import pandas
+    return [each.take(first) for each in columns]
+
+
 def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:
     """Add timers to those that were counted before."""
     for domain in set(timers.column("domain").to_pylist()):
@@ -236,11 +284,24 @@ def _is_wanted(domain: str | None, before: int | None) -> Any:
     return found
 
 
-def _is_key(names: Sequence[str], key: Any) -> Any:
+def _is_key(schema: pa.Schema, names: Sequence[str], key: Any) -> Any:
     found = None
     for name, value in zip(names, key if len(names) > 1 else (key,)):
-        condition = pc.field(name).is_null() if value is None else pc.field(name) == value
+        condition = _equals((name,), schema.field(name).type, value)
         found = condition if found is None else found & condition
+    return found
+
+
+def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:
+    """Whether a column has a value; Arrow compares structs by their fields only."""
+    if value is None:
+        return pc.field(*path).is_null()
+    if not pa.types.is_struct(kind):
+        return pc.field(*path) == pa.scalar(value, kind)
+    found = pc.field(*path).is_valid()
+    for at, part in enumerate(value):
+        field = kind.field(at)
+        found = found & _equals((*path, field.name), field.type, part)
     return found
 
 

@@ -48,7 +48,7 @@ def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | N
     "Authorization: Bearer TOKEN".
     """
     if look.batch is not None:
-        msg = f"serve follows the last batch, got --batch {look.batch}; leave it away"
+        msg = f"serve follows the last batch, got --batch {look.batch}; leave it out"
         raise DeclarationValueError(msg)
     token = os.environ.get(_VARIABLE) if token_file is None else token_file.read().strip()
     guard = {"hosts": (*_NAMES, *names), "token": token}

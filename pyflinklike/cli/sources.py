@@ -36,7 +36,7 @@ def opened(
             msg = (
                 f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which is of one"
             )
-            raise DeclarationValueError(f"{msg}; leave it away")
+            raise DeclarationValueError(f"{msg}; leave it out")
         from pyflinklike.cli.saved import SavepointSource
 
         yield SavepointSource.opened(path, operator)

@@ -118,8 +118,18 @@ class Declaration:
         """Refuse a program that declares the table otherwise, unless its values grow into that.
 
         Raises:
-            IncompatibleStateError: The declarations differ in what stays as it is, or the stored
-                type of the values does not grow into the declared one.
+            IncompatibleStateError: The declarations differ in what stays as it is, in a setting
+                that the program does not accept, or the stored type of the values does not grow
+                into the declared one.
+        """
+        self.check_types(declared)
+        self._check_settings(declared)
+
+    def check_types(self, declared: Declaration) -> None:
+        """Refuse to read the table as it is declared elsewhere, whatever its settings are.
+
+        Raises:
+            IncompatibleStateError: As of `check`, but for settings.
         """
         if self == declared:
             return
@@ -127,7 +137,6 @@ class Declaration:
             if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
                 raise self._refused(declared, field, noun, _OTHER_NAME)
-        self._check_settings(declared)
         try:
             grown(self.value, declared.value)
         except UngrownError as error:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.shown import shown_error
 
-__all__ = ["RESTORE_ADVICE", "decoding"]
+__all__ = ["RAW_ERRORS", "RESTORE_ADVICE", "decoding"]
 
 RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
 """What to do about it."""
 
-_RAW = (
+RAW_ERRORS = (
     pa.ArrowException,
     ArithmeticError,
     AttributeError,
@@ -33,6 +33,7 @@ _RAW = (
     ValueError,
     struct.error,
 )
+"""What decoders raise at bytes that are none of theirs."""
 
 
 @attrs.frozen
@@ -67,6 +68,6 @@ class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
             if str(error).startswith(self.where):
                 return
             raise CorruptStateError(f"{self.where}: {error}") from error
-        if isinstance(error, _RAW):
+        if isinstance(error, RAW_ERRORS):
             msg = f"{self.where}: {self.rule}, got {shown_error(error)}; {RESTORE_ADVICE}"
             raise CorruptStateError(msg) from error

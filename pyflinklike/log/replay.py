@@ -111,7 +111,7 @@ class ReplayedTable:
         if self.declaration == declaration and type(self._key_type) is type(key_type):
             return
         if ANY_KEY not in (self.declaration.key, declaration.key):
-            self.declaration.check(declaration)
+            self.declaration.check_types(declaration)
         if self._key_type.is_pickled:
             msg = (
                 f"{where}: pickled keys are read only where the program declares their type, "

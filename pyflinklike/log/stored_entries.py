@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyflinklike.log.arrow_message import read_checked, rows_of
 from pyflinklike.log.declaration import grown
@@ -34,8 +35,22 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = ["decode_entries", "has_stamps", "keys_of", "read_batch", "rows_in"]
+__all__ = [
+    "MAX_POSITION",
+    "are_positions",
+    "decode_entries",
+    "has_stamps",
+    "keys_of",
+    "read_batch",
+    "rows_in",
+]
 
+MAX_POSITION = 2**48
+"""Above the position of any element of a list: nobody has appended so many to one key.
+
+Positions count what was appended, also what is gone since, so they say nothing of how long a
+list is: a queue of ten elements may be at four billion.
+"""
 _NOTHING_RESERVED = bytes(7)
 
 
@@ -63,6 +78,21 @@ def _decoding(section: Section, where: str) -> decoding:
 
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
+    batch = _typed(section, spec, key_type)
+    if spec.shape is Shape.LIST and not are_positions(batch.column("user_key")):
+        msg = f"positions of a list outside 0 to {MAX_POSITION:,}"
+        raise ValueError(msg)
+    return batch
+
+
+def are_positions(column: Any) -> bool:
+    """Whether these numbers can be positions in lists, but for those that are null."""
+    ends = pc.min_max(column)
+    first, last = ends["min"].as_py(), ends["max"].as_py()
+    return first is None or 0 <= first <= last <= MAX_POSITION
+
+
+def _typed(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
     flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
     written = section.declaration.value
     if spec.value_type is None or written == spec.value_type.signature:

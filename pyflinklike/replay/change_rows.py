@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
 from pyflinklike.log.declaration import Declaration
+from pyflinklike.log.decoding import decoding
 from pyflinklike.log.savepoint import sections_of
 from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.storage import Head
@@ -168,7 +169,8 @@ class StateChanges:
         is_delete = pc.equal(written.column("operation"), DELETE)
         kinds = pc.if_else(is_delete, "delete", "update")
         entries = written.drop_columns(["operation"])
-        shown = self.rows.of_entries(entries, index, BatchClock(0))
+        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
+            shown = self.rows.of_entries(entries, index, BatchClock(0))
         yield self._with(shown, batch_id, kinds)
 
     def _of_clears(self, clears: pa.Table, batch_id: int, index: int) -> pa.Table:

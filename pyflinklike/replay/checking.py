@@ -150,7 +150,7 @@ class GroupChecker:
         found = []
         try:
             if name in self.record.states:
-                stored.check(declaration_of(self.record, name))
+                stored.check_types(declaration_of(self.record, name))
         except IncompatibleStateError as error:
             found.append(Finding("states", f"{where}, as the record has it: {error}"))
         try:

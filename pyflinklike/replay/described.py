@@ -14,6 +14,7 @@ from pyflinklike.errors import IncompatibleStateError, UnknownStateError
 from pyflinklike.log.declaration import Declaration, settings_said
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.html_tables import html_table
+from pyflinklike.replay.key_types import name_of
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.state.agenda import timers_table
 from pyflinklike.state.table import REPLICATED, Shape
@@ -116,7 +117,7 @@ def described(record: OperatorRecord, operator_id: int) -> StateInfos:
     """The states and stores of an operator, by name."""
     columns = KeyColumns.of(record)
     declared = record.identity.key_columns
-    types = [kind for _, kind in declared] or [str(each) for each in columns.types]
+    types = [kind for _, kind in declared] or [name_of(each) for each in columns.types]
     key_columns = tuple(zip(columns.names, types))
     return StateInfos(
         _info(record, name, said, operator_id, key_columns)

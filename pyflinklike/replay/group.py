@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.clock import TimeDomain
+from pyflinklike.log.decoding import decoding
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.savepoint import sections_of
 from pyflinklike.log.segments import Section, Segment
@@ -96,6 +97,13 @@ class StateReader:
         if name not in tables:
             return
         entries = replayed(self.rows.table, tables[name], where)
+        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
+            rows = self._rows_of(entries, index, tables, where)
+        yield rows
+
+    def _rows_of(
+        self, entries: pa.Table, index: int, tables: Mapping[str, list[Section]], where: str
+    ) -> pa.Table:
         if self.wanted is not None and not self.rows.declaration.per_group:
             entries = with_keys(entries, self.wanted)
         if not self.expired and self.clock is not None:
@@ -104,7 +112,7 @@ class StateReader:
             clock = self.clock or BatchClock(0)
             times = stream_times(self.rows, entries, tables, clock, where)
             entries = entries.append_column(STREAM_TIME, times)
-        yield self.rows.of_entries(entries, index, self.clock)
+        return self.rows.of_entries(entries, index, self.clock)
 
 
 def alive_of(
@@ -163,7 +171,9 @@ class TimersReader:
             declaration = timers_of(self.record, domain)
             if declaration.name in tables:
                 timers = replayed(StoredTable(declaration), tables[declaration.name], where)
-                yield self._of(timers, domain, declaration.namespace, index)
+                with decoding(f"{where}, timers", "must hold timers as a function registers them"):
+                    of_domain = self._of(timers, domain, declaration.namespace, index)
+                yield of_domain
 
     def _of(self, timers: pa.Table, domain: TimeDomain, namespace: str, index: int) -> pa.Table:
         stored = {name: timers.column(name).combine_chunks() for name in timers.column_names}

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import IncompatibleStateError
 
-__all__ = ["arrow_of"]
+__all__ = ["arrow_of", "name_of"]
 
 _PLAIN: dict[str, Any] = {
     "boolean": pa.bool_(),
@@ -51,6 +51,16 @@ def arrow_of(kind: str) -> Any:
         return pa.struct([(name, arrow_of(part)) for name, _, part in parts])
     msg = f"keys are read in columns whose types have a form in Arrow, got one of {kind!r}"
     raise IncompatibleStateError(f"{msg}; use read_savepoint() for this state")
+
+
+def name_of(kind: Any) -> str:
+    """What Spark calls an Arrow type: the way back of `arrow_of` for what keys can be."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return f"struct<{','.join(f'{each.name}:{name_of(each.type)}' for each in fields)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return next((name for name, each in _PLAIN.items() if each == kind), str(kind))
 
 
 def _parts(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.log.decoding import decoding
 from pyflinklike.log.segments import Segment
 from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replay.codes import codes_of, last_of_each, numbers
@@ -53,7 +54,8 @@ class KeyedReader:
             entries = replayed(rows.table, tables.get(rows.info.name, []), where)
             if self.wanted is not None:
                 entries = with_keys(entries, self.wanted)
-            found.append(alive_of(rows, entries, tables, self.clock, where))
+            with _decoding(rows, where):
+                found.append(alive_of(rows, entries, tables, self.clock, where))
         keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
         codes = codes_of([keys], len(keys))
         count = len(pc.unique(codes))
@@ -64,10 +66,16 @@ class KeyedReader:
         for rows, entries in zip(self.states, found):
             mine = codes.slice(start, entries.num_rows)
             start += entries.num_rows
-            shown = rows.of_entries(entries, index, self.clock).combine_chunks()
+            with _decoding(rows, where):
+                shown = rows.of_entries(entries, index, self.clock).combine_chunks()
             columns.append(_by_key(rows, shown, mine, count))
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
         yield pa.table(columns, schema=self.schema)
+
+
+def _decoding(rows: StateRows, where: str) -> decoding:
+    rule = "must hold entries as a function writes them"
+    return decoding(f"{where}, state {rows.info.name!r}", rule)
 
 
 def _column(rows: StateRows) -> str:

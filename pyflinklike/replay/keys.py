@@ -17,6 +17,7 @@ from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.key_types import arrow_of
 from pyflinklike.replay.values import shown, shown_type
+from pyflinklike.shown import shown_error
 from pyflinklike.types import TupleTypeInfo
 from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.key_codec import decode_key, encode_key
@@ -87,10 +88,17 @@ class KeyColumns:
         if self.is_encoded:
             return [keys]
         decoded = [decode_key(each) for each in keys.to_pylist()]
-        columns = (
-            [decoded] if len(self.types) == 1 else list(zip(*decoded)) or [()] * len(self.types)
-        )
-        return [pa.array(each, kind) for each, kind in zip(columns, self.types)]
+        try:
+            columns = (
+                [decoded] if len(self.types) == 1 else list(zip(*decoded)) or [()] * len(self.types)
+            )
+            return [pa.array(each, kind) for each, kind in zip(columns, self.types)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            said = ", ".join(f"{each.name} {each.type}" for each in self.fields)
+            msg = f"keys must be values of the key columns ({said}), got {shown_error(error)}"
+            raise IncompatibleStateError(
+                f"{msg}; give the harness keys of these types, or read the state as bytes"
+            ) from error
 
     @property
     def _is_struct(self) -> bool:

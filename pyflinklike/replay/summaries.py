@@ -47,8 +47,8 @@ _SUMMARY = pa.schema(
 class SummaryReader:
     """Sums up key groups.
 
-    A row says `what` is counted ("key", "expiry", "timers"), of which state or
-    domain, and its label: a key, or a bucket of time.
+    A row says `what` is counted ("keys", "key", "expiry", "timers"), of which state or
+    domain, and its label: a key, or a bucket of time.  All keys are in one row, "keys".
 
     Args:
         record: Of the operator.
@@ -109,6 +109,7 @@ class SummaryReader:
             {"code": codes, "entries": pa.repeat(pa.scalar(1), len(keys)), "bytes": sizes}
         )
         found = found.group_by("code").aggregate([("entries", "sum"), ("bytes", "sum")])
+        yield {"what": "keys", "entries": found.num_rows}
         chosen = set()
         for each in ("entries_sum", "bytes_sum"):
             places = pc.sort_indices(found, [(each, "descending"), ("code", "ascending")])

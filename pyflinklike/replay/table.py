@@ -102,7 +102,7 @@ class StoredTable:
     def _check(self, section: Section, where: str) -> None:
         stored = section.declaration
         try:
-            stored.check(self.declaration)
+            stored.check_types(self.declaration)
         except IncompatibleStateError:
             if not _grows(self.declaration, stored):
                 raise
@@ -118,7 +118,7 @@ class StoredTable:
 
 def _grows(before: Declaration, after: Declaration) -> bool:
     try:
-        before.check(after)
+        before.check_types(after)
     except IncompatibleStateError:
         return False
     return True

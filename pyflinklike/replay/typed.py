@@ -70,8 +70,14 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
 
 
 def _key_part(given: Any, name: str, kind: str) -> Any:
+    return _part_of(given, name, kind, arrow_of(kind))
+
+
+def _part_of(given: Any, name: str, kind: str, declared: Any) -> Any:
+    if pa.types.is_struct(declared) and not isinstance(given, dict):
+        return _tuple_of(given, name, kind, declared)
     try:
-        return _exactly(given, arrow_of(kind))
+        return _exactly(given, declared)
     except _MISFITS as error:
         msg = f"KEY must be a value of column {name!r}, which is {kind}, got {shown(given)}"
         raise StateValueError(f"{msg}{_remedy(kind)}") from error
@@ -177,6 +183,17 @@ def _instant(given: Any, *, is_zoned: bool) -> dt.datetime:
         return instant
     zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
     return zoned.astimezone(dt.timezone.utc)
+
+
+def _tuple_of(given: Any, name: str, kind: str, declared: Any) -> tuple[Any, ...]:
+    """A key that is a tuple: an array with a value for each field."""
+    if not isinstance(given, list) or len(given) != declared.num_fields:
+        msg = f"KEY must be a JSON array with the {declared.num_fields} values of column {name!r}"
+        raise StateValueError(f"""{msg}, which is {kind}, got {shown(given)}; write '["ann", 3]'""")
+    return tuple(
+        None if each is None else _part_of(each, name, kind, declared.field(at).type)
+        for at, each in enumerate(given)
+    )
 
 
 def time_of(text: str) -> int:

@@ -86,7 +86,7 @@ class Part:
         """
         if keys is not None and key_groups is not None:
             msg = "a replica holds some keys or some key groups, got keys= and key_groups="
-            raise DeclarationValueError(f"{msg}; leave one away")
+            raise DeclarationValueError(f"{msg}; leave one out")
         if isinstance(keys, (str, bytes)) or not isinstance(keys, (Iterable, type(None))):
             msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
             raise DeclarationTypeError(msg)
@@ -95,7 +95,7 @@ class Part:
         for name, given in (("keys", wanted), ("key_groups", groups)):
             if given is not None and not given:
                 msg = f"{name} must name what the replica shall hold, got nothing"
-                raise DeclarationValueError(f"{msg}; leave it away for all")
+                raise DeclarationValueError(f"{msg}; leave it out for all")
         return cls(wanted, groups)
 
     def held(self, route: Route, max_parallelism: int) -> Held:
@@ -130,7 +130,7 @@ def _groups(given: Any) -> frozenset[int]:
             msg = f"key_groups takes a list of numbers, got {shown(each)} in it; give ints"
             raise DeclarationTypeError(msg)
         if each < 0:
-            msg = f"key_groups takes numbers from 0 on, got {each}; leave it away for all"
+            msg = f"key_groups takes numbers from 0 on, got {each}; leave it out for all"
             raise DeclarationValueError(msg)
     return frozenset(found)
 

@@ -88,7 +88,7 @@ class StateReader:
             got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
             msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
             raise StateAccessError(
-                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= away'}"
+                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
             )
         if key is NO_KEY_GIVEN and version.image.held.keys is not None:
             msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"

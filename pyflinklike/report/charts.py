@@ -9,7 +9,7 @@ from typing import Any
 
 from pyflinklike.errors import RequirementError
 
-__all__ = ["bars", "flat_bars", "lines", "needs_altair", "stacked"]
+__all__ = ["bars", "flat_bars", "in_words", "is_size", "lines", "needs_altair", "stacked"]
 
 Rows = Sequence[Mapping[str, Any]]
 _WIDTH, _HEIGHT = 640, 200
@@ -54,8 +54,8 @@ def bars(
         alt.Chart(_data(alt, rows), title=title)
         .mark_bar()
         .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=by),
-            y=alt.Y(_field(of), type="quantitative", title=of),
+            x=alt.X(_field(by), type="ordinal", sort=None, title=in_words(by), axis=_upright(alt)),
+            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
             color=color,
             tooltip=_tooltips(alt, rows),
         )
@@ -64,7 +64,9 @@ def bars(
         line = alt.Chart(_data(alt, [{"median": rule}])).mark_rule(
             color="#5a6675", strokeDash=[4, 4]
         )
-        chart = chart + line.encode(y=alt.Y("median", type="quantitative", title=of))
+        chart = chart + line.encode(
+            y=alt.Y("median", type="quantitative", title=in_words(of), axis=_counted(alt, of))
+        )
     return _sized(chart, len(rows))
 
 
@@ -82,8 +84,8 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
         alt.Chart(_data(alt, rows), title=title)
         .mark_bar(color=_BLUE)
         .encode(
-            x=alt.X(_field(of), type="quantitative", title=of),
-            y=alt.Y(_field(by), type="ordinal", sort=None, title=by),
+            x=alt.X(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
+            y=alt.Y(_field(by), type="ordinal", sort=None, title=in_words(by)),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -106,9 +108,9 @@ def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> A
         alt.Chart(_data(alt, rows))
         .mark_bar()
         .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=by),
-            y=alt.Y(_field(of), type="quantitative", title=of),
-            color=alt.Color(_field(parts), type="nominal", sort=list(order), title=parts),
+            x=alt.X(_field(by), type="ordinal", sort=None, title=in_words(by), axis=_upright(alt)),
+            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
+            color=alt.Color(_field(parts), type="nominal", sort=list(order), title=in_words(parts)),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -130,10 +132,13 @@ def lines(rows: Rows, of: str, by: str, each: str) -> Any:
         .mark_line(point=True)
         .encode(
             x=alt.X(
-                _field(by), type="quantitative", title=by, axis=alt.Axis(format="d", tickMinStep=1)
+                _field(by),
+                type="quantitative",
+                title=in_words(by),
+                axis=alt.Axis(format="d", tickMinStep=1),
             ),
-            y=alt.Y(_field(of), type="quantitative", title=of),
-            color=alt.Color(_field(each), type="nominal", title=each),
+            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
+            color=alt.Color(_field(each), type="nominal", title=in_words(each)),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -157,9 +162,32 @@ def _data(alt: Any, rows: Rows) -> Any:
     return alt.Data(values=[dict(row) for row in rows])
 
 
+def in_words(name: str) -> str:
+    """A column's name as a heading: without underscores."""
+    return name.replace("_", " ")
+
+
+def is_size(name: str) -> bool:
+    """Whether a column of numbers holds bytes."""
+    return name == "bytes" or name.endswith("_bytes")
+
+
+def _upright(alt: Any) -> Any:
+    """An axis of names that are read without turning the head; those without room are left out."""
+    return alt.Axis(labelAngle=0, labelOverlap=True)
+
+
+def _counted(alt: Any, of: str) -> Any:
+    """An axis of numbers, long ones in thousands, millions and so on."""
+    if is_size(of):
+        return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
+    return alt.Axis(labelExpr="datum.value >= 10000 ? format(datum.value, '~s') : datum.label")
+
+
 def _tooltips(alt: Any, rows: Rows) -> list[Any]:
     return [
-        alt.Tooltip(_field(name), type="nominal", title=name) for name in (rows[0] if rows else ())
+        alt.Tooltip(_field(name), type="nominal", title=in_words(name))
+        for name in (rows[0] if rows else ())
     ]
 
 

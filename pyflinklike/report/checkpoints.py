@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from pyflinklike.replay.values import timestamps
 from pyflinklike.report.charts import bars, flat_bars, stacked
 from pyflinklike.report.contents import Contents
 from pyflinklike.report.growth import first_batches, growth_of
-from pyflinklike.report.page import Picture, Report, opened_for_writing
+from pyflinklike.report.page import Picture, Report, opened_for_writing, size_in_words
 from pyflinklike.spark.checking import check_checkpoint
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
 from pyflinklike.spark.reading.sources import refusing
@@ -39,9 +41,9 @@ def checkpoint_report(
     It is one HTML file of about 1 MB, which any browser opens without a network.  The numbers are
     in `data` of what is returned, by name, as DataFrames of pandas:
 
-    - `states`: entries and bytes in the log by state, older writes included;
-    - `skew`: entries and bytes by key group, and how many times the median's bytes these are;
-    - `growth`: bytes and entries after each of the last 20 batches, and how many key groups were
+    - `states`: entries and bytes in the log by state, older writes included, before compression;
+    - `skew`: entries and stored bytes by key group, and how many times the median's these are;
+    - `growth`: stored bytes and entries after each of the last 20 batches, and how many key groups were
       compacted in it;
     - `largest_keys` and `heaviest_keys`: the keys with the most entries, and with the most bytes, in
       all states of an operator;
@@ -83,9 +85,24 @@ def checkpoint_report(
         ]
     names = ", ".join(each.record.identity.name for each in found)
     facts = f"{location}, after batch {batch}, operators: {names}"
-    return Report(
-        written, f"State of {os.path.basename(location.rstrip('/'))}", facts, pictures
-    ).write()
+    headline = _headline(found, contents)
+    title = f"State of {os.path.basename(location.rstrip('/'))}"
+    return Report(written, title, facts, pictures, headline).write()
+
+
+def _headline(found: list[CheckpointState], contents: Contents) -> list[tuple[str, str]]:
+    """How much there is, of what, and when."""
+    keys, told = contents.keys(), []
+    for uid, count in keys.items():
+        told.append(("keys" if len(keys) == 1 else f"keys of {uid}", f"{count:,}"))
+    heads = [head for each in found for head in each.heads.values()]
+    told += [
+        ("stored", size_in_words(sum(head.log_bytes for head in heads))),
+        ("timers", f"{sum(row['timers'] for row in contents.timers()):,}"),
+        ("after batch", f"{found[0].batch_id:,}"),
+    ]
+    began = timestamps(pa.array([contents.clock.processing_time], pa.int64())).to_pylist()[0]
+    return [*told, ("when it began", "" if began is None else f"{began:%Y-%m-%d %H:%M:%S} UTC")]
 
 
 def _states(found: list[CheckpointState]) -> Picture:
@@ -103,7 +120,10 @@ def _states(found: list[CheckpointState]) -> Picture:
         for info in sized(each)
     ]
     columns = ["operator", "state", "kind", "value", "ttl_ms", "entries", "bytes"]
-    note = "Entries and bytes in the log, older writes of an entry included."
+    note = (
+        "Entries and bytes in the log, older writes of an entry included. The bytes are those before "
+        "compression; key groups and growth below have what is stored, which is less."
+    )
     charts = [flat_bars(rows, "bytes", "state")] if rows else []
     return Picture("states", "States", note, columns, rows, charts)
 
@@ -130,7 +150,8 @@ def _skew(found: list[CheckpointState]) -> Picture:
         ratio = f"{most / median:.1f} times the median" if median else "the median is 0"
         notes.append(
             f"{uid}: {len(heads)} of {each.max_parallelism} key groups have had records; the "
-            f"median has {median:,.0f} bytes, the largest {most:,} bytes ({ratio})."
+            f"median has {size_in_words(round(median))} stored, the largest {size_in_words(most)} "
+            f"({ratio})."
         )
         charts.append(bars(some, "bytes", "key_group", title=uid, marked="stands_out", rule=median))
         rows += some
@@ -146,7 +167,10 @@ def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
         charts.append(bars(some, "bytes", "batch", title=title, marked="has_compacted"))
         rows += some
     columns = ["operator", "batch", "bytes", "entries", "key_groups", "compacted", "has_compacted"]
-    note = "The log after each batch; where key groups were compacted a bar stands out."
+    note = (
+        "The log after each batch, as it is stored: compressed, and with what belongs to no state; "
+        "where key groups were compacted a bar stands out."
+    )
     return Picture("growth", "Growth", note, columns, rows, charts)
 
 

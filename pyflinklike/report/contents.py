@@ -54,6 +54,13 @@ class Contents:
             ]
         return rows
 
+    def keys(self) -> dict[str, int]:
+        """How many keys have entries, by the uid of the operator."""
+        return {
+            uid: sum(row["entries"] for row in summary if row["what"] == "keys")
+            for uid, summary in self._summaries.items()
+        }
+
     def hottest_keys(self) -> list[dict[str, Any]]:
         """The keys that were written to in the most batches."""
         rows: list[dict[str, Any]] = []
@@ -95,10 +102,11 @@ class Contents:
         """What the key groups of each operator tell, by its uid."""
         found = {}
         for each in self.operators:
-            reader = SummaryReader(each.record, self._clock, _KEYS)
+            reader = SummaryReader(each.record, self.clock, _KEYS)
             found[each.record.identity.name] = frame_of_groups(each, reader).toArrow().to_pylist()
         return found
 
     @functools.cached_property
-    def _clock(self) -> BatchClock:
+    def clock(self) -> BatchClock:
+        """The times of the batch."""
         return self.operators[0].clock()

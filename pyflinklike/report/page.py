@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyflinklike.replay.html_tables import html_table
-from pyflinklike.report.charts import needs_altair
+from pyflinklike.report.charts import in_words, is_size, needs_altair
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Picture", "Report", "opened_for_writing"]
+__all__ = ["Picture", "Report", "opened_for_writing", "size_in_words"]
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -31,6 +31,9 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2rem auto;paddin
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2.2rem 0 .2rem}
 p{margin:.2rem 0 .6rem;color:#5a6675}table{border-collapse:collapse}
 th,td{padding:.2rem .9rem .2rem 0;border-bottom:1px solid #e3e8ee;vertical-align:top}
+.headline{display:flex;flex-wrap:wrap;gap:.5rem 2.2rem;margin:1.2rem 0}
+.headline b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}
+.headline span{color:#5a6675;font-size:.85rem}
 td{overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
 th{font-weight:600;color:#5a6675;font-size:.85rem}summary{color:#5a6675;cursor:pointer}
 """
@@ -72,12 +75,14 @@ class Report:
         title: Of what it is.
         facts: A line beneath the title.
         pictures: In order.
+        headline: The numbers that come first: what is counted, and how much of it there is.
     """
 
     path: str
     title: str
     facts: str
     pictures: Sequence[Picture] = attrs.field(repr=False)
+    headline: Sequence[tuple[str, str]] = attrs.field(default=(), repr=False)
 
     @property
     def data(self) -> Mapping[str, pd.DataFrame]:
@@ -91,7 +96,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         parts = "".join(_noted(each) + _shown(each) for each in self.pictures)
-        return f"<h3>{html.escape(self.title)}</h3><p>{html.escape(self.facts)}</p>{parts}"
+        return f"<h3>{html.escape(self.title)}</h3><p>{html.escape(self.facts)}</p>{_headed(self)}{parts}"
 
     def write(self) -> Report:
         """Write the page.
@@ -130,7 +135,7 @@ def _page(report: Report) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{title}</h1><p>{html.escape(report.facts)}</p>\n{body}\n"
+        f"<h1>{title}</h1><p>{html.escape(report.facts)}</p>\n{_headed(report)}\n{body}\n"
         f'<script id="charts" type="application/json">{specs}</script>\n'
         f"<script>{_script()}</script>\n<script>{_EMBED}</script></body></html>\n"
     )
@@ -146,6 +151,16 @@ def _script() -> str:
     return vl_convert.javascript_bundle(_SNIPPET, vl_version=_VERSION).replace(
         "</script", "<\\/script"
     )
+
+
+def _headed(report: Report) -> str:
+    if not report.headline:
+        return ""
+    told = (
+        f"<div><b>{html.escape(number)}</b><span>{html.escape(what)}</span></div>"
+        for what, number in report.headline
+    )
+    return f'<div class="headline">{"".join(told)}</div>'
 
 
 def _noted(picture: Picture) -> str:
@@ -164,4 +179,25 @@ def _charted(picture: Picture) -> str:
 
 
 def _shown(picture: Picture) -> str:
-    return html_table(picture.columns, picture.rows) if picture.rows else ""
+    """The numbers as people read them; `data` has them as they are."""
+    if not picture.rows:
+        return ""
+    rows = [
+        {in_words(name): _readable(name, row.get(name)) for name in picture.columns}
+        for row in picture.rows
+    ]
+    return html_table([in_words(name) for name in picture.columns], rows)
+
+
+def _readable(name: str, value: Any) -> Any:
+    return size_in_words(value) if is_size(name) and isinstance(value, int) else value
+
+
+def size_in_words(size: int) -> str:
+    """A number of bytes in the unit that suits it: 40.0 MB."""
+    number, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger
+    return f"{size} B" if unit == "B" else f"{number:,.1f} {unit}"

@@ -18,6 +18,7 @@ from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import divided_batch, encode_batch
 from pyflinklike.log.segments import Section
+from pyflinklike.log.stored_entries import MAX_POSITION, are_positions
 from pyflinklike.replay.codes import codes_of, last_of_each
 from pyflinklike.replay.retention import times_table
 from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
@@ -152,7 +153,15 @@ def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
     if found["position"].null_count:
         msg = f"state {rows.info.name!r}: an element has a position, got null; number them"
         raise StateValueError(msg)
-    return found["position"].cast(pa.int64())
+    positions = found["position"].cast(pa.int64())
+    if not are_positions(positions):
+        ends = pc.min_max(positions).as_py()
+        msg = (
+            f"state {rows.info.name!r}: positions of elements must be from 0 to {MAX_POSITION:,}, "
+            f"got {ends['min']} to {ends['max']}; number the elements of each key from 0"
+        )
+        raise StateValueError(msg)
+    return positions
 
 
 def _store_keys(rows: StateRows, found: dict[str, Any]) -> list[bytes]:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
+from pyflinklike.log.decoding import RAW_ERRORS, RESTORE_ADVICE
+from pyflinklike.shown import shown
 from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
 from pyflinklike.types.basic import (
     BigIntTypeInfo,
@@ -79,10 +81,20 @@ def encode_int(value: int) -> bytes:
 
 
 def read_int(data: bytes, at: int) -> int:
-    """The number whose bytes begin at `at`, counted from the end where negative."""
+    """The number whose bytes begin at `at`, counted from the end where negative.
+
+    Raises:
+        CorruptStateError: There is none.
+    """
     at = at if at >= 0 else len(data) + at
-    value: int = _INT.unpack_from(data, at)[1]
-    return value - _BIAS
+    try:
+        tag, value = _INT.unpack_from(data, at)
+    except struct.error:
+        tag = None
+    if at < 0 or tag != _INT_TAG:
+        msg = f"a store's entry must have its numbers at their places, got {shown(data)}"
+        raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
+    return int(value) - _BIAS
 
 
 class KeyCodec:
@@ -117,11 +129,22 @@ class KeyCodec:
             raise StateValueError(msg) from None
 
     def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:
-        """The key whose bytes begin at `at`, and where they end."""
-        value, end = decode_first(data, at)
-        if not self._is_plain:
-            value = _restored(self._type, value)
-        return (value if self._thaw is None else self._thaw(value)), end
+        """The key whose bytes begin at `at`, and where they end.
+
+        Raises:
+            CorruptStateError: There is none of the type.
+        """
+        try:
+            value, end = decode_first(data, at)
+            if not self._is_plain:
+                value = _restored(self._type, value)
+            elif value is None or self._thaw is None:
+                self._freeze(value)  # refuses what is of another type
+            return (value if self._thaw is None else self._thaw(value)), end
+        except RAW_ERRORS as error:
+            rule = f"store {self._store!r}: the key of an entry must be as the store writes it"
+            msg = f"{rule}, got {shown(data)}; {RESTORE_ADVICE}"
+            raise CorruptStateError(msg) from error
 
     def prefix(self, prefix: Any) -> tuple[bytes, bytes]:
         """The range of the keys that begin with a prefix.

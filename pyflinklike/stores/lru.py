@@ -14,6 +14,9 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.log.decoding import RESTORE_ADVICE
+from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
 from pyflinklike.stores.checks import checked_max_entries
 from pyflinklike.stores.codec import encode_int, read_int
@@ -24,6 +27,8 @@ from pyflinklike.type_vars import K, V
 from pyflinklike.types import Types
 
 __all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
+
+_MOST_USES = 2**62
 
 
 @attrs.frozen
@@ -89,7 +94,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
 
     def __len__(self) -> int:
         self._ready()
-        return self._count()[1]
+        return self._count_of_all()[1]
 
     def clear(self) -> None:
         """Remove all entries, which evicts none."""
@@ -121,7 +126,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
             self._counts.delete(None)
 
     def _insert(self, user_key: bytes, frozen: Any) -> None:
-        use, size, oldest = self._count()
+        use, size, oldest = self._count_of_all()
         self._put_entry(user_key, (use, frozen), frozen)
         self._uses.put(encode_int(use), user_key)
         self._counts.put(None, (use + 1, size + 1, oldest))
@@ -133,10 +138,16 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._settle()
         use, size, oldest = self._count()
         evicted = list(self._uses.range(encode_int(oldest), limit=count))
+        if not evicted:
+            rule = "a use of each entry"
+            raise self._corrupt(rule, "none")
         # Begin at the first use that is left: a queue leaves many deleted ones before it.
         self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
         for _, user_key in evicted:
             entry = self._table.get(user_key)
+            if entry is MISSING:
+                rule = "the entry of each use"
+                raise self._corrupt(rule, f"none under {shown(user_key)}")
             self._remove(user_key, entry)
             if self.on_evict is not None:
                 self.on_evict(self._codec.decode(user_key)[0], self._value(entry))
@@ -173,4 +184,21 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def _count(self) -> tuple[int, int, int]:
         """The number of the next use, how many entries there are, and a use before all of them."""
         entry = self._counts.get(None)
-        return (0, 0, 0) if entry is MISSING else entry
+        if entry is MISSING:
+            return 0, 0, 0
+        use, size, oldest = entry
+        if None in entry or not (-_MOST_USES <= oldest <= use <= _MOST_USES and size > 0):
+            rule = "the next use, the number of entries and the first use"
+            raise self._corrupt(rule, shown(entry))
+        return use, size, oldest
+
+    def _count_of_all(self) -> tuple[int, int, int]:
+        """The same, where the table has all entries that are counted."""
+        count = self._count()
+        if count[1] > self._table.count():
+            raise self._corrupt(f"as many entries as it has, {self._table.count()}", shown(count))
+        return count
+
+    def _corrupt(self, rule: str, got: str) -> CorruptStateError:
+        msg = f"store {self._name!r}: its count of uses must tell {rule}, got {got}"
+        return CorruptStateError(f"{msg}; {RESTORE_ADVICE}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ from pyflinklike.api.operator_state import refuse_checkpointed_function
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.checks import is_int, is_int64
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.regrouping import with_keys_of
 from pyflinklike.log.segments import Segment, read_segment
 from pyflinklike.log.working_state import WorkingState
@@ -29,11 +30,11 @@ class Restored:
 
     Args:
         state: The working state of its only key group.
-        states: What a savepoint says of its states, by name; a snapshot says nothing.
+        record: What a savepoint says of its operator; a snapshot says nothing.
     """
 
     state: WorkingState
-    states: Mapping[str, Mapping[str, Any]]
+    record: OperatorRecord | None = None
 
 
 def check_arguments(
@@ -129,17 +130,15 @@ def restored_state(
     """
     state = WorkingState(0)
     if snapshot is None:
-        return Restored(state, {})
-    segment, states = _saved(snapshot)
+        return Restored(state)
+    segment, record = _saved(snapshot)
     state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
-    return Restored(state, states)
+    return Restored(state, record)
 
 
-def _saved(
-    snapshot: bytes | str | os.PathLike[str],
-) -> tuple[Segment, Mapping[str, Mapping[str, Any]]]:
+def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
     if isinstance(snapshot, bytes):
-        return read_segment(snapshot, "snapshot"), {}
+        return read_segment(snapshot, "snapshot"), None
     savepoint = open_savepoint(snapshot)
     record = savepoint.manifest.operator(None, savepoint.place.where).record
-    return savepoint.segment(), record.states
+    return savepoint.segment(), record

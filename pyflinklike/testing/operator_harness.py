@@ -100,7 +100,7 @@ class OperatorHarness:
             allow_pickle=pickle_allowed(allow_pickle),
         )
         restored = restored_state(restore, key_type)
-        self._former = restored.states
+        self._former, self._key_columns = restored.record, tuple(key_columns)
         self._operator.enter(restored.state)
         self._operator.open()
         self._closed = False
@@ -262,6 +262,7 @@ class OperatorHarness:
             function=self._function,
             key_type=self._key_type,
             former=self._former,
+            key_columns=self._key_columns,
         )
 
     def _running(self) -> KeyedProcessOperator:

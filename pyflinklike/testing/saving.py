@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyflinklike import __version__
@@ -14,13 +14,19 @@ from pyflinklike.log.identity import OperatorIdentity
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.segments import Segment
 from pyflinklike.replay.described import owner_of
+from pyflinklike.replay.key_types import name_of
+from pyflinklike.replay.keys import KeyColumns
+from pyflinklike.replay.values import shown_type
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.savepoints.directory import write_log
 from pyflinklike.savepoints.files import place_of
 from pyflinklike.state.table import RESERVED_PREFIX
-from pyflinklike.types import TypeInformation
+from pyflinklike.types import TupleTypeInfo, TypeInformation
+from pyflinklike.types.keys import ANY_KEY
 
 __all__ = ["write_savepoint"]
+
+_Columns = tuple[tuple[str, str], ...]
 
 
 def write_savepoint(
@@ -31,7 +37,8 @@ def write_savepoint(
     *,
     function: str,
     key_type: TypeInformation,
-    former: Mapping[str, Mapping[str, Any]],
+    former: OperatorRecord | None,
+    key_columns: Sequence[str],
 ) -> None:
     """Write a directory of Parquet files.
 
@@ -42,21 +49,45 @@ def write_savepoint(
         snapshot: All of its state.
         function: Name of the function's class, which is the operator's uid, too.
         key_type: Of the keys.
-        former: What the savepoint that was restored says of its states, by name.
+        former: What the savepoint that was restored says of its operator, if there was one.
+        key_columns: Names of the columns that make the key, of elements that come as columns.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
-        IncompatibleStateError: There is state that nobody has said the kind of.
+        IncompatibleStateError: There is state that nobody has said the kind of, or a key that the
+            key columns of the savepoint that was restored cannot hold.
     """
     # As `OperatorRecord.after`: states left out of the program are still stored.
-    states = {**former, **operator.declared()}
+    states = {**({} if former is None else former.states), **operator.declared()}
     _check_described(snapshot, states)
-    identity = OperatorIdentity(function, 1, (), key_type.signature)
+    columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
     there = place_of(path)
     written = there.begin(mode)
     write_log(written, record, [snapshot], __version__, wall_clock())
     there.replace(written)
+
+
+def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Columns:
+    """The key columns of the savepoint that was restored: the next one has them, too."""
+    identity = former.identity
+    if identity.key_columns:
+        return identity.key_columns
+    if identity.key == ANY_KEY or key_type.signature != ANY_KEY:
+        return ()
+    columns = KeyColumns.of(former)
+    return tuple(zip(columns.names, map(name_of, columns.types)))
+
+
+def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
+    """Key columns that a harness was told, with the types that its type of keys says."""
+    kinds = [key_type]
+    if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
+        kinds = list(key_type.field_types)
+    if key_type.signature == ANY_KEY or len(kinds) != len(names):
+        return ()
+    return tuple((name, name_of(shown_type(kind))) for name, kind in zip(names, kinds))
 
 
 def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:

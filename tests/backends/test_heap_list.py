@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.state.table import Shape, TableChanges, TableSpec
 from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.types import Types
 
@@ -106,6 +106,33 @@ def test_a_list_is_its_model_and_so_is_what_its_log_rebuilds(steps):
         else:
             done(one.tables["list"], verb, position, str(number))
         assert in_all(one) == {each: mine for each, mine in model.items() if mine}
+
+
+@given(
+    st.lists(st.integers(0, 7).map(lambda each: each**9), min_size=1, max_size=5, unique=True),
+    st.lists(STEPS, max_size=20),
+)
+def test_a_list_of_far_positions_is_its_model_too(positions, steps):
+    """As a log may bring it, in any order; what it is written anew as is the same list."""
+    one, other = opened(), opened()
+    restored = TableChanges(LIST, [], ["a"] * len(positions), positions, ["0"] * len(positions))
+    one.apply([restored])
+    other.apply([restored])
+    model = {"a": dict.fromkeys(positions, "0")}
+    for number, (verb, key, at) in enumerate([*steps, ("drain", "a", 0)]):
+        places = sorted(model.get(key, {})) or [0]
+        position = at if verb == "sweep" else places[at % len(places)]
+        one.at(key)
+        modelled(model, verb, key, position, str(number))
+        if verb == "drain":
+            other.apply(map(through_bytes, one.drained()))
+            read = in_all(one)
+            assert read == in_all(other)
+            assert elements(read) == elements(model)
+            model = {each: dict(mine) for each, mine in read.items()}  # gaps may be closed
+        else:
+            done(one.tables["list"], verb, position, str(number))
+        assert elements(in_all(one)) == elements(model)
 
 
 def test_what_was_drained_is_not_drained_again():

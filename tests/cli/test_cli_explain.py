@@ -2,6 +2,7 @@
 """What a restart of a program would do, asked of a savepoint: `pyflinklike state explain`."""
 
 import json
+import sys
 
 import attrs
 import pytest
@@ -202,3 +203,29 @@ def test_a_savepoint_has_no_log_to_tell_of(savepoint, capsys):
     """Without a program there is nothing to say."""
     assert 2 == main(["state", "explain", savepoint])
     assert "give --function module:Class" in capsys.readouterr().err
+
+
+class Talking(Seen):
+    """Prints wherever it is called."""
+
+    def __init__(self):
+        sys.stdout.write("made\n")
+
+    def open(self, runtime_context):
+        sys.stdout.write("opened\n")
+        super().open(runtime_context)
+
+    def close(self):
+        sys.stdout.write("closed\n")
+
+
+def test_what_a_program_prints_is_no_answer(explained, tmp_path, monkeypatch):
+    """It goes to standard error: JSON lines stay JSON lines."""
+    (tmp_path / "talking.py").write_text(
+        f"import {HERE}\nprint('imported')\nTalking = {HERE}.Talking\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    code, outcomes, told = explained("talking:Talking")
+
+    assert (0, {"all", "last", "timers"}) == (code, set(outcomes))
+    assert ["imported", "made", "opened", "closed"] == told.split()

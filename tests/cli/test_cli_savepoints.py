@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line on savepoints, which needs neither Spark nor Java."""
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ pytest.importorskip("rich")
 from sealed_manifest import resealed
 
 from pyflinklike import (
+    KeyedBatchFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -23,8 +25,11 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.replay.typed import key_of
+from pyflinklike.replica import open_state
 from pyflinklike.stores import KeyValueStoreDescriptor
-from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 
 
 class Visits(KeyedProcessFunction):
@@ -96,9 +101,26 @@ def lines(ran):
 def test_states_are_listed(ran, savepoint):
     """As plain text where no terminal is."""
     code, out, err = ran("list", savepoint)
-    rows = [line.split()[1:3] for line in out.splitlines()[2:]]
+    rows = [line.split()[1:3] for line in out.splitlines()[3:]]
     expected = [["all", "list"], ["last", "value"], ["pages", "map"], ["shared", "key-value"]]
     assert (0, expected, "") == (code, rows, err)
+
+
+def test_a_list_counts_keys_and_timers(ran, lines, savepoint):
+    """Once for all states of an operator."""
+    told = ran("list", savepoint)[1].splitlines()[1]
+    counts = [(row["keys"], row["timers"]) for row in lines("list", savepoint)[1]]
+
+    assert ("Visits: 3 keys, 4 event-time timers", [(3, {"event_time": 4})] * 4) == (told, counts)
+
+
+@pytest.mark.parametrize("kind", ["tuple", "nested", "double", "timestamp"])
+def test_keys_of_each_type_are_counted(lines, tmp_path, kind):
+    """Also those that Arrow does not group by, with nulls in them."""
+    key_type, keys, _ = KEYS[kind]
+    path = kept(tmp_path / "saved", [*keys, keys[0]], key_type)
+
+    assert [len(keys)] == [row["keys"] for row in lines("list", path)[1]]
 
 
 def test_a_list_is_json_too(lines, savepoint):
@@ -282,7 +304,7 @@ def test_all_is_exported(ran, savepoint, tmp_path, kind):
     [
         (["show", "SAVEPOINT", "page"], "did you mean 'pages'?"),
         (["show", "SAVEPOINT", "pages", "--where", "value > 1"], "open its Parquet files"),
-        (["show", "SAVEPOINT", "pages", "--batch", "3"], "leave it away"),
+        (["show", "SAVEPOINT", "pages", "--batch", "3"], "leave it out"),
         (["show", "SAVEPOINT", "pages", "--operator", "other"], "its operators are ['Visits']"),
         (["get", "SAVEPOINT", "shared", "ann"], "look at it with `show`"),
         (["list", "/nowhere/at/all"], "give the checkpointLocation of a query"),
@@ -353,3 +375,128 @@ def test_missing_packages_are_named():
         [sys.executable, "-c", _NO_CLICK], check=False, capture_output=True, text=True
     )
     assert (2, True) == (done.returncode, "pip install 'pyflinklike[cli]'" in done.stderr)
+
+
+# Keys of a harness
+
+
+class Kept(KeyedProcessFunction):
+    """Keeps how many elements a key had."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        return []
+
+
+NOON = dt.datetime(2026, 11, 24, 12)
+KEYS = {
+    "long": (Types.LONG(), [5, 6], "5"),
+    "int": (Types.INT(), [5, 6], "5"),
+    "boolean": (Types.BOOLEAN(), [True, False], "true"),
+    "double": (Types.DOUBLE(), [0.5, 1.5], "0.5"),
+    "date": (Types.SQL_DATE(), [NOON.date(), dt.date.min], "2026-11-24"),
+    "timestamp": (Types.SQL_TIMESTAMP(), [NOON, dt.datetime.min], "2026-11-24T12:00:00"),
+    "bytes": (Types.PRIMITIVE_ARRAY(Types.BYTE()), [b"\x01", b""], "0x01"),
+    "tuple": (
+        Types.TUPLE([Types.STRING(), Types.SQL_DATE()]),
+        [("a", NOON.date()), ("b", NOON.date()), ("a", None)],
+        '["a", "2026-11-24"]',
+    ),
+    "nested": (
+        Types.TUPLE([Types.TUPLE([Types.LONG()]), Types.STRING()]),
+        [((1,), "a"), ((2,), "a")],
+        '[[1], "a"]',
+    ),
+}
+
+
+def kept(path, keys, key_type=None, restore=None):
+    """A savepoint of a harness that had an element of each of these keys."""
+    with KeyedProcessHarness(
+        Kept(), lambda key: key, key_type=key_type, restore=restore
+    ) as harness:
+        for key in keys:
+            harness.process_element(key)
+        harness.savepoint(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_each_type_is_got_of_the_savepoint_of_a_harness(lines, tmp_path, kind):
+    """Typed as JSON, an array for a tuple."""
+    key_type, keys, text = KEYS[kind]
+    path = kept(tmp_path / "saved", keys, key_type)
+
+    code, found = lines("get", path, "count", text)
+    assert (0, [1]) == (code, [each["value"] for each in found])
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_each_type_is_answered_from_the_savepoint_of_a_harness(tmp_path, kind):
+    """By what answers over HTTP."""
+    key_type, keys, text = KEYS[kind]
+    path = kept(tmp_path / "saved", keys, key_type)
+    with open_state(path) as state:
+        (info,) = state.states()
+        assert 1 == state["count"].get(key_of(text, info.key_columns))
+
+
+def test_a_tuple_of_another_length_is_refused(ran, tmp_path):
+    """The message tells the type and shows an array."""
+    key_type, keys, _ = KEYS["tuple"]
+    path = kept(tmp_path / "saved", keys, key_type)
+
+    code, _, told = ran("get", path, "count", '["a"]')
+    assert (2, True) == (
+        code,
+        "with the 2 values of column 'key', which is struct<f0:string" in told,
+    )
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_harness_that_went_on_from_a_savepoint_writes_keys_that_can_be_read(
+    lines, tmp_path, kind
+):
+    """Also one that is not told their type."""
+    key_type, keys, text = KEYS[kind]
+    first = kept(tmp_path / "first", keys, key_type)
+    second = kept(tmp_path / "second", keys, restore=first)
+
+    code, found = lines("get", second, "count", text)
+    assert (0, [2]) == (code, [each["value"] for each in found])
+
+
+class CountedInColumns(KeyedBatchFunction):
+    """The same, of columns."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_column_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_batch(self, batch, ctx):
+        self.count.put(batch.groups.counts)
+        return
+
+
+def test_the_names_of_key_columns_outlive_a_harness(lines, tmp_path):
+    """One of columns tells them, and one that goes on from its savepoint keeps them."""
+    first, key_type = tmp_path / "first", Types.TUPLE([Types.STRING(), Types.LONG()])
+    with KeyedBatchHarness(CountedInColumns(), ["user", "day"], key_type=key_type) as harness:
+        harness.process_batch({"user": ["ann", "bob"], "day": [1, 2]})
+        harness.savepoint(first)
+    second = kept(tmp_path / "second", [("ann", 1)], restore=first)
+
+    code, found = lines("get", second, "count", '["ann", 1]')
+    assert (0, [("ann", 1, 2)]) == (
+        code,
+        [(each["user"], each["day"], each["value"]) for each in found],
+    )
+
+
+def test_a_key_that_the_columns_of_the_savepoint_cannot_hold_is_refused(tmp_path):
+    """The harness writes no savepoint that nobody can read."""
+    first = kept(tmp_path / "first", [1, 2], Types.LONG())
+    with pytest.raises(IncompatibleStateError, match=r"key columns \(key int64\), got .*'five'"):
+        kept(tmp_path / "second", ["five"], restore=first)

@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -17,13 +18,22 @@ from damaged_state import Damage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyflinklike import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+)
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.entries import encode_entries
+from pyflinklike.log.regrouping import regrouped
 from pyflinklike.log.segments import Section, read_segment
 from pyflinklike.log.stored_entries import decode_entries
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.replay.table import StoredTable, replayed
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types import Types
 from pyflinklike.types.signature import type_of
 
@@ -83,6 +93,27 @@ def test_no_crafted_segment_ends_the_interpreter_or_is_blamed_on_the_program(see
     assert count <= found["refused"] + found["read"]
     assert count / 2 < found["refused"]
     assert count / 20 < found["read"]
+
+
+@pytest.mark.parametrize("seed", range(10) if thorough() else range(2))
+def test_no_value_of_a_crafted_savepoint_is_blamed_on_the_program_or_takes_memory(seed):
+    """With right checksums, and one value of one column replaced; every reader refuses it or reads it."""
+    script = Path(__file__).resolve().parents[1] / "support" / "crafted_values.py"
+    count = 400 if thorough() else 40
+    run = subprocess.run(
+        [sys.executable, str(script), str(seed), str(count)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=script.parents[2],
+        env={"PYTHONPATH": str(script.parents[2])},
+    )
+
+    assert 0 == run.returncode, run.stderr[-2000:]
+    found = json.loads(run.stdout)
+    assert {} == found["errors"]
+    assert 4 * count == found["refused"] + found["read"]
+    assert found["grown"] < 64
 
 
 # One by one
@@ -321,3 +352,72 @@ def test_the_checksum_covers_a_body_of_any_size(size, packed):
     struct.pack_into("<I", head, 41, zlib.crc32(blob[:41]))  # of the header alone
     with pytest.raises(CorruptStateError, match="the checksum of a segment"):
         read_segment(bytes(head) + blob[45:], PLACE)
+
+
+# Positions in lists
+
+ELEMENTS = TableSpec("s", Shape.LIST, "list", Types.STRING())
+
+
+class Appends(KeyedProcessFunction):
+    """Adds each element to a list and tells all of it."""
+
+    def open(self, runtime_context):
+        self.list = runtime_context.get_list_state(ListStateDescriptor("s", Types.STRING()))
+
+    def process_element(self, value, ctx):
+        self.list.add(value)
+        yield list(self.list)
+
+
+def snapshot_of_list(positions: list[int]) -> bytes:
+    """A savepoint of a list, under the key "a", with elements at these positions."""
+    keys, elements = pa.array(["a"] * len(positions)), pa.array(list("xyz"[: len(positions)]))
+    payload = payload_of(keys, pa.array(positions, pa.int64()), elements)
+    declared = Declaration.of(ELEMENTS, KEY).to_json()
+    return sealed(body_of(declared, payload))
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize("position", [-1, -(2**63), 2**48 + 1, 2**62, 2**63 - 1])
+def test_a_position_that_no_list_reaches_is_refused(backend, position):
+    """Neither is it blamed on the program, nor is memory taken for what would be before it."""
+    blob = snapshot_of_list([0, position])
+    with pytest.raises(CorruptStateError, match=r"state 's': .* positions of a list outside 0 to"):
+        KeyedProcessHarness(Appends(), lambda _: "a", backend(), restore=blob, key_type=KEY)
+
+
+def test_the_readers_without_a_program_refuse_such_a_position_too():
+    """Rows of a state, and a savepoint that is taken apart."""
+    log = read_segment(snapshot_of_list([0, -1]), PLACE)
+    sections = [Section(log.declarations[0], log.sections[0][1], PLACE)]
+    readers = [
+        lambda: replayed(StoredTable(log.declarations[0]), sections, PLACE),
+        lambda: regrouped(log, KEY, lambda keys: [0] * len(keys), 1, PLACE),
+    ]
+    for read in readers:
+        with pytest.raises(CorruptStateError, match="positions of a list outside 0 to"):
+            read()
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize(
+    "positions", [[2**28], [0, 2**28], [0, 2**32, 2**32 + 1], [2**47, 7, 0], [2**28, 2**29, 5]]
+)
+def test_a_list_costs_what_is_in_it_wherever_its_positions_are(backend, positions):
+    """A log of RocksDB may hold the first of a list and what was appended millions of times later."""
+    blob, elements = snapshot_of_list(positions), "xyz"
+    told = [element for _, element in sorted(zip(positions, elements))]
+    tracemalloc.start()
+    with KeyedProcessHarness(
+        Appends(), lambda _: "a", backend(), restore=blob, key_type=KEY
+    ) as harness:
+        told_now = harness.process_element("new")
+        saved = harness.snapshot()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    with KeyedProcessHarness(Appends(), lambda _: "a", restore=saved, key_type=KEY) as harness:
+        told_then = harness.process_element("last")
+
+    assert ([[*told, "new"]], [[*told, "new", "last"]]) == (told_now, told_then)
+    assert peak < 4_000_000

@@ -155,7 +155,7 @@ def test_a_state_that_a_restart_adds_is_that_of_the_keys():
         ({"key_groups": 3}, DeclarationTypeError, "a list of numbers, got 3"),
         ({"key_groups": [True]}, DeclarationTypeError, "got True in it"),
         ({"key_groups": [0, -1]}, DeclarationValueError, "got -1"),
-        ({"keys": ["a"], "key_groups": [1]}, DeclarationValueError, "leave one away"),
+        ({"keys": ["a"], "key_groups": [1]}, DeclarationValueError, "leave one out"),
     ],
 )
 def test_what_names_no_part_is_refused(given, error, says):

@@ -11,6 +11,7 @@ from all_states import HEAVY, OUTPUT, SCHEMA, STATES, AllStates, model
 from savepoint_trap import TRAPPED, Trapped, hostile
 from spark_support import Feed, drain, pickle_by_value, reads_state
 
+from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.spark import (
     Savepoint,
     diff_state,
@@ -186,3 +187,43 @@ def test_a_hostile_pickle_is_shown_as_bytes(spark, tmp_path):
     take_savepoint(spark, checkpoint, tmp_path / "saved")
     (row,) = Savepoint.read(spark, tmp_path / "saved")["map"].collect()
     assert (hostile(trap), False) == (bytes(row.value), trap.exists())
+
+
+def test_keyed_states_of_two_batches_are_compared(spark, checkpoint):
+    """Each state of a key, a map too; what differs is what a harness says."""
+    before, after = (
+        read_keyed_state(spark, checkpoint, states=["total", "last"], batch_id=batch_id)
+        for batch_id in (BATCHES - 2, BATCHES - 1)
+    )
+    users = {user for user, _ in records(BATCHES - 1)}
+    found = {
+        each.user: (each.change, each.before.total, each.after.total)
+        for each in diff_state(before, after).collect()
+    }
+    was, now = expected(BATCHES - 2), expected(BATCHES - 1)
+
+    assert {user: ("update", was[user]["total"], now[user]["total"]) for user in users} == found
+
+
+def test_a_comparison_by_a_map_is_refused(spark, checkpoint):
+    """Before Spark does, which says nothing of what to do."""
+    frame = read_keyed_state(spark, checkpoint, states=["last"])
+    with pytest.raises(DeclarationValueError, match=r"give the key columns as on=\[...\]"):
+        diff_state(frame, frame, on=["user", "last"])
+
+
+def test_a_checkpoint_that_was_moved_says_what_to_do(spark, tmp_path):
+    """And is read where a link is put at its former place."""
+    former, moved = tmp_path / "former", tmp_path / "moved"
+    feed = Feed(spark, tmp_path / "feed", SCHEMA)
+    feed.add(records(0))
+    drain(started(feed, 0), former)
+    former.rename(moved)
+    with pytest.raises(
+        HostError, match=rf"{former}, for Spark notes .*ln -s <where it is> {former}"
+    ):
+        read_state(spark, moved, "total").collect()
+    former.symlink_to(moved)
+
+    read = {row.user: row.value for row in read_state(spark, moved, "total").collect()}
+    assert {user: expected(0)[user]["total"] for user, _ in records(0)} == read

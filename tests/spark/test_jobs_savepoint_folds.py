@@ -122,7 +122,7 @@ def test_what_elements_are_folded_into_has_the_latest_stamp(empty, elements):
 @pytest.mark.parametrize(
     ("descriptor", "change", "error", "says"),
     [
-        (COUNT, lambda rows: rows, DeclarationTypeError, "leave from_elements away"),
+        (COUNT, lambda rows: rows, DeclarationTypeError, "leave from_elements out"),
         (WORDS, lambda rows: rows.drop("value"), DeclarationValueError, "select"),
         (
             WORDS,

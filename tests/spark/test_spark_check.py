@@ -183,6 +183,8 @@ def test_a_report_has_the_numbers_of_the_checkpoint(spark, chain, tmp_path):
     assert ([0, 1, 2], 0) == (list(grown.batch), len(data["check"]))
     assert (skew.bytes.sum(), skew.entries.sum()) == (grown.bytes.iloc[-1], grown.entries.iloc[-1])
     assert "vegaEmbed" in (tmp_path / "page.html").read_text()
+    headline = dict(report.headline)
+    assert ("3", "5", "2") == (headline["keys"], headline["timers"], headline["after batch"])
 
 
 def test_a_log_of_progress_is_drawn(spark, chain, log, tmp_path):

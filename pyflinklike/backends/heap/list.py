@@ -21,6 +21,8 @@ from pyflinklike.state.table import MISSING, Entry, TableChanges
 __all__ = ["HeapListTable"]
 
 _LONGEST_STEP = 256
+_FEW_GAPS = 16
+"""So many gaps, and two for each entry, may come from a log; with more a list becomes a dict."""
 
 
 class HeapListTable(ManyTable):
@@ -43,29 +45,49 @@ class HeapListTable(ManyTable):
             mine = self._entries[key] = []
             self._appended[key] = 0
         elif key not in self._appended:
-            self._appended[key] = self._starts.get(key, 0) + len(mine)
-        mine.append(entry)
+            self._appended[key] = self._end(key, mine)
+        if type(mine) is dict:
+            mine[self._end(key, mine)] = entry
+        else:
+            mine.append(entry)
         self._data.size += 1
+
+    def _end(self, key: Any, mine: Any) -> int:
+        """The position after the last entry."""
+        if type(mine) is dict:
+            return int(next(reversed(mine))) + 1
+        return int(self._starts.get(key, 0)) + len(mine)
 
     def get(self, user_key: Any) -> Entry:
         return self._get(self._current.key, user_key)
 
     def _get(self, key: Any, position: int) -> Entry:
         mine = self._entries.get(key, ())
+        if type(mine) is dict:
+            return mine.get(position, MISSING)
         index = position - self._starts.get(key, 0)
         return mine[index] if 0 <= index < len(mine) else MISSING
 
     def put(self, user_key: Any, entry: Entry) -> None:
         key = self._current.key
+        is_new = self._get(key, user_key) is MISSING
         self._put(key, user_key, entry)
+        if is_new:
+            self._sort(key)
         self._dirty.setdefault(key, {})[user_key] = None
 
     def _put(self, key: Any, position: int, entry: Entry) -> None:
-        mine = self._entries.get(key)
+        mine: Any = self._entries.get(key)
         if mine is None:
             mine = self._entries[key] = []
             if position:
                 self._starts[key] = position
+        if self._is_far(key, mine, position):
+            mine = self._by_position(key)
+        if type(mine) is dict:
+            self._data.size += position not in mine
+            mine[position] = entry
+            return
         index = position - self._starts.get(key, 0)
         if index < 0:
             mine[:0] = repeat(MISSING, -index)
@@ -81,6 +103,29 @@ class HeapListTable(ManyTable):
             self._data.size += 1
         mine[index] = entry
 
+    def _is_far(self, key: Any, mine: Any, position: int) -> bool:
+        """Whether a list would get more gaps by an entry there than it is worth."""
+        if type(mine) is dict:
+            return False
+        index, length = position - self._starts.get(key, 0), len(mine)
+        more = max(-index, index - length)
+        if more <= _FEW_GAPS:
+            return False
+        gaps = self._gaps.get(key, 0)
+        return gaps + more > _FEW_GAPS + 2 * (length - gaps)
+
+    def _by_position(self, key: Any) -> dict[int, Entry]:
+        """Keep a list as a dict from now on; whoever puts entries in another order sorts it."""
+        mine = self._entries[key] = dict(self._items(key))
+        self._starts.pop(key, None)
+        self._gaps.pop(key, None)
+        return mine
+
+    def _sort(self, key: Any) -> None:
+        mine = self._entries.get(key)
+        if type(mine) is dict:
+            self._entries[key] = dict(sorted(mine.items()))
+
     def _delete(self, key: Any, user_key: Any) -> None:
         if self._get(key, user_key) is not MISSING:
             self._remove(key, user_key)
@@ -88,6 +133,12 @@ class HeapListTable(ManyTable):
 
     def _remove(self, key: Any, position: int) -> None:
         mine = self._entries[key]
+        if type(mine) is dict:
+            del mine[position]
+            self._data.size -= 1
+            if not mine:
+                self._forget(key)
+            return
         mine[position - self._starts.get(key, 0)] = MISSING
         gaps = 1
         while mine and mine[-1] is MISSING:
@@ -115,12 +166,17 @@ class HeapListTable(ManyTable):
         return self._items(self._current.key)
 
     def _items(self, key: Any) -> list[tuple[int, Entry]]:
-        items = enumerate(self._entries.get(key, ()), self._starts.get(key, 0))
+        mine = self._entries.get(key, ())
+        if type(mine) is dict:
+            return list(mine.items())
+        items = enumerate(mine, self._starts.get(key, 0))
         return [item for item in items if item[1] is not MISSING]
 
     def elements(self) -> list[Entry]:
         key = self._current.key
         mine = self._entries.get(key, ())
+        if type(mine) is dict:
+            return [*mine.values()]
         return [entry for entry in mine if entry is not MISSING] if key in self._gaps else [*mine]
 
     def clear(self) -> None:
@@ -159,6 +215,8 @@ class HeapListTable(ManyTable):
         is_dead: Callable[[Any], bool],
         any_dead: Callable[[Sequence[Any]], bool],
     ) -> tuple[int, int, int | None]:
+        if type(self._entries[key]) is dict:
+            return len(self._entries[key]), self._delete_dead(key, None, is_dead), None
         mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps
         index = 0 if at is None else max(at - start, 0)
         end, seen, width = len(mine), 0, count
@@ -181,7 +239,9 @@ class HeapListTable(ManyTable):
 
     def drain(self) -> TableChanges:
         data, starts = self._data, self._starts
-        for key in [key for key in self._dirty if self._is_sparse(key)]:
+        sparse = [key for key in self._dirty if self._is_sparse(key)]
+        sparse += [key for key in self._appended if type(self._entries[key]) is dict]
+        for key in dict.fromkeys(sparse):
             self._close_gaps(key)
         changes = TableChanges(self.spec, list(data.cleared))
         for key, touched in self._dirty.items():
@@ -207,15 +267,16 @@ class HeapListTable(ManyTable):
 
     def _is_sparse(self, key: Any) -> bool:
         mine = self._entries.get(key, (MISSING,))
+        if type(mine) is dict:
+            return True
         return mine[0] is not MISSING and 2 * self._gaps.get(key, 0) > len(mine)
 
     def _close_gaps(self, key: Any) -> None:
         """Have a list logged as one that was cleared and filled again."""
-        resting = self._data.resting
+        resting, items = self._data.resting, self._items(key)
         if resting is not None and resting[0] == key:
-            passed = self._entries[key][: max(resting[1] - self._starts.get(key, 0), 0)]
-            self._data.resting = (key, sum(entry is not MISSING for entry in passed))
-        self._entries[key] = [entry for entry in self._entries[key] if entry is not MISSING]
+            self._data.resting = (key, sum(position < resting[1] for position, _ in items))
+        self._entries[key] = [entry for _, entry in items]
         for each in (self._starts, self._gaps, self._dirty):
             each.pop(key, None)
         self._appended[key] = 0
@@ -232,7 +293,7 @@ class HeapListTable(ManyTable):
 
     def contents(self) -> TableChanges:
         changes = TableChanges(self.spec)
-        if self._gaps:
+        if self._gaps or dict in map(type, self._entries.values()):
             for key, position, entry in self.scan():
                 changes.keys.append(key)
                 changes.user_keys.append(position)
@@ -244,19 +305,25 @@ class HeapListTable(ManyTable):
 
     def apply(self, changes: TableChanges) -> None:
         for key in changes.cleared:
-            mine = self._entries.get(key)
-            if mine is not None:
-                self._wipe(key, mine)
+            old = self._entries.get(key)
+            if old is not None:
+                self._wipe(key, old)
         entries, starts = self._entries, self._starts
+        unsorted: dict[Any, None] = {}
         for key, position, entry in zip(changes.keys, changes.user_keys, changes.entries):
-            mine = entries.get(key)
-            if entry is not MISSING and mine and position == starts.get(key, 0) + len(mine):
+            mine: Any = entries.get(key)
+            at_end = type(mine) is list and position == starts.get(key, 0) + len(mine)
+            if at_end and entry is not MISSING:
                 mine.append(entry)
                 self._data.size += 1
             elif entry is not MISSING:
                 self._put(key, position, entry)
+                if type(entries[key]) is dict:
+                    unsorted[key] = None
             elif self._get(key, position) is not MISSING:
                 self._remove(key, position)
+        for key in unsorted:
+            self._sort(key)
 
 
 def _extend(

@@ -183,6 +183,7 @@ def _form_of(spec: TableSpec) -> str:
     types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
     if spec.namespace_type is not None:
         types.append(spec.namespace_type.signature)
+    types += [f"{each.name}={each.value}" for each in spec.settings]
     return repr((spec.kind, spec.shape.value, spec.paired, *types))
 
 

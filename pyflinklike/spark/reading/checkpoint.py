@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 
@@ -23,6 +24,7 @@ from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
     HostError,
+    PyflinklikeError,
     UnknownBatchError,
     UnknownStateError,
 )
@@ -31,6 +33,9 @@ from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.roll import Roll
 from pyflinklike.log.storage import Head
 from pyflinklike.replay.clock import BatchClock
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.manifest import MANIFEST
 from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.reading.sources import is_ours, operators_of, refusing, stored
@@ -46,6 +51,7 @@ __all__ = [
     "offsets_of",
     "partitions_of_batches",
     "query_id_of",
+    "savepoint_at",
     "where_of",
 ]
 
@@ -178,6 +184,21 @@ def location_of(checkpoint: str | os.PathLike[str]) -> str:
     return location
 
 
+def savepoint_at(location: str) -> SavepointDirectory | None:
+    """The savepoint at a path; None where a checkpoint, something else or nothing is there.
+
+    Raises:
+        CorruptStateError: Its manifest is damaged.
+    """
+    try:
+        place = place_of(location)
+        if not place.exists(MANIFEST):
+            return None
+    except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
+        return None  # an address that Spark may reach, and Arrow cannot
+    return SavepointDirectory(place, place.manifest())
+
+
 def checkpoint_states(
     spark: SparkSession,
     location: str,
@@ -199,8 +220,18 @@ def checkpoint_states(
         CorruptStateError: A record, roll or head is damaged, or a key group is missing.
     """
     where = f"checkpoint {location!r}"
-    every = operators_of(spark, location, where)
+    every: list[SparkRow] = []
+    try:
+        every = operators_of(spark, location, where)
+    except HostError as error:
+        refused = _is_savepoint(location, where)
+        if refused is None:
+            raise
+        raise refused from error
     if not every:
+        refused = _is_savepoint(location, where)
+        if refused is not None:
+            raise refused
         msg = f"{where}: state is read of a stateful query that has run, got none there"
         raise HostError(
             f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
@@ -215,6 +246,16 @@ def checkpoint_states(
         msg = f"{where}: operator must be one that process() made"
         raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(rows, found)}")
     return found
+
+
+def _is_savepoint(location: str, where: str) -> HostError | None:
+    """The error where a savepoint is asked for what only a checkpoint has."""
+    if savepoint_at(location) is None:
+        return None
+    msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"
+    return HostError(
+        f"{msg}; list_states, read_state, read_timers and Savepoint.read(spark, path) read it"
+    )
 
 
 def _there_are(rows: list[SparkRow], found: list[CheckpointState]) -> str:

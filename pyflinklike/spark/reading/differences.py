@@ -13,7 +13,7 @@ from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark.reading.common_types import as_type, common_type
 from pyflinklike.spark.wire.names import quoted
 
-__all__ = ["diff_state"]
+__all__ = ["STATE_COLUMN", "diff_state"]
 
 _SAID = frozenset(
     (
@@ -22,6 +22,8 @@ _SAID = frozenset(
     )
 )
 """Columns that say something of an entry, and do not tell it from others."""
+STATE_COLUMN = "pyflinklike.state"
+"""In the metadata of the columns of `read_keyed_state` that are states."""
 _STAMPS = ("stamp", "timestamp", "last_use")
 
 
@@ -34,7 +36,8 @@ def diff_state(
 ) -> DataFrame:
     """What is not the same in two DataFrames of one state: of two batches, checkpoints or savepoints.
 
-    Those of `read_timers` are compared alike: a timer is there or not.
+    Those of `read_timers` are compared alike: a timer is there or not; and those of
+    `read_keyed_state`, of which `before` and `after` are structs of all states of a key.
 
     Args:
         before: As `read_state` gives it.
@@ -50,18 +53,27 @@ def diff_state(
         grown in between, both values are of a type that has all of them.
 
     Raises:
-        DeclarationValueError: The two have other columns, or `on` names one that is not there.
+        DeclarationValueError: The two have other columns, or `on` names one that is not there or
+            that Spark cannot compare.
     """
-    names = _telling(before) if on is None else list(on)
+    states = _states(before)
+    names = _telling(before, states) if on is None else list(on)
     unlike = set(before.columns) ^ set(after.columns)
     missing = [name for name in names if name not in before.columns]
     if missing or unlike or not names:
         msg = f"diff_state compares DataFrames of one state by {names or 'some columns'}, got "
         got = f"columns {before.columns} and {after.columns}"
         raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
+    maps = [name for name in names if _has_map(before.schema[name].dataType)]
+    if maps:
+        msg = (
+            f"diff_state tells entries apart by columns that can be compared, got {maps} with maps"
+        )
+        raise DeclarationValueError(f"{msg}; give the key columns as on=[...]")
     said = [name for name in ("value", *(_STAMPS if stamps else ())) if name in before.columns]
-    if "value" in before.columns:
-        before, after = _alike(before, after)
+    said = [name for name in states or said if name not in names]
+    for name in said:
+        before, after = _alike(before, after, name)
     one, other = _side(before, names, said, "before"), _side(after, names, said, "after")
     by = [
         F.col(f"before.on.{quoted(each)}").eqNullSafe(F.col(f"after.on.{quoted(each)}"))
@@ -84,28 +96,35 @@ def diff_state(
     return joined.where(~is_same).select(change.alias("change"), *whose, *values)
 
 
-def _telling(frame: DataFrame) -> list[str]:
+def _states(frame: DataFrame) -> list[str]:
+    """The columns that are states, of what `read_keyed_state` gave."""
+    return [each.name for each in frame.schema.fields if STATE_COLUMN in each.metadata]
+
+
+def _telling(frame: DataFrame, states: Sequence[str]) -> list[str]:
     """The columns that tell entries apart, or timers, of which their time is one."""
+    if states:
+        return [each for each in frame.columns if each not in (*states, "key_group")]
     said = _SAID - {"timestamp"} if "domain" in frame.columns else _SAID
     return [each for each in frame.columns if each not in said]
 
 
-def _alike(before: DataFrame, after: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, DataFrame]:
     """Both with values of one type, where that of the state has grown in between."""
-    one, other = before.schema["value"].dataType, after.schema["value"].dataType
+    one, other = before.schema[name].dataType, after.schema[name].dataType
     if one == other:
         return before, after
     kind = common_type(other, one)
-    column = F.col("value")
+    column = F.col(quoted(name))
     return (
-        before.withColumn("value", as_type(column, one, kind)),
-        after.withColumn("value", as_type(column, other, kind)),
+        before.withColumn(name, as_type(column, one, kind)),
+        after.withColumn(name, as_type(column, other, kind)),
     )
 
 
 def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str) -> DataFrame:
     whose = F.struct(*(F.col(quoted(each)) for each in names)).alias("on")
-    columns = [F.col(each) for each in said]
+    columns = [F.col(quoted(each)) for each in said]
     value: Column = F.lit(None)
     if columns:
         value = columns[0] if len(columns) == 1 else F.struct(*columns)

@@ -15,6 +15,7 @@ from pyflinklike.replay.keyed_rows import KeyedReader
 from pyflinklike.replay.keys import KeyColumns
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of
+from pyflinklike.spark.reading.differences import STATE_COLUMN
 from pyflinklike.spark.reading.jobs import frame_of_groups
 from pyflinklike.spark.reading.keys import wanted_keys
 from pyflinklike.spark.reading.states import Location, clock_at, one_operator
@@ -72,4 +73,7 @@ def read_keyed_state(
         found.clock() if now is None else clock_at(now),
         None if wanted is None else wanted.stored,
     )
-    return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+    frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+    for field in reader.schema.names[len(reader.keys.names) : -1]:
+        frame = frame.withMetadata(field, {STATE_COLUMN: True})
+    return frame

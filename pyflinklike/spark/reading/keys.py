@@ -55,7 +55,7 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
         msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
-        raise StateValueError(f"{msg}; leave keys away")
+        raise StateValueError(f"{msg}; leave keys out")
     finder = KeyGroupFinder(types, key_type, record.identity.max_parallelism, record.time_zone)
     try:
         groups = finder.of(spark, wanted)

@@ -48,6 +48,8 @@ _LONGEST = 1_000
 _PLACE = 1_000
 """By how much the numbers of two operators differ that are next to each other in a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
+_MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist")
+"""A file that Spark has noted with its whole path, and that is not there."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
 """How Spark's data source of states fails for a location that has to be encoded in an address."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
@@ -249,6 +251,14 @@ def _unreadable(where: str, error: Exception) -> HostError:
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
     remedy = "give the checkpointLocation of the query and a batch that it retains"
+    moved = _MOVED.search(reason)
+    if moved is not None:
+        former = moved[1]
+        remedy = (
+            f"a checkpoint that was copied or moved is looked for where it was written, {former}, "
+            "for Spark notes absolute paths in it: put it there again or, on a local disk, a link "
+            f"(ln -s <where it is> {former})"
+        )
     if _ENCODED.search(reason):
         remedy = (
             "Spark encodes such a path twice: give one without spaces and the like, as of a link"

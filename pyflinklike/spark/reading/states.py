@@ -23,9 +23,19 @@ from pyflinklike.replay.group import StateReader, TimersReader
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replay.segment_rows import SegmentsReader
 from pyflinklike.shown import shown
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
+from pyflinklike.spark.reading.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    location_of,
+    savepoint_at,
+)
 from pyflinklike.spark.reading.jobs import frame_of_groups
 from pyflinklike.spark.reading.keys import wanted_keys
+from pyflinklike.spark.reading.saved import (
+    saved_entries,
+    saved_states,
+    saved_timers,
+)
 from pyflinklike.spark.reading.sources import refusing
 from pyflinklike.types.zones import to_instant
 
@@ -59,7 +69,7 @@ def list_states(
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
+        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
         batch_id: After which micro-batch; by default the last committed one.
         operator: Spark's number of a stateful operator, or its uid; by default all of them.
         sizes: Whether to count `entries` and `bytes`, for which the log is read.
@@ -73,7 +83,9 @@ def list_states(
         CorruptStateError: What the operator says of itself is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    found = StateInfos()
+    found, saved = StateInfos(), savepoint_at(location_of(checkpoint))
+    if saved is not None:
+        return saved_states(saved, batch_id, operator, sizes=sizes)
     for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
         found += sized(state) if sizes else described(state.record, state.operator_id)
     return found
@@ -120,7 +132,7 @@ def read_state(
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
+        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
         state: Name of the state or store.
         batch_id: After which micro-batch; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
@@ -138,7 +150,19 @@ def read_state(
             rows are read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
+    if saved is not None:
+        return saved_entries(
+            spark,
+            saved,
+            state,
+            batch_id=batch_id,
+            operator=operator,
+            keys=keys,
+            expired=expired,
+            now=None if now is None else clock_at(now),
+        )
+    (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     info = state_of(described(found.record, found.operator_id), state, found.where)
     clock = _clock(found, info, now)
     return entries_of(found, info, clock, keys=keys, expired=expired)
@@ -221,7 +245,7 @@ def clock_at(now: datetime | int) -> BatchClock:
         milliseconds = now
     else:
         msg = (
-            f"now takes a datetime or an int of ms, got {shown(now)}; leave it away for the batch's"
+            f"now takes a datetime or an int of ms, got {shown(now)}; leave it out for the batch's"
         )
         raise DeclarationTypeError(msg)
     return BatchClock(milliseconds, milliseconds)
@@ -243,7 +267,7 @@ def read_timers(
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
+        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
         batch_id: After which micro-batch; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
         now: The time by which `due` is judged, in ms or as a datetime; by default the batch's.
@@ -254,7 +278,11 @@ def read_timers(
         CorruptStateError: What the operator says of itself is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
+    if saved is not None:
+        given = None if now is None else clock_at(now)
+        return saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
+    (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     clock = _clock(found, None, now)
     assert clock is not None
     return registered_of(found, clock)

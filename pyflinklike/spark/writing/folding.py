@@ -80,7 +80,7 @@ def adding(descriptor: Any, time_zone: str) -> Folding:
 
         return Folding(what, descriptor.type_info, first, further, time_zone)
     msg = f"{what}: only reducing and aggregating state is folded from elements, got {descriptor!r}"
-    raise DeclarationTypeError(f"{msg}; leave from_elements away")
+    raise DeclarationTypeError(f"{msg}; leave from_elements out")
 
 
 def merging(name: str, kind: TypeInformation, function: Any) -> Folding:

@@ -212,7 +212,7 @@ class Savepoint(HeldState):
         """
         if domain not in (None, "event_time", "processing_time"):
             msg = f'domain is "event_time" or "processing_time", got {shown(domain)}'
-            raise DeclarationValueError(f"{msg}; leave it away for both")
+            raise DeclarationValueError(f"{msg}; leave it out for both")
         frames = self.only()
         kept = frames.timers.where(F.lit(False) if domain is None else F.col("domain") != domain)
         return self._with(attrs.evolve(frames, timers=kept))

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Savepoints as the readers of checkpoints give them: `list_states`, `read_state` and `read_timers`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    StateValueError,
+    UnknownStateError,
+)
+from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
+from pyflinklike.replay.described import StateInfos, described, state_of
+from pyflinklike.replay.group import TimersReader
+from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
+from pyflinklike.replay.values import TIMESTAMP, timestamps
+from pyflinklike.savepoints.directory import SavepointDirectory
+from pyflinklike.savepoints.manifest import SavedOperator, SavedRows
+from pyflinklike.shown import shown
+from pyflinklike.spark.reading.jobs import running, spark_schema
+from pyflinklike.spark.wire.names import quoted
+
+__all__ = ["frame_of_files", "saved_entries", "saved_states", "saved_timers"]
+
+_OF_PATTERNS = re.compile(r"[][*?{}\\]")
+
+
+def frame_of_files(
+    spark: SparkSession, directory: SavepointDirectory, saved: SavedRows, schema: pa.Schema
+) -> DataFrame:
+    """Files of a savepoint as a DataFrame.
+
+    Raises:
+        CorruptStateError: One is missing or another one.
+    """
+    typed = spark_schema(schema)
+    if not saved.files:
+        return spark.createDataFrame([], typed)
+    place = directory.place
+    place.verify(saved.files)
+    paths = [_literal(f"{place.location}/{each.path}") for each in saved.files]
+    return spark.read.schema(typed).parquet(*paths)
+
+
+def _literal(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)
+
+
+def saved_states(
+    directory: SavepointDirectory,
+    batch_id: int | None,
+    operator: int | str | None,
+    *,
+    sizes: bool,
+) -> StateInfos:
+    """The states, as `list_states` gives them.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        DeclarationValueError: The savepoint is of another batch.
+    """
+    chosen = 0 if operator is None else operator
+    uid = _operator(directory, chosen, batch_id).uid
+    found = directory.states(None if operator is None else uid)
+    if sizes:
+        return found
+    return StateInfos(attrs.evolve(each, entries=None, bytes=None) for each in found)
+
+
+def saved_entries(
+    spark: SparkSession,
+    directory: SavepointDirectory,
+    state: str,
+    *,
+    batch_id: int | None,
+    operator: int | str,
+    keys: Iterable[Any] | None,
+    expired: bool,
+    now: BatchClock | None,
+) -> DataFrame:
+    """The entries of a state, as `read_state` gives them.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The savepoint.
+        state: Its name.
+        batch_id: None, or that of the savepoint.
+        operator: Its place in the savepoint, or its uid.
+        keys: Only of these keys; None for all.
+        expired: Whether entries are given that the function would not be shown any more.
+        now: The time by which that is judged; None for that of the savepoint.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        DeclarationValueError: The savepoint is of another batch, or cannot tell what is expired.
+        StateValueError: A key has not as many values as there are key columns.
+        CorruptStateError: A file is missing or another one.
+    """
+    found = _operator(directory, operator, batch_id)
+    info = state_of(described(found.record, 0), state, directory.place.where)
+    rows = directory.rows_of(found, state)
+    frame = frame_of_files(spark, directory, found.states[state], rows.schema)
+    if keys is not None and info.key_type is not None:
+        frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
+    if not expired and info.kind in EXPIRING:
+        msg = f"what a store has forgotten is told of checkpoints, got expired=False of {state!r}"
+        raise DeclarationValueError(f"{msg} in {directory.place.where}; leave it out")
+    if STREAM_TIME in frame.columns:
+        frame = frame.drop(STREAM_TIME)
+    if info.ttl is None:
+        return frame
+    clock = now or _clock(directory)
+    if clock is None:
+        msg = f"{directory.place.where} does not tell the time of its batch, by which {state!r} is "
+        raise DeclarationValueError(f"{msg}judged, got now=None; give now=")
+    judged = functools.partial(_judged, info.ttl, clock, expired)
+    return frame.mapInArrow(running(judged), spark_schema(_shown_schema(rows)))
+
+
+def _shown_schema(rows: StateRows) -> pa.Schema:
+    """That of the rows, with what is told of stamps."""
+    schema = rows.schema
+    if STREAM_TIME in schema.names:
+        schema = schema.remove(schema.get_field_index(STREAM_TIME))
+    at = schema.get_field_index("stamp") + 1
+    return schema.insert(at, pa.field("alive", pa.bool_())).insert(
+        at, pa.field("expires_at", TIMESTAMP)
+    )
+
+
+def _judged(
+    ttl: Any, clock: BatchClock, expired: bool, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Rows with when they expire, and whether they are there."""
+    for batch in batches:
+        stamps = batch.column("stamp")
+        at = batch.schema.get_field_index("stamp") + 1
+        alive = are_alive(stamps, ttl, clock)
+        table = pa.Table.from_batches([batch]).add_column(at, "alive", alive)
+        table = table.add_column(at, "expires_at", expires_at(stamps, ttl))
+        yield from (table if expired else table.filter(alive)).to_batches()
+
+
+def saved_timers(
+    spark: SparkSession,
+    directory: SavepointDirectory,
+    *,
+    batch_id: int | None,
+    operator: int | str,
+    now: BatchClock | None,
+) -> DataFrame:
+    """The timers, as `read_timers` gives them.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The savepoint.
+        batch_id: None, or that of the savepoint.
+        operator: Its place in the savepoint, or its uid.
+        now: The time by which `due` is judged; None for that of the savepoint.  Where that is not
+            told either, `due` is null.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        DeclarationValueError: The savepoint is of another batch.
+        CorruptStateError: A file is missing or another one.
+    """
+    found = _operator(directory, operator, batch_id)
+    schema = TimersReader(found.record, None).schema
+    frame = frame_of_files(spark, directory, found.timers, schema)
+    at = schema.get_field_index("timestamp") + 1
+    told = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
+    dated = functools.partial(_dated, now or _clock(directory))
+    return frame.mapInArrow(running(dated), spark_schema(told))
+
+
+def _dated(clock: BatchClock | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        times, at = batch.column("timestamp"), batch.schema.get_field_index("timestamp") + 1
+        due: Any = pa.nulls(batch.num_rows, pa.bool_())
+        if clock is not None:
+            is_event = pc.equal(batch.column("domain"), "event_time")
+            instants = (
+                pa.scalar(each, pa.int64()) for each in (clock.watermark, clock.processing_time)
+            )
+            due = pc.less_equal(times, pc.if_else(is_event, *instants))
+        table = pa.Table.from_batches([batch]).add_column(at, "due", due)
+        yield from table.add_column(at, "time", timestamps(times)).to_batches()
+
+
+def _operator(
+    directory: SavepointDirectory, operator: int | str, batch_id: int | None
+) -> SavedOperator:
+    where, manifest = directory.place.where, directory.manifest
+    if batch_id not in (None, manifest.batch_id):
+        msg = f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={shown(batch_id)}"
+        raise DeclarationValueError(f"{msg}; leave it out")
+    if isinstance(operator, str):
+        return manifest.operator(operator, where)
+    if not 0 <= operator < len(manifest.operators):
+        msg = f"{where}: its operators are {directory.operators()}, got operator={operator}"
+        raise UnknownStateError(f"{msg}; give the uid of one of them")
+    return manifest.operators[operator]
+
+
+def _clock(directory: SavepointDirectory) -> BatchClock | None:
+    manifest = directory.manifest
+    if manifest.processing_time is None or manifest.watermark is None:
+        return None
+    return BatchClock(manifest.processing_time, manifest.watermark)
+
+
+def _is_one_of(keys: Iterable[Any], names: list[str]) -> Column:
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        raise DeclarationTypeError(msg)
+    found = F.lit(False)
+    for key in keys:
+        parts = (key,) if len(names) == 1 else key
+        if not isinstance(parts, tuple) or len(parts) != len(names):
+            msg = f"a key is a tuple with a value for each of {names}, got {shown(key)}"
+            raise StateValueError(f"{msg}; write ('ann', 3)")
+        one = F.lit(True)
+        for name, part in zip(names, parts):
+            one = one & F.col(quoted(name)).eqNullSafe(F.lit(part))
+        found = found | one
+    return found
