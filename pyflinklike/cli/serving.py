@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from socketserver import ThreadingMixIn
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -51,8 +51,9 @@ def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | N
         msg = f"serve follows the last batch, got --batch {look.batch}; leave it out"
         raise DeclarationValueError(msg)
     token = os.environ.get(_VARIABLE) if token_file is None else token_file.read().strip()
-    guard = {"hosts": (*_NAMES, *names), "token": token}
-    with _replica(look) as state, _server(port, app(state, **guard)) as server:
+    with ExitStack() as stack:
+        served = app(stack.enter_context(_replica(look)), hosts=(*_NAMES, *names), token=token)
+        server = stack.enter_context(_server(port, served))
         address = f"http://{_HOST}:{server.server_port}/states"
         look.printer.rows([{"address": address}], ["address"])
         try:

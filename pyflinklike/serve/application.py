@@ -281,9 +281,9 @@ class _Replica:
             return _Answer({"requests": _INDEX})
         if parts == ["health"]:
             _known(query)
-            at = self.state.position
-            body = {"status": "ok", "batch_id": at.batch_id, "watermark": at.watermark}
-            return _Answer(body, at.batch_id, at.age)
+            now = self.state.position
+            body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
+            return _Answer(body, now.batch_id, now.age)
         if not ((parts[0] == "states") or (parts[0] == "stores" and len(parts) > 2)):
             wanted = "/, /health, /states, /states/<name> and /stores/<name>/<verb>"
             got = shown("/" + "/".join(parts))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever a request says, the answer is JSON with a status that blames the right side.
 
-`python tests/serve/test_http_fuzz.py 200000` tries so many requests at random.
+`PYTHONPATH=tests/support:. python tests/serve/test_http_fuzz.py 200000` tries so many requests at random.
 """
 
 from __future__ import annotations
