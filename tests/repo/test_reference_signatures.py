@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pyflinklike.doors import DOORS
+
 griffe = pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-
-from pyflinklike.doors import DOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -51,13 +51,6 @@ def test_a_module_has_a_name_of_its_own():
     assert [] == [name for name, count in names.items() if count > 1]
 
 
-def test_a_module_stays_under_400_lines():
-    """What grows beyond is split by subject."""
-    lines = {path.name: path.read_text().count("\n") for path in MODULES}
-
-    assert {} == {name: count for name, count in lines.items() if count >= 400}
-
-
 def test_no_test_sleeps():
     """A helper may poll for a sign of another process."""
     sleeping = [
