@@ -2,27 +2,17 @@
 """Shows the documentation site how attrs classes and named tuples are made.
 
 mkdocstrings reads the source without running it, so it sees no `__init__` that a decorator or
-`NamedTuple` writes, and does not look at `__new__`.  This extension of griffe adds an `__init__`:
-the signature is the one that `inspect` tells, the annotations are those of the fields.
+`NamedTuple` writes, and does not look at `__new__`.  This extension of griffe adds an `__init__`,
+with the annotations of the fields.  It reads the source, too: nothing that the package imports
+(PySpark, NumPy, psycopg) is needed to show the documentation.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
-from enum import Enum
 from typing import Any
 
-import attrs
 import griffe
-
-_KINDS: dict[Any, Any] = {
-    inspect.Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
-    inspect.Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
-    inspect.Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
-    inspect.Parameter.VAR_KEYWORD: griffe.ParameterKind.var_keyword,
-}
 
 
 class GeneratedInit(griffe.Extension):
@@ -53,41 +43,64 @@ def _has_fields(cls: griffe.Class) -> bool:
 
 
 def _init_of(cls: griffe.Class) -> griffe.Function:
-    signature = inspect.signature(griffe.dynamic_import(cls.path))
-    parameters = [
-        griffe.Parameter(
-            each.name,
-            annotation=_annotation(cls, each.name),
-            kind=_KINDS[each.kind],
-            default=None if each.default is each.empty else _shown(each.default),
-        )
-        for each in signature.parameters.values()
-    ]
-    return griffe.Function("__init__", parameters=griffe.Parameters(*parameters), parent=cls)
+    return griffe.Function("__init__", parameters=griffe.Parameters(*_parameters(cls)), parent=cls)
 
 
-def _annotation(cls: griffe.Class, name: str) -> Any:
-    """What the argument or the field is annotated with, in the class or in one it inherits from."""
+def _parameters(cls: griffe.Class) -> list[griffe.Parameter]:
+    """What `self` is followed by, keyword-only parameters last."""
     new = cls.members.get("__new__")
     if isinstance(new, griffe.Function):
-        return new.parameters[name].annotation
-    for each in (cls, *_bases(cls)):
-        for field in (name, f"_{name}"):
-            declared = each.members.get(field)
-            if isinstance(declared, griffe.Attribute):
-                return declared.annotation
-    return None
+        return list(new.parameters)[1:]
+    found: dict[str, griffe.Parameter] = {}
+    for each in (*reversed(_bases(cls)), cls):
+        if not _has_fields(each):
+            continue
+        is_tuple = not any(str(one.value).startswith("attrs.") for one in each.decorators)
+        only_by_name = any("kw_only=True" in str(one.value) for one in each.decorators)
+        for member in each.members.values():
+            if isinstance(member, griffe.Attribute) and _is_field(member):
+                # A field that is declared anew takes its place among those of the class.
+                found.pop(member.name, None)
+                name = member.name if is_tuple else member.name.lstrip("_")
+                found[member.name] = _parameter(name, member, only_by_name=only_by_name)
+    made = [each for each in found.values() if each is not _NOT_MADE]
+    return sorted(made, key=lambda each: each.kind is griffe.ParameterKind.keyword_only)
+
+
+_NOT_MADE = griffe.Parameter("")
+"""Stands for a field that `__init__` does not take."""
+
+
+def _is_field(member: griffe.Attribute) -> bool:
+    # Griffe takes `ClassVar` away, and keeps of it that there is none of an instance.
+    is_property = "property" in member.labels
+    is_shared = str(member.annotation).partition("[")[0] in ("None", "TypeAlias", "ClassVar")
+    return "instance-attribute" in member.labels and not is_property and not is_shared
+
+
+def _parameter(name: str, field: griffe.Attribute, *, only_by_name: bool) -> griffe.Parameter:
+    default, options = field.value, {}
+    if isinstance(default, griffe.ExprCall) and str(default.function) == "attrs.field":
+        given = [each for each in default.arguments if isinstance(each, griffe.ExprKeyword)]
+        options = {each.name: str(each.value) for each in given}
+        default = "..." if "factory" in options else options.get("default")
+    if options.get("init") == "False":
+        return _NOT_MADE
+    only_by_name = options.get("kw_only", str(only_by_name)) == "True"
+    return griffe.Parameter(
+        options.get("alias", name).strip("'\""),
+        annotation=field.annotation,
+        kind=griffe.ParameterKind.keyword_only
+        if only_by_name
+        else griffe.ParameterKind.positional_or_keyword,
+        default=None if default is None else str(default),
+    )
 
 
 def _bases(cls: griffe.Class) -> list[griffe.Class]:
+    """Those of this package that it inherits from, nearest first."""
     try:
         return cls.mro()
     except ValueError:
         # Griffe takes a nested class for its own base where both have one name.
         return []
-
-
-def _shown(default: object) -> str:
-    if isinstance(default, Enum):
-        return str(default)
-    return "..." if default is attrs.NOTHING else repr(default)

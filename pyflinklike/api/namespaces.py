@@ -44,6 +44,26 @@ class NamespacedFunction(KeyedProcessFunction):
         """
         raise NotImplementedError
 
+    def called(self) -> str:
+        """What messages call the function: by the user's own one, where there is one."""
+        return type(self).__qualname__
+
+    def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
+        """Which call of the user's code raised, and where, for a message.
+
+        Args:
+            error: What was raised.
+            method: Of this function, in which it was.
+
+        Returns:
+            For example "Ratio.process", and a text such as "window TimeWindow(...)", or "".
+        """
+        del error
+        return f"{self.called()}.{method}", ""
+
+    hidden_state: str = ""
+    """Name of a state that the user did not declare, and of which messages do not speak."""
+
 
 class NamespacedTimerService(TimerService):
     """The clock, and the timers of the current key and namespace."""

@@ -10,6 +10,7 @@ from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.datastream.declared import Outlets, OutputType, output_type_of
 from pyflinklike.functions import AggregateFunction, ReduceFunction
 from pyflinklike.types import TypeInformation
+from pyflinklike.windows.checks import warn_of_short
 from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.functions import (
     AllWindowFunction,
@@ -42,6 +43,7 @@ class WindowedStream(Generic[S]):
         result: Callable[[WindowOperator, TypeInformation], S],
     ) -> None:
         self._stream, self._windowed, self._result = keyed_stream, windowed, result
+        warn_of_short(windowed.assigner)
 
     def get_execution_environment(self) -> Any:
         """The environment that the stream was made in."""

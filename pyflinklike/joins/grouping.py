@@ -53,7 +53,7 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
         groups: tuple[list[Any], list[Any]] = [], []
         for number, element in elements:
             groups[number - 1].append(element)
-        return outputs_in(self._function.co_group(*groups))
+        return outputs_in(self._function.co_group(*groups), self._function, "co_group")
 
 
 @attrs.frozen
@@ -107,7 +107,7 @@ class JoinedGroups(CoGroupFunction):
         )
         if isinstance(self._function, FlatJoinFunction):
             for pair in pairs:
-                yield from outputs_in(self._function.join(*pair))
+                yield from outputs_in(self._function.join(*pair), self._function, "join")
         else:
             given = self._function
             join = given.join if isinstance(given, JoinFunction) else given

@@ -220,7 +220,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = partner.timestamp, timestamp
             pair = partner.element, value
-        return outputs_in(self._function.process_element(*pair, context))
+        results = self._function.process_element(*pair, context)
+        return outputs_in(results, self._function, "process_element")
 
     def _alone(self, side: _Side, over: Buffered, time: int, key: Any) -> Iterator[Any]:
         context = self._context
@@ -231,7 +232,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = None, over.timestamp
             pair = None, over.element
-        yield from outputs_in(self._function.process_element(*pair, context))
+        results = self._function.process_element(*pair, context)
+        yield from outputs_in(results, self._function, "process_element")
 
 
 def _timed(timestamp: int | None) -> int:

@@ -12,8 +12,13 @@ from pyflinklike.api.results import check_results
 __all__ = ["outputs_in"]
 
 
-def outputs_in(results: Iterable[Any] | None) -> Iterable[Any]:
+def outputs_in(results: Iterable[Any] | None, function: object, method: str) -> Iterable[Any]:
     """The outputs; none for None.
+
+    Args:
+        results: What the call gave.
+        function: The user's, for messages.
+        method: Of it, that was called.
 
     Raises:
         OutputError: It is a single output, not an iterable of outputs.
@@ -21,5 +26,5 @@ def outputs_in(results: Iterable[Any] | None) -> Iterable[Any]:
     if results is None:
         return ()
     if results.__class__ is not GeneratorType:
-        check_results(results)
+        check_results(results, f"calls of {type(function).__qualname__}.{method}")
     return results

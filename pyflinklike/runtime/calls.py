@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.api.context import RuntimeContext
+from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.api.results import check_results
 from pyflinklike.clock import Clock
@@ -198,7 +199,10 @@ class FunctionCalls:
 
     def name(self) -> str:
         """The function's, for messages."""
-        return type(self.function).__qualname__
+        function = self.function
+        if isinstance(function, NamespacedFunction):
+            return function.called()
+        return type(function).__qualname__
 
     def _element_call(self) -> Callable[[Any, Any], Iterable[Any] | None]:
         """What is called with the value of a record and the context."""
@@ -222,20 +226,26 @@ class FunctionCalls:
         """
         key = self._current.key
         whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
-        what = "timer" if method == "on_timer" else "element"
-        where = where_raised(error)
-        call = (
-            f"{self.name()}.{method} failed for key {whose}, {what} {shown(subject)}, "
-            f"at time {self._context.timestamp()}"
-        )
+        about = f"{'timer' if method == 'on_timer' else 'element'} {shown(subject)}"
+        name, where = f"{self.name()}.{method}", where_raised(error)
+        hidden = ""
+        if isinstance(self.function, NamespacedFunction):
+            name, place = self.function.failed_call(error, method)
+            hidden = self.function.hidden_state
+            # A timer of ours tells the user nothing: it is the window that fires.
+            if place:
+                about = place if method == "on_timer" else f"{about}, {place}"
+        call = f"{name} failed for key {whose}, {about}, at time {self._context.timestamp()}"
         if not isinstance(error, PyflinklikeError):
             has_timestamp = self._context.timestamp() is not None
-            msg = f"{call}: {_cause(error)}{where}{hint(error, has_timestamp=has_timestamp)}"
+            msg = (
+                f"{call}: {_cause(error, hidden)}{where}{hint(error, has_timestamp=has_timestamp)}"
+            )
             raise UserFunctionError(msg) from error
         error.add_note(f"{call}{where}")
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: Exception, hidden: str) -> str:
     state = getattr(error, "state_name", None)
-    where = "" if state is None else f"in the function of state {state!r}: "
-    return f"{where}{shown_error(error)}"
+    where = "" if state is None or state == hidden else f"in the function of state {state!r}: "
+    return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"

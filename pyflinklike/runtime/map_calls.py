@@ -7,11 +7,13 @@ They have state per key, and neither timers nor the time of an element.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import GeneratorType
 from typing import Any
 
 import attrs
 
 from pyflinklike.api.map_functions import FilterFunction, MapFunction
+from pyflinklike.api.results import check_results
 from pyflinklike.runtime.calls import FunctionCalls
 
 __all__ = ["MapCalls"]
@@ -55,7 +57,13 @@ def _filtered(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
 
 
 def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
-    return lambda value, _: call(value)
+    def checked(value: Any, _: Any) -> Results:
+        results = call(value)
+        if results is not None and results.__class__ is not GeneratorType:
+            check_results(results, "flat_map functions")
+        return results
+
+    return checked
 
 
 def _nothing(_: int, __: Any) -> None:

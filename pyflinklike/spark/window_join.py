@@ -23,6 +23,7 @@ from pyflinklike.spark.setup.joins import kind_of_join, with_late_outputs
 from pyflinklike.spark.window_result import WindowResult
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigner import WindowAssigner
+from pyflinklike.windows.checks import warn_of_short
 from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.trigger import Trigger
 from pyflinklike.windows.windowed import Windowed
@@ -52,6 +53,7 @@ class _Windowed(JoinedLate):
             for each in (first(None), second(None))
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
+        warn_of_short(assigner)
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Any:
         """Say when a window fires, instead of the assigner's default.

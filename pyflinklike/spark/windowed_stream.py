@@ -26,6 +26,7 @@ from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
 from pyflinklike.spark.wire.schema import key_type_of
 from pyflinklike.types import TypeInformation
 from pyflinklike.windows.assigner import WindowAssigner
+from pyflinklike.windows.checks import warn_of_short
 from pyflinklike.windows.evictor import Evictor
 from pyflinklike.windows.functions import (
     AllWindowFunction,
@@ -100,6 +101,7 @@ class WindowedStream(WindowFolds):
         self._schema, self._time_zone = untimed.element_schema(), untimed.time_zone
         elements = element_type(self._schema, self._time_zone)
         self._windowed = Windowed(assigner, elements, keyed=keyed)
+        warn_of_short(assigner)
 
     def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream:
         """Say when a window fires, instead of the assigner's default.

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction
+from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState, State
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Table
@@ -129,7 +130,26 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             return self._function.get_result(accumulator)  # type: ignore[no-any-return]
         except Exception as error:
             _blame(self, error)
+            self._blame_another(error, stored)
             raise
+
+    def _blame_another(self, error: Exception, stored: Any) -> None:
+        """Note in an error that the accumulator looks like another function's, where it does.
+
+        Pickled accumulators of any function can be restored by any other: only the function fails.
+        """
+        try:
+            kept = stored if self._thaw is None else self._thaw(stored)
+            new = self._function.create_accumulator()
+        except Exception:  # the error at hand is the one to be told
+            return
+        numbers = isinstance(kept, (int, float)) and isinstance(new, (int, float))
+        if not numbers and new is not None and type(kept) is not type(new):
+            error.state_hint = (  # type: ignore[attr-defined]
+                f"; the accumulator that was kept is {shown(kept)}, and create_accumulator gives "
+                f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
+                "of its own, and both an accumulator_type, so that this is refused at the start"
+            )
 
     def add(self, value: IN) -> None:
         """Store `add(value, accumulator)`, starting from `create_accumulator()`.
@@ -148,6 +168,8 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             accumulator = self._function.add(value, accumulator)
         except Exception as error:
             _blame(self, error)
+            if stored is not MISSING:
+                self._blame_another(error, stored)
             raise
         if accumulator is None:
             self._table.delete(None)

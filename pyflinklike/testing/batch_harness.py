@@ -104,7 +104,7 @@ class KeyedBatchHarness(OperatorHarness):
         """Set the watermark in ms and fire its due timers; their main outputs."""
         operator = self._running()
         watermark = checked_time(watermark, "a watermark", required=True)
-        return _table(self._collected(operator.advance_watermark, watermark))
+        return _table(self._moved(operator.advance_watermark, watermark))
 
     def set_processing_time(self, processing_time: int) -> pa.Table:
         """Set the processing time in ms and fire its due timers; their main outputs."""

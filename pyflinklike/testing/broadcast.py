@@ -154,7 +154,7 @@ class BroadcastHarness(OperatorHarness):
         least = self._watermarks.least(number, watermark)
         if least <= operator.clock.watermark:
             return []
-        return self._collected(operator.advance_watermark, least)
+        return self._moved(operator.advance_watermark, least)
 
 
 def _checked(

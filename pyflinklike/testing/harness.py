@@ -111,7 +111,7 @@ class KeyedProcessHarness(OperatorHarness):
         """Set the watermark in ms and fire the event timers that are due; their main outputs."""
         operator = self._running()
         watermark = checked_time(watermark, "a watermark", required=True)
-        return self._collected(operator.advance_watermark, watermark)
+        return self._moved(operator.advance_watermark, watermark)
 
     def end_of_input(self) -> list[Any]:
         """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer."""

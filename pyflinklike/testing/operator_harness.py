@@ -139,8 +139,9 @@ class OperatorHarness:
     def end_batch(self) -> None:
         """End a batch of elements that were processed one by one.
 
-        All other calls that drive the function end a batch by themselves, and so does every
-        thousandth element.
+        Calls that process many elements end a batch by themselves, and so does every thousandth
+        element or timer.  What moves a clock ends none: with a backend on the disk that would
+        write to it at every move.
 
         Raises:
             HostError: The backend cannot keep its state on the local disk.
@@ -151,7 +152,7 @@ class OperatorHarness:
         """Set the processing time in ms and fire its due timers; their main outputs."""
         operator = self._running()
         processing_time = checked_time(processing_time, "a processing time", required=True)
-        return self._collected(operator.advance_processing_time, processing_time)
+        return self._moved(operator.advance_processing_time, processing_time)
 
     def compact(self) -> None:
         """What a compaction of the changelog does: drop expired entries in background cleanup."""
@@ -296,5 +297,15 @@ class OperatorHarness:
             self._batches.end()
         finally:
             # Of a call that fails, too: the next one returns its own outputs only.
+            main = self._operator.outputs.move_to(self.output, self._side_output)
+        return main
+
+    def _moved(self, advance: Callable[[int], None], time: int) -> list[Any]:
+        metrics = self._operator.metrics
+        before = metrics.timers_fired
+        try:
+            advance(time)
+            self._batches.moved(metrics.timers_fired - before)
+        finally:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main

@@ -128,4 +128,4 @@ class KeyedTwoInputHarness(OperatorHarness):
         least = self._watermarks.least(number, watermark)
         if least <= operator.clock.watermark:
             return []
-        return self._collected(operator.advance_watermark, least)
+        return self._moved(operator.advance_watermark, least)

@@ -52,6 +52,12 @@ class AppliedFunction:
             raise DeclarationTypeError(msg)
         return cls(function)  # type: ignore[arg-type]  # it is one of the kinds
 
+    def call(self) -> str:
+        """What messages call the method that makes the outputs."""
+        process = (ProcessWindowFunction, ProcessAllWindowFunction)
+        method = "process" if isinstance(self.function, process) else "apply"
+        return f"{type(self.function).__qualname__}.{method}"
+
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function."""
         if self.function is not None:

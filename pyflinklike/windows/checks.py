@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import warnings
+from typing import Any, Final, TypeVar
 
 from pyflinklike.checks import is_int
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 
-__all__ = ["counted"]
+__all__ = ["counted", "noting_plain", "warn_of_short"]
+
+A = TypeVar("A")
+
+_OURS: Final = f"{__name__.partition('.')[0]}."
+_PLAIN: Final = "_plain_lengths"
+_SECOND: Final = 1000
 
 
 def counted(number: Any, what: str) -> int:
@@ -29,3 +37,38 @@ def counted(number: Any, what: str) -> int:
         msg = f"{what} must be at least 1, got {shown(number)}; for example 10"
         raise DeclarationValueError(msg)
     return number
+
+
+def noting_plain(assigner: A, *lengths: Any) -> A:
+    """An assigner that knows which of its lengths were given as plain numbers.
+
+    Args:
+        assigner: As it was made.
+        lengths: As they were given.
+    """
+    plain = tuple(each for each in lengths if is_int(each))
+    if plain:
+        vars(assigner)[_PLAIN] = plain
+    return assigner
+
+
+def warn_of_short(assigner: object) -> None:
+    """Warn where a length is a plain number below a second: it is of ms, and maybe meant as s.
+
+    That is for windows over a user's data.  Tests in a harness count in small numbers.
+
+    Args:
+        assigner: Of the windows.
+    """
+    short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
+    if not short:
+        return
+    depth = 1
+    while str(sys._getframe(depth).f_globals.get("__name__", "")).startswith(_OURS):
+        depth += 1
+    warnings.warn(
+        f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
+        f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
+        f"where ms are meant Time.milliseconds({short[0]})",
+        stacklevel=depth + 1,
+    )

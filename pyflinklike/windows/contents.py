@@ -15,7 +15,9 @@ from typing import Any
 import attrs
 
 from pyflinklike.api.namespaces import NamespacedRuntimeContext
+from pyflinklike.errors import StateValueError
 from pyflinklike.functions import AggregateFunction, ReduceFunction
+from pyflinklike.shown import shown
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -90,7 +92,7 @@ class Reduced(Contents):
 
     def descriptor(self) -> StateDescriptor:
         """A reducing state."""
-        return ReducingStateDescriptor(CONTENTS, self.function, self.type_info)
+        return ReducingStateDescriptor(CONTENTS, _Reducing(self.function), self.type_info)
 
     def element_type(self) -> TypeInformation:
         """Of the elements."""
@@ -98,7 +100,61 @@ class Reduced(Contents):
 
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
         """One element, or none of none."""
-        return [reduce(self.function.reduce, elements)] if elements else []
+        return [reduce(_Reducing(self.function).reduce, elements)] if elements else []
+
+
+@attrs.frozen
+class _Reducing(ReduceFunction[Any]):
+    """A function that must not forget what it made: None would empty the window in silence.
+
+    Args:
+        function: The user's.
+    """
+
+    _function: ReduceFunction[Any]
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return _there(self._function.reduce(value1, value2), self._function, "reduce")
+
+
+@attrs.frozen
+class _Aggregating(AggregateFunction[Any, Any, Any]):
+    """As `_Reducing`, of an accumulator.
+
+    Args:
+        function: The user's.
+    """
+
+    _function: AggregateFunction[Any, Any, Any]
+
+    def create_accumulator(self) -> Any:
+        return self._function.create_accumulator()
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return _there(self._function.add(value, accumulator), self._function, "add")
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self._function.get_result(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return _there(self._function.merge(acc_a, acc_b), self._function, "merge")
+
+
+def _there(made: Any, function: object, method: str) -> Any:
+    """What a function made of a window's elements.
+
+    Raises:
+        StateValueError: It is None.
+    """
+    if made is None:
+        given = getattr(function, "_func", None)
+        name = type(function).__qualname__ if given is None else shown(given)
+        msg = (
+            f"what {method} makes of the elements of a window is never None, got None from {name}; "
+            "see that it returns what it made"
+        )
+        raise StateValueError(msg)
+    return made
 
 
 @attrs.frozen
@@ -117,7 +173,8 @@ class Aggregated(Contents):
 
     def descriptor(self) -> StateDescriptor:
         """An aggregating state."""
-        return AggregatingStateDescriptor(CONTENTS, self.function, self.accumulator_type)
+        function = _Aggregating(self.function)
+        return AggregatingStateDescriptor(CONTENTS, function, self.accumulator_type)
 
     def element_type(self) -> TypeInformation:
         """Of the elements."""
@@ -125,7 +182,7 @@ class Aggregated(Contents):
 
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
         """The one result; of no element, too, as Flink's."""
-        function = self.function
+        function = _Aggregating(self.function)
         accumulator = function.create_accumulator()
         for element in elements:
             accumulator = function.add(element, accumulator)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import attrs
 
@@ -13,7 +15,10 @@ from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeCont
 from pyflinklike.api.process import KeyedProcessFunction
 from pyflinklike.api.results import TimedResult
 from pyflinklike.clock import TimeDomain
+from pyflinklike.functions import AggregateFunction
+from pyflinklike.shown import shown
 from pyflinklike.types import TypeInformation
+from pyflinklike.windows.contents import CONTENTS
 from pyflinklike.windows.continuous import ContinuousProcessingTimeTrigger
 from pyflinklike.windows.declaration import Collect, WindowDeclaration
 from pyflinklike.windows.kinds import TimeWindowSerializer, Window
@@ -23,6 +28,7 @@ from pyflinklike.windows.triggers import ProcessingTimeTrigger
 
 __all__ = ["WindowOperator"]
 
+_OURS: Final = f"{__name__.partition('.')[0]}."
 _BY_CLOCK = (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)
 
 
@@ -39,6 +45,9 @@ class WindowOperator(NamespacedFunction):
     def __init__(self, declared: WindowDeclaration) -> None:
         self.declared = declared
         self._task: WindowTask | None = None
+        self._uid = ""
+
+    hidden_state = CONTENTS
 
     @property
     def namespace_type(self) -> TypeInformation:  # type: ignore[override]
@@ -92,6 +101,7 @@ class WindowOperator(NamespacedFunction):
         """Declare the states, and open the user's function."""
         assert isinstance(runtime_context, NamespacedRuntimeContext)
         self._task = WindowTask(self.declared, runtime_context)
+        self._uid = runtime_context.get_task_name()
         self.declared.function.open(runtime_context)
 
     def close(self) -> None:
@@ -114,8 +124,33 @@ class WindowOperator(NamespacedFunction):
         is_event = ctx.time_domain() is TimeDomain.EVENT_TIME
         return self._task.on_timer(timestamp, is_event=is_event, key=ctx.get_current_key)
 
+    # Messages
+
+    def called(self) -> str:
+        """By the user's function of windows, else that which folds, else the assigner."""
+        return _name_of(next(reversed(self.functions), self.declared.assigner))
+
+    def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
+        """The user's method that raised, and the window and the uid, as the traceback has them."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        tasks = [each for each in frames if isinstance(each.f_locals.get("self"), WindowTask)]
+        windows = [each.f_locals.get("window") for each in tasks]
+        window = next((each for each in reversed(windows) if isinstance(each, Window)), None)
+        place = "" if window is None else f"window {shown(window)}, "
+        return _call_in(frames) or self._own_call(tasks, method), f"{place}uid {self._uid!r}"
+
+    def _own_call(self, tasks: Iterable[FrameType], method: str) -> str:
+        """The call whose result we refused."""
+        applies = any(each.f_code is WindowTask._apply.__code__ for each in tasks)
+        fold = getattr(self.declared.contents, "function", None)
+        if applies and self.declared.function.function is not None:
+            return self.declared.function.call()
+        if fold is None:
+            return f"{self.called()}.{method}"
+        return f"{_name_of(fold)}.{'add' if isinstance(fold, AggregateFunction) else 'reduce'}"
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"declared": self.declared, "_task": None}
+        return {"declared": self.declared, "_task": None, "_uid": ""}
 
     def __repr__(self) -> str:
         return f"WindowOperator({self.declared!r})"
@@ -123,6 +158,30 @@ class WindowOperator(NamespacedFunction):
 
 def _at_its_end(_: Any, window: Window, result: Any) -> TimedResult:
     return TimedResult(result, window.max_timestamp())
+
+
+def _name_of(function: object) -> str:
+    """The user's class, or function, that one of ours may wrap."""
+    while type(function).__module__.startswith(_OURS):
+        inner = vars(function).get("_function") if hasattr(function, "__dict__") else None
+        inner = inner if inner is not None else getattr(function, "_func", None)
+        if inner is None:
+            break
+        function = inner
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _call_in(frames: Iterable[FrameType]) -> str:
+    """The first call of code that is not ours, by class and method; "" if there is none."""
+    for frame in frames:
+        code = frame.f_code
+        if str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+            continue
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if callable(getattr(type(owner), code.co_name, None)):
+            return f"{type(owner).__qualname__}.{code.co_name}"
+        return getattr(code, "co_qualname", code.co_name)  # co_qualname is Python 3.11's
+    return ""
 
 
 def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:

@@ -17,6 +17,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import instance_of, shown
 from pyflinklike.type_vars import T
 from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner, timed
+from pyflinklike.windows.checks import noting_plain
 from pyflinklike.windows.kinds import (
     MergeCallback,
     TimeWindow,
@@ -187,7 +188,9 @@ class EventTimeSessionWindows(_OfEventTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> EventTimeSessionWindows[Any]:
         """Sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return EventTimeSessionWindows(to_milliseconds(size, "the gap of sessions"))
+        return noting_plain(
+            EventTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
+        )
 
     @staticmethod
     def with_dynamic_gap(
@@ -206,7 +209,9 @@ class ProcessingTimeSessionWindows(_OfProcessingTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> ProcessingTimeSessionWindows[Any]:
         """Sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return ProcessingTimeSessionWindows(to_milliseconds(size, "the gap of sessions"))
+        return noting_plain(
+            ProcessingTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
+        )
 
     @staticmethod
     def with_dynamic_gap(

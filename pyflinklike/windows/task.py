@@ -296,7 +296,7 @@ class WindowTask:
         self._function_context.current_window = window
         results = self._function.process(self._key, self._function_context, contents)
         if results is not None:
-            check_results(results)
+            check_results(results, f"calls of {self._function.call()}")
             self._emit(window, results)
         self._current.namespace = state_window  # an evictor goes on with the contents
 

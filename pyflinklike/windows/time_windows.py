@@ -17,6 +17,7 @@ from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.type_vars import T
 from pyflinklike.windows.assigner import WindowAssigner, timed
+from pyflinklike.windows.checks import noting_plain
 from pyflinklike.windows.kinds import TimeWindow, TimeWindowSerializer, WindowSerializer
 from pyflinklike.windows.trigger import Trigger
 from pyflinklike.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
@@ -171,7 +172,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
     @staticmethod
     def of(size: DurationLike, offset: DurationLike | None = None) -> TumblingEventTimeWindows[Any]:
         """Windows of a size, moved by an offset: `Time`, `Duration`, `timedelta` or ints of ms."""
-        return TumblingEventTimeWindows(*_lengths(size, offset))
+        return noting_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
 
 class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
@@ -182,7 +183,7 @@ class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
         size: DurationLike, offset: DurationLike | None = None
     ) -> TumblingProcessingTimeWindows[Any]:
         """Windows of a size, moved by an offset: `Time`, `Duration`, `timedelta` or ints of ms."""
-        return TumblingProcessingTimeWindows(*_lengths(size, offset))
+        return noting_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
 class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
@@ -203,7 +204,7 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingEventTimeWindows[Any]:
         """Windows of a size at every slide: `Time`, `Duration`, `timedelta` or ints of ms."""
-        return SlidingEventTimeWindows(*_lengths(size, slide, offset))
+        return noting_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
@@ -214,7 +215,9 @@ class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingProcessingTimeWindows[Any]:
         """Windows of a size at every slide: `Time`, `Duration`, `timedelta` or ints of ms."""
-        return SlidingProcessingTimeWindows(*_lengths(size, slide, offset))
+        return noting_plain(
+            SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide
+        )
 
 
 def _lengths(*lengths: DurationLike | None) -> list[int]:

@@ -126,6 +126,11 @@ class Windowed:
         self._allowed_lateness = 0
         self._late_data_tag: OutputTag | None = None
 
+    @property
+    def assigner(self) -> WindowAssigner[Any, Any]:
+        """What says in which windows an element is."""
+        return self._assigner
+
     # When they fire, and on what
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Windowed:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -22,11 +23,14 @@ from pyflinklike.errors import (
     DeclarationTypeError,
     OutputError,
     StateAccessError,
+    StateValueError,
     UserFunctionError,
 )
 from pyflinklike.windows import (
     AllWindowFunction,
+    CountEvictor,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     MergingWindowAssigner,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -282,9 +286,121 @@ def test_a_function_that_raises_is_named():
 
     with harness(window(TEN).apply(Failing())) as driver:
         driver.process_elements(elements(1))
-        with pytest.raises(UserFunctionError, match=r"key 'k', timer 9.*ValueError: no"):
+        with pytest.raises(UserFunctionError) as raised:
             driver.process_watermark(9)
         assert [] == driver.process_elements(elements(11))
+
+    assert re.search(
+        r"\bFailing\.apply failed for key 'k', window TimeWindow\(start=0, end=10\), "
+        r"uid 'WindowOperator', at time 9: ValueError: no \(.*, in apply\)",
+        str(raised.value),
+    )
+
+
+def test_a_fold_that_raises_is_named():
+    """By its class, with the element and its window, and without the name of our state."""
+
+    class Failing(ReduceFunction):
+        def reduce(self, value1, value2):
+            raise ValueError("no")
+
+    with harness(window(TEN).reduce(Failing(), Applied())) as driver:
+        driver.process_elements(elements(11))
+        with pytest.raises(UserFunctionError) as raised:
+            driver.process_elements(elements(12))
+
+    assert re.search(
+        r"\bFailing\.reduce failed for key 'k', element \('k', 12\), window "
+        r"TimeWindow\(start=10, end=20\), uid 'WindowOperator', at time 12: ValueError: no \(",
+        str(raised.value),
+    )
+
+
+@pytest.mark.parametrize("assigner", [TEN, SESSIONS], ids=["tumbling", "sessions"])
+def test_a_trigger_that_raises_is_named(assigner):
+    """By its class, with the window that it was asked about."""
+
+    class Failing(EventTimeTrigger):
+        def on_element(self, element, timestamp, window, ctx):
+            raise ValueError("no")
+
+    named = r"\bFailing\.on_element failed for .*, window TimeWindow"
+    with (
+        harness(window(assigner).trigger(Failing()).process(Contents())) as driver,
+        pytest.raises(UserFunctionError, match=named),
+    ):
+        driver.process_elements(elements(1))
+
+
+@pytest.mark.parametrize(
+    ("method", "assigner"),
+    [("reduce", TEN), ("reduce", SESSIONS), ("add", TEN), ("merge", SESSIONS)],
+)
+def test_a_fold_that_forgets_its_return_is_refused(method, assigner):
+    """As a keyed one: None would empty the window, and the last record would be its result."""
+
+    class Forgetful(Sum):
+        pass
+
+    setattr(Forgetful, method, lambda *_: None)
+    windowed = window(assigner)
+    folding = (
+        windowed.reduce(lambda one, other: None)
+        if method == "reduce"
+        else windowed.aggregate(Forgetful())
+    )
+    with (
+        harness(folding) as driver,
+        pytest.raises(StateValueError, match=f"{method} makes .* got None from .*returns"),
+    ):
+        driver.process_elements(elements(1, 8, 4))
+
+
+def test_an_evicted_fold_that_forgets_its_return_is_refused():
+    """It is folded when the window fires."""
+    folding = window(TEN).evictor(CountEvictor.of(5)).reduce(lambda one, other: None)
+    with harness(folding) as driver:
+        driver.process_elements(elements(1, 2))
+        with pytest.raises(StateValueError, match=r"reduce makes .* got None from .*returns"):
+            driver.end_of_input()
+
+
+def test_what_returns_one_output_is_told_its_method():
+    """And not of those of functions that it is not."""
+
+    class Returning(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            return 5
+
+    with harness(window(TEN).process(Returning())) as driver:
+        driver.process_elements(elements(1))
+        with pytest.raises(
+            OutputError, match=r"^calls of .*\bReturning\.process give an iterable .* got 5; yield"
+        ):
+            driver.end_of_input()
+
+
+def test_the_accumulator_of_another_aggregate_is_told():
+    """Pickled, it is restored by any; what fails says what was kept, and the remedy."""
+
+    class Pairs(Sum):
+        def create_accumulator(self):
+            return 0, 0
+
+        def add(self, value, accumulator):
+            return accumulator[0] + value[1], accumulator[1] + 1
+
+    with harness(window(TEN).aggregate(Sum())) as driver:
+        driver.process_elements(elements(1))
+        kept = driver.snapshot()
+    with (
+        harness(window(TEN).aggregate(Pairs()), restore=kept) as driver,
+        pytest.raises(
+            UserFunctionError,
+            match=r"Pairs\.add failed .*kept is 1, and create_accumulator gives \(0, 0\).*type",
+        ),
+    ):
+        driver.process_elements(elements(2))
 
 
 def test_functions_are_checked():

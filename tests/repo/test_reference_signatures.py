@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The signatures that the documentation shows are read from the source, and are those that run."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyflinklike.doors import DOORS
+
+griffe = pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
+pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def package():
+    """The package as mkdocstrings loads it."""
+    extensions = griffe.load_extensions(str(ROOT / "scripts" / "griffe_fields.py"))
+    return griffe.load(
+        "pyflinklike", search_paths=[str(ROOT)], extensions=extensions, resolve_aliases=True
+    )
+
+
+def shown(cls):
+    """Names, kinds and whether there is a default, as the documentation shows them."""
+    parameters = [each for each in cls.members["__init__"].parameters if each.name != "self"]
+    return [
+        (each.name, each.kind.name, each.default not in (None, "()", "{}")) for each in parameters
+    ]
+
+
+def run(path):
+    """The same of the class that runs."""
+    parameters = inspect.signature(griffe.dynamic_import(path)).parameters.values()
+    return [
+        (each.name, each.kind.name.lower(), each.default not in (each.empty, (), {}))
+        for each in parameters
+    ]
+
+
+def public_classes(package):
+    """Those of the doors whose `__init__` a decorator, `NamedTuple` or `__new__` makes."""
+    for door in DOORS:
+        module = package[door.partition(".")[2]] if "." in door else package
+        for name in module.exports or ():
+            member = module[str(name)]
+            cls = member.final_target if member.is_alias else member
+            if (
+                cls.is_class
+                and "__init__" in cls.members
+                and cls.members["__init__"].lineno is None
+            ):
+                yield cls
+
+
+def test_signatures_are_those_of_the_classes(package):
+    """Also of classes that inherit fields, take some by name only, or leave some out."""
+    classes = {each.path: each for each in public_classes(package)}
+
+    assert len(classes) > 40
+    assert {path: run(path) for path in classes} == {path: shown(classes[path]) for path in classes}
+
+
+def test_the_documentation_needs_the_extra_docs_alone():
+    """It is loaded where NumPy, PySpark, psycopg, attrs and PyArrow cannot be imported."""
+    program = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['numpy', 'pyspark', 'psycopg', 'attrs', 'pyarrow']))\n"
+        "import griffe\n"
+        "extensions = griffe.load_extensions('scripts/griffe_fields.py')\n"
+        "package = griffe.load('pyflinklike', search_paths=['.'], extensions=extensions)\n"
+        "print([each.name for each in package['clock.Duration.__init__'].parameters])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (0, "['nanoseconds']\n") == (done.returncode, done.stdout), done.stderr
