@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of state in a restart with other settings: goes on or refused, cell by cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyflinklike import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.testing import KeyedProcessHarness
+
+Clock = StateTtlConfig.TtlTimeCharacteristic
+Update = StateTtlConfig.UpdateType
+Visibility = StateTtlConfig.StateVisibility
+
+BACKENDS = pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+
+
+class Total(AggregateFunction):
+    """A sum."""
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, a, b):
+        return a + b
+
+
+KINDS = {
+    "value": lambda: ValueStateDescriptor("s", Types.LONG()),
+    "list": lambda: ListStateDescriptor("s", Types.LONG()),
+    "map": lambda: MapStateDescriptor("s", Types.LONG(), Types.LONG()),
+    "reducing": lambda: ReducingStateDescriptor("s", lambda a, b: a + b, Types.LONG()),
+    "aggregating": lambda: AggregatingStateDescriptor("s", Total(), Types.LONG()),
+}
+GET = {
+    "value": lambda context: context.get_state,
+    "list": lambda context: context.get_list_state,
+    "map": lambda context: context.get_map_state,
+    "reducing": lambda context: context.get_reducing_state,
+    "aggregating": lambda context: context.get_aggregating_state,
+}
+
+
+def ttl(ms=100, clock=Clock.ProcessingTime, **options):
+    """A TTL."""
+    builder = StateTtlConfig.new_builder(Time.milliseconds(ms))
+    builder.set_ttl_time_characteristic(clock)
+    for name, value in options.items():
+        getattr(builder, name)(value)
+    return builder.build()
+
+
+class Keeping(KeyedProcessFunction):
+    """Adds an element to a state, and gives what is there for an element below 0."""
+
+    def __init__(self, kind, config):
+        self._kind, self._config = kind, config
+
+    def open(self, runtime_context):
+        descriptor = KINDS[self._kind]()
+        descriptor.enable_time_to_live(self._config)
+        self.state = GET[self._kind](runtime_context)(descriptor)
+
+    def process_element(self, value, ctx):
+        if value < 0:
+            return [self._seen()]
+        if self._kind == "value":
+            self.state.update(value)
+        elif self._kind == "map":
+            self.state.put(value, value)
+        else:
+            self.state.add(value)
+        return []
+
+    def _seen(self):
+        if self._kind == "value":
+            return self.state.value()
+        if self._kind == "map":
+            return next(iter(self.state.values()))
+        if self._kind == "list":
+            return next(iter(self.state.get()))
+        return self.state.get()
+
+
+def harness(kind, config, backend, restore=None):
+    """One over a single key."""
+    return KeyedProcessHarness(Keeping(kind, config), lambda _: "k", backend(), restore=restore)
+
+
+def stored(kind, config, backend):
+    """A snapshot with a 7."""
+    with harness(kind, config, backend) as first:
+        first.process_element(7)
+        return first.snapshot()
+
+
+@BACKENDS
+@pytest.mark.parametrize("clocks", [tuple(Clock), tuple(Clock)[::-1]], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ttl_that_changes_its_clock_is_refused(kind, clocks, backend):
+    """Stamps of one clock are not judged by the other; the message has the remedy."""
+    before, after = clocks
+    snapshot = stored(kind, ttl(clock=before), backend)
+
+    with pytest.raises(
+        IncompatibleStateError,
+        match=rf"'s'.*the clock of its TTL, '{before.name}', got '{after.name}'; .*with_ttl\(\)",
+    ):
+        harness(kind, ttl(clock=after), backend, snapshot)
+
+
+CHANGES = {
+    "longer": (ttl(), ttl(200)),
+    "shorter": (ttl(), ttl(50)),
+    "switched on": (None, ttl()),
+    "switched off": (ttl(), None),
+    "update type": (ttl(), ttl(set_update_type=Update.OnReadAndWrite)),
+    "update type back": (ttl(set_update_type=Update.OnReadAndWrite), ttl()),
+    "visibility": (ttl(), ttl(set_state_visibility=Visibility.ReturnExpiredIfNotCleanedUp)),
+    "visibility back": (ttl(set_state_visibility=Visibility.ReturnExpiredIfNotCleanedUp), ttl()),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_other_change_of_a_ttl_goes_on(kind, change, backend):
+    """With what is stored."""
+    before, after = CHANGES[change]
+    with harness(kind, after, backend, stored(kind, before, backend)) as second:
+        assert [7] == second.process_element(-1)
+
+
+@BACKENDS
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ttl_that_was_off_in_between_may_have_another_clock(kind, backend):
+    """Its entries have lost the stamps of the former one."""
+    between = stored(kind, ttl(), backend)
+    with harness(kind, None, backend, between) as off:
+        snapshot = off.snapshot()
+    with harness(kind, ttl(clock=Clock.EventTime), backend, snapshot) as second:
+        assert [7] == second.process_element(-1)
+
+
+@BACKENDS
+@pytest.mark.parametrize("after", KINDS)
+@pytest.mark.parametrize("before", KINDS)
+def test_a_state_of_another_kind_is_refused(before, after, backend):
+    """Under the same name; the same kind goes on."""
+    snapshot = stored(before, None, backend)
+    if before == after:
+        with harness(after, None, backend, snapshot) as second:
+            assert [7] == second.process_element(-1)
+        return
+    with pytest.raises(IncompatibleStateError, match=r"state 's'"):
+        harness(after, None, backend, snapshot)
