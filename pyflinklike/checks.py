@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-__all__ = ["is_int", "is_int64", "is_number"]
+__all__ = ["install", "is_int", "is_int64", "is_number"]
 
 
 def is_int(value: object) -> TypeGuard[int]:
@@ -28,3 +28,14 @@ def is_int64(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is an int or a float (be it infinite or NaN), and no bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of this package, for messages.
+
+    The package is not published yet: this is the one place to change once it is.
+
+    Args:
+        extra: For example "rocksdb".
+    """
+    return f"pip install '.[{extra}]' in a checkout of pyflinklike"

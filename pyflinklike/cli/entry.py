@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from pyflinklike.checks import install
 from pyflinklike.errors import PyflinklikeError
 
 __all__ = ["main"]
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import rich  # noqa: F401 - asked for before anything is printed
     except ImportError as error:
         msg = f"the command line needs click and rich, got no module {error.name!r}"
-        sys.stderr.write(f"error: {msg}; pip install 'pyflinklike[cli]' installs both\n")
+        sys.stderr.write(f"error: {msg}; {install('cli')} installs both\n")
         return _COULD_NOT
     from pyflinklike.cli.looking import program
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from pyflinklike.checks import install
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.types import named_rows
@@ -212,7 +213,7 @@ def _spark_host() -> Host:
 def _need_spark(what: str) -> None:
     if importlib.util.find_spec("pyspark") is None:
         msg = (
-            f"{what} needs PySpark, which is not installed; pip install 'pyflinklike[spark]', or run "
+            f"{what} needs PySpark, which is not installed; {install('spark')}, or run "
             "the job with execution.target: local"
         )
         raise HostError(msg)

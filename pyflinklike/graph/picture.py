@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyflinklike.checks import install
 from pyflinklike.errors import DeclarationValueError, RequirementError
 from pyflinklike.graph.execution_plan import mermaid
 from pyflinklike.graph.job import JobGraph
@@ -63,8 +64,8 @@ def _graphlay() -> Any:
         import graphlay
     except ImportError as error:
         msg = (
-            "a plan is drawn as SVG by graphlay, which is not installed; pip install "
-            "'pyflinklike[plan]', or take explain('mermaid')"
+            "a plan is drawn as SVG by graphlay, which is not installed; "
+            f"{install('plan')}, or take explain('mermaid')"
         )
         raise RequirementError(msg, name=error.name) from error
     return graphlay

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 
+from pyflinklike.checks import install
 from pyflinklike.errors import HostError
 
 __all__ = ["require_packages"]
@@ -27,6 +28,6 @@ def require_packages() -> None:
         except ImportError as error:
             msg = (
                 f"pyflinklike.kafka needs {name}, got {error}; "
-                "pip install 'pyflinklike[kafka]' on the driver and wherever its workers run"
+                f"{install('kafka')} on the driver and wherever its workers run"
             )
             raise HostError(msg) from error

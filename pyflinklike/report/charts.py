@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pyflinklike.checks import install
 from pyflinklike.errors import RequirementError
 
 __all__ = ["bars", "flat_bars", "in_words", "is_size", "lines", "needs_altair", "stacked"]
@@ -29,7 +30,7 @@ def needs_altair() -> Iterator[None]:
         if (error.name or "").startswith("pyflinklike"):  # our own mistake
             raise
         msg = f"pyflinklike.report needs altair and vl-convert-python, got no module {error.name!r}"
-        remedy = "pip install 'pyflinklike[report]' installs both"
+        remedy = f"{install('report')} installs both"
         raise RequirementError(f"{msg}; {remedy}", name=error.name) from error
 
 

@@ -14,6 +14,7 @@ from pyflinklike.api.broadcast import BroadcastProcessFunction
 from pyflinklike.api.keyed_batch import KeyedBatchFunction
 from pyflinklike.api.namespaces import NamespacedFunction
 from pyflinklike.backends.base import StateBackend
+from pyflinklike.checks import install
 from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError, RequirementError
 from pyflinklike.log.backend import KeyedStateBackend
@@ -123,7 +124,7 @@ def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
     except ImportError as error:
         msg = (
             f"a KeyedBatchFunction needs the package numpy, got {error}; "
-            "pip install 'pyflinklike[columns]' wherever it runs"
+            f"{install('columns')} wherever it runs"
         )
         raise RequirementError(msg) from error
     return keyed_batch_operator(*arguments, **options)

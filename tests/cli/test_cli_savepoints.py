@@ -374,7 +374,7 @@ def test_missing_packages_are_named():
     done = subprocess.run(
         [sys.executable, "-c", _NO_CLICK], check=False, capture_output=True, text=True
     )
-    assert (2, True) == (done.returncode, "pip install 'pyflinklike[cli]'" in done.stderr)
+    assert (2, True) == (done.returncode, "pip install '.[cli]'" in done.stderr)
 
 
 # Keys of a harness

@@ -191,4 +191,4 @@ def test_the_error_names_the_extra_where_the_package_is_missing():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "HostError: pyflinklike.kafka needs confluent-kafka" in run.stderr
-    assert "pip install 'pyflinklike[kafka]'" in run.stderr
+    assert "pip install '.[kafka]'" in run.stderr

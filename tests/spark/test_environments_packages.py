@@ -21,7 +21,7 @@ from pyspark import __version__ as pyspark_version
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYSPARK = tuple(map(int, pyspark_version.split(".")[:2]))
-REMEDY = "; pip install 'pyflinklike[spark]' installs versions that go together"
+REMEDY = "; pip install '.[spark]' in a checkout of pyflinklike installs versions that go together"
 
 # A session, and an operator over it: what fails is printed, and is to fail here.
 PROGRAM = """

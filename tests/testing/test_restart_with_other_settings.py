@@ -20,6 +20,14 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.stores import (
+    KeyValueStoreDescriptor,
+    LruStoreDescriptor,
+    SessionStoreDescriptor,
+    TimestampedStoreDescriptor,
+    VersionedStoreDescriptor,
+    WindowStoreDescriptor,
+)
 from pyflinklike.testing import KeyedProcessHarness
 
 Clock = StateTtlConfig.TtlTimeCharacteristic
@@ -174,3 +182,117 @@ def test_a_state_of_another_kind_is_refused(before, after, backend):
         return
     with pytest.raises(IncompatibleStateError, match=r"state 's'"):
         harness(after, None, backend, snapshot)
+
+
+class Storing(KeyedProcessFunction):
+    """Writes numbers into a store, and tells all that is in it for one below 0."""
+
+    def __init__(self, descriptor, write, read):
+        self._descriptor, self._write, self._read = descriptor, write, read
+
+    def open(self, runtime_context):
+        self.store = runtime_context.get_store(self._descriptor)
+
+    def process_element(self, value, ctx):
+        if value < 0:
+            return [self._read(self.store)]
+        self._write(self.store, value)
+        return []
+
+
+TEXT, LONG = Types.STRING(), Types.LONG()
+STORES = {
+    "key-value": (KeyValueStoreDescriptor, {}),
+    "timestamped": (TimestampedStoreDescriptor, {}),
+    "lru": (LruStoreDescriptor, {"max_entries": 4}),
+    "window": (WindowStoreDescriptor, {"window_size": 10, "retention": 40}),
+    "session": (SessionStoreDescriptor, {"retention": 40}),
+    "versioned": (VersionedStoreDescriptor, {"history_retention": 40}),
+}
+WRITES = {
+    "key-value": lambda store, n: store.put(f"a{n}", n),
+    "timestamped": lambda store, n: store.put(f"a{n}", n, n * 10),
+    "lru": lambda store, n: store.put(f"a{n}", n),
+    "window": lambda store, n: store.put("a", n, n * 10),
+    "session": lambda store, n: store.put("a", n * 10, n * 10 + 5, n),
+    "versioned": lambda store, n: store.put("a", n, n * 10),
+}
+
+
+def _all(store):
+    return [each.value for each in store.all()]
+
+
+READS = {
+    **dict.fromkeys(("key-value", "lru", "window"), _all),
+    "timestamped": lambda store: [each.value.value for each in store.all()],
+    "session": lambda store: [each.value for each in store.fetch("a")],
+    "versioned": lambda store: [each.value for each in store.history("a", None, None, "asc")],
+}
+EIGHT, LAST_FOUR = list(range(8)), [4, 5, 6, 7]
+EVERYWHERE = {"caching": False, "changelog": False}
+GOES_ON = [
+    *(("key-value", {name: value}, EIGHT) for name, value in EVERYWHERE.items()),
+    *(("timestamped", {name: value}, EIGHT) for name, value in EVERYWHERE.items()),
+    *(("lru", {name: value}, LAST_FOUR) for name, value in EVERYWHERE.items()),
+    ("lru", {"max_entries": 7}, LAST_FOUR),
+    *(("window", {name: value}, LAST_FOUR) for name, value in EVERYWHERE.items()),
+    ("window", {"retention": 80}, LAST_FOUR),
+    ("window", {"retention": 15}, [6, 7]),
+    ("window", {"segments": 4}, LAST_FOUR),
+    *(("session", {name: value}, LAST_FOUR) for name, value in EVERYWHERE.items()),
+    ("session", {"retention": 80}, LAST_FOUR),
+    ("session", {"retention": 15}, [6, 7]),
+    ("session", {"segments": 4}, LAST_FOUR),
+    *(("versioned", {name: value}, [3, 4, 5, 6, 7]) for name, value in EVERYWHERE.items()),
+    ("versioned", {"history_retention": 80}, [3, 4, 5, 6, 7]),
+    ("versioned", {"history_retention": 15}, [5, 6, 7]),
+]
+REFUSED = [
+    *((kind, {"scope": "partition"}) for kind in STORES),
+    ("window", {"window_size": 7}),
+    ("window", {"retain_duplicates": True}),
+    ("window", {"stream_time": "partition"}),
+    ("session", {"stream_time": "partition"}),
+]
+
+
+def storing(kind, backend, changed=None, restore=None):
+    """A harness over one key and a store."""
+    descriptor, options = STORES[kind]
+    store = descriptor("s", TEXT, LONG, **{**options, **(changed or {})})
+    function = Storing(store, WRITES[kind], READS[kind])
+    return KeyedProcessHarness(function, lambda _: "k", backend(), restore=restore)
+
+
+def stored_in(kind, backend):
+    """A snapshot after eight numbers."""
+    with storing(kind, backend) as first:
+        for n in range(8):
+            first.process_element(n)
+        return first.snapshot()
+
+
+@BACKENDS
+@pytest.mark.parametrize(("kind", "changed", "expected"), GOES_ON, ids=str)
+def test_what_a_store_may_change_applies_to_what_is_there(kind, changed, expected, backend):
+    """A shorter retention hides what is older; a longer one brings back nothing."""
+    with storing(kind, backend, changed, stored_in(kind, backend)) as second:
+        assert [expected] == second.process_element(-1)
+
+
+@BACKENDS
+def test_an_lru_store_that_may_hold_less_drops_the_oldest_with_the_next_write(backend):
+    """Until then it holds what it did."""
+    with storing("lru", backend, {"max_entries": 2}, stored_in("lru", backend)) as second:
+        second.process_element(8)
+        assert [[7, 8]] == second.process_element(-1)
+
+
+@BACKENDS
+@pytest.mark.parametrize(("kind", "changed"), REFUSED, ids=str)
+def test_what_a_store_is_found_by_may_not_change(kind, changed, backend):
+    """Its scope, the length of its windows, and by what its time goes."""
+    snapshot = stored_in(kind, backend)
+    with pytest.raises(IncompatibleStateError, match=r"state 's(/time)?': restored state keeps"):
+        storing(kind, backend, changed, snapshot)

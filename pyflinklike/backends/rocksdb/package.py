@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyflinklike.checks import install
 from pyflinklike.errors import HostError
 
 __all__ = ["require_rocksdict"]
@@ -23,8 +24,7 @@ def require_rocksdict(who: str) -> Any:
         import rocksdict
     except ImportError as error:
         msg = (
-            f"{who} needs the package rocksdict, got {error}; "
-            "pip install 'pyflinklike[rocksdb]' wherever it runs"
+            f"{who} needs the package rocksdict, got {error}; {install('rocksdb')} wherever it runs"
         )
         raise HostError(msg) from error
     return rocksdict

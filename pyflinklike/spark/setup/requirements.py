@@ -18,13 +18,14 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyflinklike.checks import install
 from pyflinklike.errors import RequirementError
 from pyflinklike.shown import shown_message
 
 __all__ = ["check_protobuf", "packages_checked", "pyspark_checked"]
 
 _GENERATED = "pyspark.sql.streaming.proto"
-_REMEDY = "pip install 'pyflinklike[spark]' installs versions that go together"
+_REMEDY = f"{install('spark')} installs versions that go together"
 
 
 @contextmanager

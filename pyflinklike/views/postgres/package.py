@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pyflinklike.checks import install
 from pyflinklike.errors import HostError
 
 __all__ = ["check_psycopg"]
@@ -19,6 +20,6 @@ def check_psycopg() -> None:
     except ImportError as error:
         msg = (
             f"a PostgresView needs the package psycopg, got {str(error).splitlines()[0]}; "
-            "pip install 'pyflinklike[postgres]' on the driver and the executors"
+            f"{install('postgres')} on the driver and the executors"
         )
         raise HostError(msg) from error
