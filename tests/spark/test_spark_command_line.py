@@ -119,6 +119,7 @@ def test_all_other_commands_read_checkpoints(lines, checkpoint, tmp_path):
     """Their exit codes, and what they found."""
     code, rows, _ = lines("list", checkpoint)
     assert (0, [("counts", 4), ("last", 4)]) == (code, [(r["name"], r["entries"]) for r in rows])
+    assert {3} == {row["keys"] for row in rows}
     code, rows, _ = lines("show", checkpoint, "last", "--where", "value > 3", "--batch", "1")
     assert (0, [("bob", 4), ("eve", 5)]) == (code, [(r["user"], r["value"]) for r in rows])
     code, rows, _ = lines("timers", checkpoint, "--limit", "2")
