@@ -54,6 +54,8 @@ class Program:
         self.builder = GraphBuilder()
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
+        self._executed = 0
+        """The number of the last node that a job has run, or could have."""
         self.metric_names: set[str] = set()
         """Those of its streams that became DataFrames, which may come into one query."""
         self.python_files: list[str] = []
@@ -66,33 +68,38 @@ class Program:
     def graph(self) -> JobGraph:
         """The graph of the next job.
 
+        As in Flink that is every operator since the last job, whether or not a sink is behind it:
+        a function may write to a service by itself.
+
         Raises:
-            DeclarationError: There is no sink.
+            DeclarationError: There is none.
         """
-        if not self.sinks:
+        roots = [*self.sinks, *self.builder.without_sink(self._executed)]
+        if not roots:
             msg = (
-                "No operators defined in streaming topology. Cannot execute. Got no sink since the "
-                "last job; call print, sink_to or execute_and_collect on a stream"
+                "No operators defined in streaming topology. Cannot execute. Got none since the "
+                "last job; call a transformation, print, sink_to or execute_and_collect on a stream"
             )
             raise DeclarationError(msg)
-        return self.builder.graph(self.sinks)
+        return self.builder.graph(roots)
 
     def start(self, name: str | None) -> JobRun:
-        """Start a job with the sinks declared since the last one.
+        """Start a job with the operators and sinks declared since the last one.
 
         Args:
             name: Of the job; by default that of the configuration.
 
         Raises:
-            DeclarationError: There is no sink, or a setting is wrong.
+            DeclarationError: There is none, or a setting is wrong.
         """
         graph = self.graph()
-        self.sinks = []
+        self.sinks, self._executed = [], self.builder.last
         return self._run(graph, name)
 
     def collect(self, sink: int, name: str | None) -> JobRun:
-        """Start a job with one sink only; those declared before wait for `start`."""
-        return self._run(self.builder.graph([sink]), name)
+        """Start a job with one more sink, which gives its elements to the program."""
+        self.sinks.append(sink)
+        return self.start(name)
 
     def data_frame(self, sink: int, schema: Any) -> Any:
         """What comes to a sink as a DataFrame of Spark.

@@ -234,13 +234,13 @@ class StreamExecutionEnvironment(KeptSettings):
     # Jobs
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run all sinks declared since the last time, and wait for the end.
+        """Run all operators and sinks declared since the last time, and wait for the end.
 
         Args:
             job_name: Of the job.
 
         Raises:
-            DeclarationError: There is no sink, or a setting is wrong.
+            DeclarationError: There is no operator, or a setting is wrong.
             PyflinklikeError: The job failed.
         """
         began = wall_clock()
@@ -248,13 +248,13 @@ class StreamExecutionEnvironment(KeptSettings):
         return JobExecutionResult(JobID(), wall_clock() - began)
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
-        """Run all sinks declared since the last time, in the background.
+        """Run all operators and sinks declared since the last time, in the background.
 
         Args:
             job_name: Of the job.
 
         Raises:
-            DeclarationError: There is no sink, or a setting is wrong.
+            DeclarationError: There is no operator, or a setting is wrong.
         """
         return JobClient(self._program.start(job_name))
 
@@ -262,7 +262,7 @@ class StreamExecutionEnvironment(KeptSettings):
         """The next job as JSON, in Flink's form; nothing runs.
 
         Raises:
-            DeclarationError: There is no sink.
+            DeclarationError: There is no operator.
         """
         return execution_plan(self._program.graph(), self.get_parallelism())
 
@@ -274,7 +274,7 @@ class StreamExecutionEnvironment(KeptSettings):
                 opens, which takes the extra `plan`.
 
         Raises:
-            DeclarationError: There is no sink.
+            DeclarationError: There is no operator.
             DeclarationValueError: There is no such form.
             RequirementError: The package that draws is not installed.
         """

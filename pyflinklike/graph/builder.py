@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike.graph.job import JobGraph
-from pyflinklike.graph.nodes import Node
+from pyflinklike.graph.nodes import FromSource, KeyBy, Node, Partition, SideOutput, ToSink, Union
 
 __all__ = ["GraphBuilder"]
 
 N = TypeVar("N", bound=Node)
+
+_NO_OPERATORS = (FromSource, KeyBy, Partition, SideOutput, Union)
+"""What Flink does not run by itself: sources, and what only says where elements go."""
 
 
 class GraphBuilder:
@@ -47,6 +50,25 @@ class GraphBuilder:
         """
         node = self._nodes[number] = attrs.evolve(self._nodes[number], **settings)
         return node
+
+    @property
+    def last(self) -> int:
+        """The number of the last node, 0 where there is none."""
+        return len(self._nodes)
+
+    def without_sink(self, begin: int) -> list[int]:
+        """The numbers of the operators behind which no sink is.
+
+        Args:
+            begin: Only those of greater numbers.
+        """
+        to_sinks = [node.id for node in self._nodes.values() if isinstance(node, ToSink)]
+        covered = self.graph(to_sinks).nodes
+        return [
+            number
+            for number, node in self._nodes.items()
+            if number > begin and number not in covered and not isinstance(node, _NO_OPERATORS)
+        ]
 
     def graph(self, sinks: Iterable[int]) -> JobGraph:
         """The part of the graph that some nodes need, and these.

@@ -41,7 +41,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
     """And what needs none."""
     monkeypatch.setitem(sys.modules, "graphlay", None)
 
-    with pytest.raises(RequirementError, match=r"pyflinklike\[plan\].*explain\('mermaid'\)"):
+    with pytest.raises(RequirementError, match=r"'.\[plan\]'.*explain\('mermaid'\)"):
         diamond().explain("svg")
 
 

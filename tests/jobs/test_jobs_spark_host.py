@@ -241,3 +241,28 @@ def test_functions_see_the_parallelism_that_was_asked_for(mode, spark):
     assert {0, 1, 2} == {index for _, index, _ in found}
     assert all(len({index for n, index, _ in found if n == each}) == 1 for each in range(1, 61))
     assert before == spark.conf.get("spark.sql.shuffle.partitions")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_operator_runs_on_spark_though_no_sink_is_behind_it(tmp_path, mode):
+    """Keyed or not, beside a branch that has a sink and alone: what it writes by itself is there."""
+
+    def push(value):
+        with (tmp_path / "pushed").open("a") as file:
+            file.write(f"{value}\n")
+        return value
+
+    def job():
+        env = environment(mode)
+        numbers = env.from_collection([1, 2])
+        numbers.map(push)
+        numbers.key_by(lambda n: n % 2).map(lambda n: push(n * 10))
+        return env, numbers
+
+    job()[0].execute()
+    alone = sorted((tmp_path / "pushed").read_text().split())
+    beside = sorted(job()[1].map(lambda n: n + 1).execute_and_collect())
+
+    expected = ["1", "10", "2", "20"]
+    assert (expected, [2, 3]) == (alone, beside)
+    assert sorted(expected * 2) == sorted((tmp_path / "pushed").read_text().split())

@@ -347,3 +347,64 @@ def test_an_output_that_flat_map_returns_is_refused():
 
     with pytest.raises(OutputError, match=r"flat_map functions give an iterable .*got '1'; yield"):
         list(stream.execute_and_collect())
+
+
+def noting(path, factor=1):
+    """A function that writes to a file by itself."""
+
+    def note(n):
+        with path.open("a") as file:
+            file.write(f"{n * factor} ")
+        return n
+
+    return note
+
+
+def test_an_operator_runs_though_no_sink_is_behind_it(capsys, tmp_path):
+    """As in Flink, beside a branch that has one: a function may write to a service by itself."""
+    path = tmp_path / "noted"
+    env = local()
+    numbers = env.from_collection([1, 2])
+    numbers.map(noting(path))
+    numbers.key_by(lambda n: n % 2).filter(noting(path, 10))
+    numbers.print()
+    env.execute()
+
+    assert ["1", "10", "2", "20"] == sorted(path.read_text().split())
+    assert ["1", "2"] == capsys.readouterr().out.splitlines()
+
+
+def test_operators_alone_are_a_job_and_run_once(tmp_path):
+    """A second job is of what was declared since."""
+    path = tmp_path / "noted"
+    env = local()
+    numbers = env.from_collection([1, 2])
+    numbers.map(noting(path))
+    env.execute()
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        env.execute()
+    numbers.map(noting(path, 10))
+    env.execute()
+
+    assert ["1", "10", "2", "20"] == sorted(path.read_text().split())
+
+
+def test_a_source_alone_is_no_job():
+    """Nor is what only says where elements go."""
+    env = local()
+    env.from_collection([1]).union(env.from_collection([2])).key_by(lambda n: n)
+
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        env.execute()
+
+
+def test_what_is_collected_runs_with_all_that_was_declared(capsys):
+    """And a later execute has nothing left of it."""
+    env = local()
+    numbers = env.from_collection([1, 2])
+    numbers.print()
+
+    assert [10, 20] == list(numbers.map(lambda n: n * 10).execute_and_collect())
+    assert ["1", "2"] == capsys.readouterr().out.splitlines()
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        env.execute()
