@@ -80,7 +80,8 @@ def beside(path: Path, keys: int, max_waiting: int) -> None:
         port = server.server_port
         asked(port, 100, keys)
         shown("gets alone", asked(port, GETS, keys))
-        done, answers = threading.Event(), []
+        done = threading.Event()
+        answers: list[int] = []
         clients = [
             threading.Thread(target=waiting, args=(port, done, answers)) for _ in range(WAITING)
         ]

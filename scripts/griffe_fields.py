@@ -90,7 +90,7 @@ def _parameter(name: str, field: griffe.Attribute, *, only_by_name: bool) -> gri
     return griffe.Parameter(
         options.get("alias", name).strip("'\""),
         annotation=field.annotation,
-        kind=griffe.ParameterKind.keyword_only
+        kind=griffe.ParameterKind.keyword_only  # type: ignore[arg-type]
         if only_by_name
         else griffe.ParameterKind.positional_or_keyword,
         default=None if default is None else str(default),
