@@ -33,7 +33,7 @@ def test_a_missing_package_is_named(monkeypatch):
     """When the backend is made."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
 
-    with pytest.raises(HostError, match=r"pip install 'pyflinklike\[rocksdb\]'"):
+    with pytest.raises(HostError, match=r"pip install '\.\[rocksdb\]'"):
         EmbeddedRocksDBStateBackend().create_keyed_state_backend(CurrentKey(), "query/0")
 
 

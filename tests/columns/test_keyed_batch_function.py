@@ -203,5 +203,5 @@ def test_numpy_is_asked_for_when_it_is_needed(monkeypatch):
     """With what to install; functions of elements do without."""
     monkeypatch.setitem(sys.modules, "pyflinklike.runtime.batch_assembly", None)
 
-    with pytest.raises(RequirementError, match=r"pip install 'pyflinklike\[columns\]'"):
+    with pytest.raises(RequirementError, match=r"pip install '\.\[columns\]'"):
         KeyedBatchHarness(Emits(None), "k")

