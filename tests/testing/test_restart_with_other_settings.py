@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from surroundings import is_installed
 
 from pyflinklike import (
     AggregateFunction,
@@ -34,7 +35,10 @@ Clock = StateTtlConfig.TtlTimeCharacteristic
 Update = StateTtlConfig.UpdateType
 Visibility = StateTtlConfig.StateVisibility
 
-BACKENDS = pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+NO_ROCKSDB = pytest.mark.skipif(not is_installed("rocksdict"), reason="rocksdict is not installed")
+BACKENDS = pytest.mark.parametrize(
+    "backend", [HashMapStateBackend, pytest.param(EmbeddedRocksDBStateBackend, marks=NO_ROCKSDB)]
+)
 
 
 class Total(AggregateFunction):
