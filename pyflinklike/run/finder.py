@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -63,6 +63,10 @@ class _Finder(MetaPathFinder):
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(fullname, _SameModule(ours), origin=found.origin, is_package=is_package)
 
+    def __reduce__(self) -> tuple[Callable[[], MetaPathFinder], tuple[()]]:
+        # A worker of Spark has it, too, before it imports a module of the user's.
+        return _in_place, ()
+
 
 def _check_there(fullname: str, inner: str) -> None:
     """Refuse a module that PyFlink has and this library has not."""
@@ -75,6 +79,13 @@ def _check_there(fullname: str, inner: str) -> None:
 
 
 _FINDER: Final = _Finder()
+
+
+def _in_place() -> MetaPathFinder:
+    """The finder of this process, which is asked from now on: whoever sent it has decided so."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+    return _FINDER
 
 
 def install(*, shadow: bool = False) -> None:

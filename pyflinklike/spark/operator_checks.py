@@ -34,7 +34,7 @@ from pyflinklike.spark.reading.checkpoint import offsets_of
 from pyflinklike.spark.reading.jobs import Batches, blobs_by_group, running, spark_schema
 from pyflinklike.spark.reading.sources import refusing, registered_timers, stored
 from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.setup.shipping import prepare_workers
 from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.names import KEY_GROUP
@@ -94,7 +94,7 @@ class OperatorCheck:
             return [Finding("batch", str(error))], Checked(batches=1)
 
     def _run(self, blobs: DataFrame, record: OperatorRecord, roll: Roll) -> _Found:
-        put_wheels_on_path(self.spark)
+        prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
         checker = GroupChecker(
             record, dict(roll.served_at), functools.partial(wanted_call, mode, clock)

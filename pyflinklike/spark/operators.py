@@ -46,7 +46,7 @@ from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.requirements import packages_checked
 from pyflinklike.spark.setup.settings import partitions_of
-from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.setup.shipping import prepare_workers
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
 from pyflinklike.spark.wire.names import BEFORE_WATERMARK, KEY_GROUP
@@ -152,7 +152,7 @@ def _planned(source: Input, plan: Plan, savepoint: SavepointLike | None) -> Data
     is_streaming = source.df.isStreaming
     if savepoint is not None:
         check_savepoint(savepoint, is_streaming=is_streaming)
-    put_wheels_on_path(source.df.sparkSession)
+    prepare_workers(source.df.sparkSession)
     with packages_checked():
         return _stream(source, plan, savepoint) if is_streaming else _batch(source, plan)
 

@@ -12,7 +12,7 @@ from pyflinklike.errors import HostError
 from pyflinklike.spark.setup.shipping import (
     check_python,
     link_python,
-    put_wheels_on_path,
+    prepare_workers,
     reach_driver_worker,
 )
 
@@ -120,6 +120,6 @@ def test_a_python_that_got_pyflinklike_meanwhile_is_taken(tmp_path, monkeypatch)
 def test_a_session_to_which_nothing_was_shipped_is_left_as_it_is(spark):
     """Workers with another environment are other workers, and would be started anew."""
     before = dict(spark.sparkContext.environment)
-    put_wheels_on_path(spark)
+    prepare_workers(spark)
     reach_driver_worker(spark)
     assert before == spark.sparkContext.environment

@@ -28,6 +28,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
+from pyflinklike.spark.hosts.carried import Carried
+
 __all__ = ["Frozen", "freeze_imports", "with_imports_frozen", "without_collection"]
 
 P = ParamSpec("P")
@@ -53,13 +55,15 @@ def without_collection(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
-    """The call with `freeze_imports` before it."""
+    """The call with `freeze_imports` before it, as a worker runs it: what it holds is `Carried`."""
+    carried = Carried(call)
 
-    @functools.wraps(call)
     def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
         freeze_imports()
-        return call(*args, **kwargs)
+        return carried.value(*args, **kwargs)
 
+    # Not all of `functools.wraps`: `__wrapped__` would be pickled beside what is carried.
+    frozen.__name__ = getattr(call, "__name__", frozen.__name__)
     return frozen
 
 

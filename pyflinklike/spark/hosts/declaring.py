@@ -37,8 +37,10 @@ class DeclaringProcessor(StatefulProcessor):
 
     def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
         self._variables = tuple(variables)
+        from pyflinklike.spark.hosts.carried import Carried  # not with the class: see above
+
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
-        self._pickled: bytes = serializer().dumps(processor)
+        self._pickled: bytes = serializer().dumps(Carried(processor))
         self._processor: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -47,7 +49,7 @@ class DeclaringProcessor(StatefulProcessor):
             for name in self._variables:
                 handle.getMapState(name, *LOG_TYPES)
             return
-        self._processor = pickle.loads(self._pickled)  # noqa: S301 - as Spark unpickled this
+        self._processor = pickle.loads(self._pickled).value  # noqa: S301 - as Spark unpickled this
         self._processor.init(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.runtime.serving import Served
+from pyflinklike.spark.hosts.carried import Carried
 from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
 from pyflinklike.spark.hosts.key_group_task import (
     RESULT_COLUMNS,
@@ -90,12 +91,13 @@ def _function(
     plan: Plan, *, begins: bool
 ) -> Callable[[Any, Iterable[Any], GroupState], Iterator[Any]]:
     # Unpickled once per task, so each task has one of its own.
-    task = GroupStateTask(plan, begins=begins)
+    carried = Carried(GroupStateTask(plan, begins=begins))
 
     def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         import pandas as pd
 
-        yield pd.DataFrame.from_records(task.served(key, frames, state), columns=RESULT_COLUMNS)
+        rows = carried.value.served(key, frames, state)
+        yield pd.DataFrame.from_records(rows, columns=RESULT_COLUMNS)
 
     return serve
 

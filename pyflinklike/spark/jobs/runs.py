@@ -20,7 +20,7 @@ from pyflinklike.spark.jobs.sources import batch_frame
 from pyflinklike.spark.jobs.steps import JobSteps
 from pyflinklike.spark.jobs.streams import StreamRun
 from pyflinklike.spark.setup.settings import check_watermark_policy
-from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.setup.shipping import prepare_workers, ship_files
 
 __all__ = ["BatchRun", "checked_session", "frame_of_batch", "start", "steps_of"]
 
@@ -54,9 +54,8 @@ def checked_session(job: Job) -> SparkSession:
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if not job.settings.is_batch and len(list(job.graph.of_kind(FromSource))) > 1:
         check_watermark_policy(spark)
-    for path in job.settings.python_files:
-        spark.sparkContext.addPyFile(path)
-    put_wheels_on_path(spark)
+    ship_files(spark, job.settings.python_files)
+    prepare_workers(spark)
     return spark
 
 

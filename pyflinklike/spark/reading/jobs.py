@@ -26,7 +26,7 @@ from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.reading.checkpoint import CheckpointState
 from pyflinklike.spark.reading.sources import place_in
-from pyflinklike.spark.setup.shipping import put_wheels_on_path
+from pyflinklike.spark.setup.shipping import prepare_workers
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 
@@ -108,7 +108,7 @@ def frame_of_groups(
         reader: Makes the rows.
         groups: Which key groups; None for all.
     """
-    put_wheels_on_path(state.spark)
+    prepare_workers(state.spark)
     blobs = state.blobs()
     if groups is not None:
         ids = group_ids(state.max_parallelism, place_in(state.operator_id))

@@ -14,23 +14,36 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import sysconfig
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.graph.file_source import local_path
 
 if TYPE_CHECKING:
     from pyspark import SparkContext  # which the client of Spark Connect comes without
 
-__all__ = ["check_python", "link_python", "put_wheels_on_path", "reach_driver_worker"]
+__all__ = [
+    "check_python",
+    "folders_of_driver",
+    "link_python",
+    "prepare_workers",
+    "reach_driver_worker",
+    "ship_files",
+]
 
 _HAS_PYFLINKLIKE = (
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyflinklike') is None)"
@@ -42,21 +55,96 @@ _SHIP = (
 )
 
 
-def put_wheels_on_path(spark: SparkSession) -> None:
-    """Let workers import from wheels that were shipped.
+_workers_are_here: bool = False
+"""Whether the session's workers run on the driver's machine."""
 
-    A wheel is a zip file.  PySpark puts `.zip`, `.egg` and `.jar` on the path of its workers, and
-    leaves a wheel of `--py-files` or `addPyFile` beside it.  Only wheels of pure Python are taken:
-    compiled parts cannot be imported from within a file.
+
+def folders_of_driver() -> list[str]:
+    """The folders and archives from which the driver imports, and workers on its machine may.
+
+    Without those that every process of its Python has; on a cluster there are none.
     """
+    if not _workers_are_here:
+        return []
+    libraries = {
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+    paths = [os.path.abspath(each) for each in sys.path]  # "" is the working directory
+    return [each for each in paths if each not in libraries and os.path.exists(each)]
+
+
+def prepare_workers(spark: SparkSession) -> None:
+    """Let the workers import what the program consists of.
+
+    * Workers of a local master run the Python of the driver, unless another is named
+      (`PYSPARK_PYTHON`, `spark.pyspark.python`): `python3` on the PATH is another one wherever a
+      virtual environment is not activated.  They import from the folders of the driver, too.
+    * Workers import from wheels that were shipped.  A wheel is a zip file.  PySpark puts `.zip`,
+      `.egg` and `.jar` on the path of its workers, and leaves a wheel of `--py-files` or
+      `addPyFile` beside it.  Only wheels of pure Python are taken: compiled parts cannot be
+      imported from within a file.
+
+    Over Spark Connect this is the server's business, and nothing is done.
+    """
+    global _workers_are_here  # noqa: PLW0603  # Spark has one context in a process
     context = _context_of(spark)
+    _workers_are_here = context is not None and context.master.startswith("local")
     if context is None:
         return
+    if _workers_are_here and not _names_python(context):
+        context.pythonExec = sys.executable
     for wheel in _shipped().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
             context.addPyFile(str(as_zip))
+
+
+def _names_python(context: SparkContext) -> bool:
+    return "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in dict(
+        context.getConf().getAll()
+    )
+
+
+def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
+    """Let workers import from files and folders of the program.
+
+    Args:
+        spark: The session.
+        paths: Of modules, archives and folders of modules; a folder goes as an archive, for
+            Spark puts no folder on a path.
+
+    Raises:
+        DeclarationValueError: There is none at a path.
+    """
+    for path in paths:
+        local = Path(local_path(path))
+        if local.is_dir():
+            spark.sparkContext.addPyFile(_archive_of(local))
+        elif local.exists() or "://" in path:
+            spark.sparkContext.addPyFile(path)
+        else:
+            msg = (
+                f"add_python_file takes a file or folder that is there, got {path!r}; its path is "
+                f"looked up from {str(Path.cwd())!r}"
+            )
+            raise DeclarationValueError(msg)
+
+
+def _archive_of(folder: Path) -> str:
+    """A zip of a folder's modules, named by its contents: Spark takes no second file of a name."""
+    files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
+    kept = [each for each in files if "__pycache__" not in each.parts]
+    contents = io.BytesIO()
+    with zipfile.ZipFile(contents, "w") as archive:
+        for each in kept:
+            member = zipfile.ZipInfo(each.relative_to(folder).as_posix())
+            archive.writestr(member, each.read_bytes())
+    place = Path(tempfile.mkdtemp(prefix="pyflinklike-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    path = place / f"{folder.resolve().name}-{zlib.crc32(contents.getvalue()):08x}.zip"
+    path.write_bytes(contents.getvalue())
+    return str(path)
 
 
 def reach_driver_worker(spark: SparkSession) -> None:
