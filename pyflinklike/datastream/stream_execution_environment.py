@@ -125,7 +125,7 @@ class StreamExecutionEnvironment(KeptSettings):
     # What functions need
 
     def add_python_file(self, file_path: str) -> None:
-        """Have functions import modules of a file or folder."""
+        """Have functions import a module, or modules of an archive or folder, here and on Spark."""
         self._program.python_files.append(file_path)
 
     def add_jars(self, *jars_path: str) -> None:

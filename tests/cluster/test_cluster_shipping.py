@@ -114,3 +114,53 @@ def test_a_job_that_ships_nothing_ends_before_it_starts(shop):
         f"HostError: the workers need pyflinklike, and their Python, '{shop.cluster.python}'"
         in (said)
     )
+
+
+SCRIPT = """
+import sys
+
+from pyflinklike.run import install
+
+install()
+sys.path.insert(0, sys.argv[1])
+from parts.sums import added, first
+from pyflink.common import Configuration, Types
+from pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.configure(Configuration.from_dict({"execution.target": "spark"}))
+env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+env.add_python_file(sys.argv[1])
+sums = env.from_collection([("a", 1), ("b", 5), ("a", 3)]).key_by(first).reduce(added)
+sums.map(lambda pair: f"{pair[0]}={pair[1]}", Types.STRING()).print()
+env.execute()
+"""
+PARTS = {
+    "__init__.py": "",
+    "names.py": "from pyflink.common import Row\n",
+    "sums.py": """
+from pyflink.datastream.functions import MapFunction
+from .names import Row
+
+def first(pair):
+    return pair[0]
+
+def added(one, other):
+    return one[0], one[1] + other[1]
+""",
+}
+
+
+def test_a_job_of_modules_that_import_pyflink_runs_on_the_nodes(shop):
+    """Each of which gets the folder by add_python_file, and the finder with what is the user's."""
+    project = shop.root / "project"
+    (project / "parts").mkdir(parents=True)
+    for name, text in PARTS.items():
+        (project / "parts" / name).write_text(text)
+    script = shop.root / "job_of_modules.py"
+    script.write_text(SCRIPT)
+    driver = shop.root / "of_modules"
+    driver.mkdir()
+    done = shop.cluster.submit(["--py-files", shop.zip, str(script), str(project)], driver)
+    printed = {line.rpartition("> ")[2] for line in done.stdout.splitlines() if "=" in line}
+    assert {"a=4", "b=5"} == printed, done.stdout[-2_000:] + done.stderr[-4_000:]
