@@ -88,7 +88,7 @@ def prepare_workers(spark: SparkSession) -> None:
     """
     global _workers_are_here  # noqa: PLW0603  # Spark has one context in a process
     context = _context_of(spark)
-    _workers_are_here = context is not None and context.master.startswith("local")
+    _workers_are_here = context is not None and str(context.master).startswith("local")
     if context is None:
         return
     if _workers_are_here and not _names_python(context):
