@@ -17,14 +17,14 @@ THEMES = ["light", "dark"]
 
 @pytest.fixture(scope="module")
 def rates():
-    """The median records per second of each side in W1, as text and from the highest on."""
+    """The median records per second of each side in W1 but the floor, as text."""
     raw = json.loads((ROOT / "bench" / "figures.json").read_text("utf-8"))
     medians = [
         each["shape"]["records"] / statistics.median(each["seconds"])
         for each in raw["results"]
-        if each["workload"] == "W1"
+        if each["workload"] == "W1" and each["side"] != "floor"
     ]
-    return [f"{each:,.0f}" for each in sorted(medians, reverse=True)]
+    return [f"{each:,.0f}" for each in medians]
 
 
 @pytest.mark.parametrize("theme", THEMES)
