@@ -2,7 +2,8 @@
 """What `setup.cfg` cannot say: the description on PyPI, and addresses, both made of its `url`.
 
 Links of the README are relative, so that they hold in every checkout.  PyPI has no files beside the
-description: there they become addresses below `url`, and plain text while there is none.
+description: there they become addresses below `url`, and plain text while there is none.  Of a
+`<picture>` PyPI keeps the `<img>` alone, and while there is no `url` its text is what is shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
+_SOURCE = re.compile(r'(?P<name>\b(?:src|srcset))="(?![a-z]+:)(?P<target>[^"]+)"')
+_TEXT = re.compile(r'\balt="([^"]*)"')
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -47,11 +51,19 @@ def long_description(readme: str, home: str) -> str:
             return "" if image else text
         return f"{image}[{text}]({home}/{'raw' if image else 'blob'}/HEAD/{target})"
 
+    def shown(picture: re.Match[str]) -> str:
+        if not home:
+            return "".join(_TEXT.findall(picture[0]))
+        return _SOURCE.sub(rf'\g<name>="{home}/raw/HEAD/\g<target>"', picture[0])
+
+    def prose(text: str) -> str:
+        return _PICTURE.sub(shown, _LINK.sub(absolute, text))
+
     parts, end = [], 0
     for code in _CODE.finditer(readme):
-        parts += [_LINK.sub(absolute, readme[end : code.start()]), code[0]]
+        parts += [prose(readme[end : code.start()]), code[0]]
         end = code.end()
-    return "".join([*parts, _LINK.sub(absolute, readme[end:])])
+    return "".join([*parts, prose(readme[end:])])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import paths
 from inputs import Shape
 from matrix import SIDES, Side
 from results import Result, UnavailableError
-from table import render
+from table import machine, render
 from workloads import WORKLOADS
 
 _QUICK_SCALE = 0.01
@@ -122,6 +122,7 @@ class Suite:
         if self._raw is None:
             return
         raw = {
+            "machine": machine(),
             "results": [
                 result.to_json() | {"workload": key[1]} for key, result in self.results.items()
             ],

@@ -21,7 +21,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = _ROOT / "pyflinklike"
 _SDIST_TESTS = ("tests/repo", "tests/testing")
-_RELATIVE = re.compile(r"\]\((?![a-z]+:|#)[^)\s]+\)")
+_RELATIVE = re.compile(r"""\]\((?![a-z]+:|#)[^)\s]+\)|\bsrc(?:set)?="(?![a-z]+:)[^"]+\"""")
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

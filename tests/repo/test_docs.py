@@ -34,6 +34,7 @@ OTHERS = [
 ]
 
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+_IMAGE = re.compile(r'\bsrc(?:set)?="([^"]+)"')
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -61,7 +62,8 @@ def test_every_snippet_compiles(page):
 def test_links_between_pages_resolve(page):
     """A link inside the repository names a file that is there, and a heading that it has."""
     broken = []
-    for target in _LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for target in _LINK.findall(text) + _IMAGE.findall(text):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")

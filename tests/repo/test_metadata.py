@@ -9,7 +9,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "https://example.org/pyflinklike"
-RELATIVE = re.compile(r"\]\((?![a-z]+:|#)")
+RELATIVE = re.compile(r"""\]\((?![a-z]+:|#)|\bsrc(?:set)?="(?![a-z]+:)""")
+PICTURE = """<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="docs/dark.svg">
+  <img alt="Bars of 1 and 2" src="docs/light.svg">
+</picture>"""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,31 @@ def test_links_into_the_repository_become_absolute(setup_script, link, expected)
 def test_without_a_home_they_become_plain_text(setup_script, link, expected):
     """A link that leads nowhere is worse than none."""
     assert f"See {expected}." == setup_script.long_description(f"See {link}.", "")
+
+
+def test_both_images_of_a_picture_become_absolute(setup_script):
+    """Files of the repository are below its home."""
+    description = setup_script.long_description(PICTURE, HOME)
+
+    assert 'srcset="https://example.org/pyflinklike/raw/HEAD/docs/dark.svg"' in description
+    assert 'src="https://example.org/pyflinklike/raw/HEAD/docs/light.svg"' in description
+
+
+def test_without_a_home_a_picture_becomes_its_text(setup_script):
+    """PyPI then says what the chart shows."""
+    assert "Bars of 1 and 2" == setup_script.long_description(PICTURE, "")
+
+
+def test_pypi_shows_the_light_image_of_the_readme(setup_script):
+    """Its renderer drops the other one, and keeps the text."""
+    markdown = pytest.importorskip("readme_renderer.markdown", reason="the extra `dev`")
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    page = markdown.render(setup_script.long_description(readme, HOME))
+
+    assert re.findall(r'<img [^>]*src="([^"]+)"', page) == [
+        f"{HOME}/raw/HEAD/docs/img/throughput-light.svg"
+    ]
 
 
 def test_code_is_left_alone(setup_script):
