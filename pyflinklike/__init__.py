@@ -66,12 +66,10 @@ __all__ = [
     "CoFlatMapFunction",
     "CoMapFunction",
     "ColumnTimerService",
-    "CustomStateBackend",
     "Duration",
     "EmbeddedRocksDBStateBackend",
     "FilterFunction",
     "FlatMapFunction",
-    "FsStateBackend",
     "Function",
     "HashMapStateBackend",
     "Instant",
@@ -84,7 +82,6 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
-    "MemoryStateBackend",
     "MergingState",
     "MetricGroup",
     "OutputTag",
@@ -93,7 +90,6 @@ __all__ = [
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
-    "RocksDBStateBackend",
     "Row",
     "RuntimeContext",
     "State",
@@ -111,4 +107,14 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-pin(globals(), Pickled, ReduceFunctionWrapper, restore_row)
+pin(
+    globals(),
+    Pickled,
+    ReduceFunctionWrapper,
+    restore_row,
+    # Flink 1.x's, which are shown where PyFlink has them: pyflinklike.datastream.state_backend.
+    CustomStateBackend,
+    FsStateBackend,
+    MemoryStateBackend,
+    RocksDBStateBackend,
+)

@@ -1,32 +1,142 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package's layout looks like, read from its source: python scripts/house.py [path].
+"""What the package's layout looks like, read from its source: python scripts/house.py [path ...].
 
     rooms     its folders; a module of the root is a room of its own
     floors    rooms, and modules, on the longest chain of imports
-    arrows    pairs of rooms of which one imports the other
+    arrows    pairs of rooms, or modules, of which one imports the other
     circles   rooms, and modules, that import each other
 
-Every import counts, also inside functions and under `TYPE_CHECKING`.
+Each path is that of the package, or of a checkout; for several of them the numbers stand side by
+side, so that a tree can be compared with what it was.  Every import counts, also inside functions
+and under `TYPE_CHECKING`.  No number is a limit: each says what a reader will feel.
 
-The path is that of the package, or of a checkout.
+`--rooms` lists the rooms by floor, `--alone` the modules that few lines or one importer make a
+question, `--loaded` what an import of the library loads and how long that takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
+import re
+import statistics
+import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
-_LONG_MODULE = 300
+_SMALL_MODULE = 40
+_LONG_MODULE = 600
 _LONG_FUNCTION = 25
+# Names of modules that are nouns all the same.
+_NOUNS = {
+    "bounds",
+    "cleanup",
+    "string",
+    "packing",
+    "growth",
+    "key_index",
+    "catalog",
+    "number_seq",
+    "settings",
+    "checkpointing_mode",
+    "testing",
+}
+_LOADED_PROGRAM = """
+import sys, time
+start = time.perf_counter()
+import {module}
+took = time.perf_counter() - start
+print(sum(name.partition(".")[0] == "pyflinklike" for name in sys.modules), took)
+"""
 
 Graph = dict[str, set[str]]
+
+
+class Source:
+    """The text of a module, and what its lines are.
+
+    Args:
+        path: Its file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+
+    @cached_property
+    def code_lines(self) -> set[int]:
+        """The numbers of the lines with code: no docstring, no comment, nothing empty."""
+        docstrings = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                docstrings |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        passed_over = {
+            tokenize.COMMENT,
+            tokenize.NL,
+            tokenize.NEWLINE,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        }
+        lines = set()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type not in passed_over:
+                lines |= set(range(token.start[0], token.end[0] + 1))
+        return lines - docstrings
+
+    @cached_property
+    def own_line_comments(self) -> int:
+        """How many lines hold a comment and nothing else, without the licence's."""
+        return sum(
+            line.lstrip().startswith("#")
+            and not line.startswith(("# SPDX", "#!"))
+            and number not in self.code_lines
+            for number, line in enumerate(self.text.splitlines(), 1)
+        )
+
+    @cached_property
+    def import_lines(self) -> int:
+        """How many lines of code import something."""
+        lines: set[int] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return len(lines)
+
+    @property
+    def defines(self) -> bool:
+        """Whether it has code of its own, and does not only hand names on."""
+        return any(
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            for node in self.tree.body
+        )
+
+    def functions(self) -> Iterator[tuple[str, int]]:
+        """Each function with the number of lines of its body, without its docstring."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield node.name, _lines_of(node)
+
+    def arguments(self) -> Iterator[str]:
+        """What each entry under `Args:` says."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from _arguments(ast.get_docstring(node) or "")
+
+
+def _arguments(docstring: str) -> Iterator[str]:
+    section = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", docstring, re.MULTILINE)
+    for entry in re.split(r"^ {4}(?=\S)", section[1] if section else "", flags=re.MULTILINE)[1:]:
+        yield " ".join(entry.partition(":")[2].split())
 
 
 class Package:
@@ -40,9 +150,7 @@ class Package:
         self.folder = folder
         self.name = folder.name
         self.files = {self._module_of(path): path for path in sorted(folder.rglob("*.py"))}
-        self.trees = {
-            name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.files.items()
-        }
+        self.sources = {name: Source(path) for name, path in self.files.items()}
         self.modules: Graph = {name: set(self._imported(name)) - {name} for name in self.files}
 
     def _module_of(self, path: Path) -> str:
@@ -52,9 +160,8 @@ class Package:
     def _imported(self, module: str) -> Iterator[str]:
         """The modules that a module imports, the package's own only."""
         full = f"{self.name}.{module}".rstrip(".")
-        is_folder = self.files[module].name == "__init__.py"
-        package = full if is_folder else full.rpartition(".")[0]
-        for node in ast.walk(self.trees[module]):
+        package = full if self.is_folder(module) else full.rpartition(".")[0]
+        for node in ast.walk(self.sources[module].tree):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -66,10 +173,13 @@ class Package:
                 if top == self.name:
                     yield inner if inner in self.files else inner.rpartition(".")[0]
 
+    def is_folder(self, module: str) -> bool:
+        """Whether a module is the `__init__` of a folder."""
+        return self.files[module].name == "__init__.py"
+
     def room_of(self, module: str) -> str:
         """The folder of a module; its own name where that is the package's root."""
-        is_folder = self.files[module].name == "__init__.py"
-        return module if is_folder else module.rpartition(".")[0] or module
+        return module if self.is_folder(module) else module.rpartition(".")[0] or module
 
     def rooms(self, *, outermost: bool = False) -> Graph:
         """Which rooms each room imports.
@@ -86,10 +196,41 @@ class Package:
 
     def functions(self) -> Iterator[tuple[str, int]]:
         """Each function with the number of lines of its body, without its docstring."""
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    yield f"{module or self.name}:{node.name}", _lines_of(node)
+        for module, source in self.sources.items():
+            yield from ((f"{module or self.name}:{name}", n) for name, n in source.functions())
+
+    def with_one_importer(self) -> Iterator[tuple[str, str]]:
+        """Each module that only one other imports, of its own folder, and that one."""
+        importers: Graph = defaultdict(set)
+        for module, imported in self.modules.items():
+            for each in imported:
+                importers[each].add(module)
+        for module, by in importers.items():
+            if len(by) == 1 and not self.is_folder(module):
+                (one,) = by
+                if not self.is_folder(one) and self.room_of(one) == self.room_of(module):
+                    yield module, one
+
+    def small(self) -> Iterator[tuple[str, int]]:
+        """Each module with code of its own and few lines of it."""
+        for module, source in self.sources.items():
+            if source.defines and len(source.code_lines) < _SMALL_MODULE:
+                yield module, len(source.code_lines)
+
+    def verbs(self) -> list[str]:
+        """Modules that a gerund or a participle names, with no noun behind it."""
+        return [
+            module
+            for module in self.modules
+            if (last := module.rpartition(".")[2])
+            and last not in _NOUNS
+            and re.search(r"(ing|ed|held|kept|told|given|taken)$", last)
+        ]
+
+    def repeated_names(self) -> dict[str, int]:
+        """Names that more than two files have, with how many."""
+        names = Counter(path.stem for path in self.files.values() if path.stem[0] != "_")
+        return {name: count for name, count in names.items() if count > 2}
 
 
 def _lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -100,7 +241,7 @@ def _lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The largest sets of nodes that reach each other (Tarjan)."""
+    """Return the largest sets of nodes that reach each other (Tarjan)."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -127,7 +268,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def floors(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The nodes by the longest chain of imports below them; a circle is on one floor."""
+    """Return the nodes by the longest chain of imports below them; a circle is on one floor."""
     whole = {node: circle[0] for circle in circles(graph) for node in circle}
     merged: Graph = defaultdict(set)
     for node, others in graph.items():
@@ -142,47 +283,52 @@ def floors(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def report(package: Package) -> Iterator[str]:
-    """The lines of the report."""
+def numbers(package: Package) -> dict[str, float]:
+    """Count what a reader of the package feels."""
+    sources = package.sources.values()
+    defining = [len(source.code_lines) for source in sources if source.defines]
+    code = sum(len(source.code_lines) for source in sources)
+    arguments = [text for source in sources for text in source.arguments()]
+    comments = sum(source.own_line_comments for source in sources)
+    imports = sum(source.import_lines for source in sources)
     rooms, modules = package.rooms(), package.modules
-    outermost = package.rooms(outermost=True)
-    by_floor = floors(rooms)
-    yield "Rooms by floor, with what they import:"
-    for floor, names in enumerate(by_floor):
-        for name in sorted(names):
-            inside = sum(package.room_of(each) == name for each in modules)
-            imported = " ".join(sorted(each or package.name for each in rooms[name]))
-            yield f"  {floor:2}  {name or package.name:22}{inside:4}  {imported}"
-    yield from _circles("Circles of rooms", rooms)
-    yield from _circles("Circles of modules", modules)
-    lines = {n: len(path.read_text("utf-8").splitlines()) for n, path in package.files.items()}
-    yield from _longest(f"Modules over {_LONG_MODULE} lines", lines, _LONG_MODULE)
-    functions = dict(package.functions())
-    yield from _longest(f"Functions over {_LONG_FUNCTION} lines", functions, _LONG_FUNCTION)
-    in_root = sum(path.parent == package.folder for path in package.files.values())
-    numbers = {
+    return {
         "modules": len(modules),
-        "modules in the root": in_root,
-        **_shape("rooms", rooms),
-        **_shape("outermost rooms", outermost),
-        **_shape("modules", modules),
-        "lines": sum(lines.values()),
-        f"modules over {_LONG_MODULE} lines": sum(n > _LONG_MODULE for n in lines.values()),
+        "modules with code of their own": len(defining),
+        "median of their code lines": statistics.median(defining or [0]),
+        f"those under {_SMALL_MODULE} code lines": sum(1 for _ in package.small()),
+        "code lines": code,
+        "lines that import, % of code": round(100 * imports / max(code, 1), 1),
+        "modules with one importer": sum(1 for _ in package.with_one_importer()),
+        "own-line comments, % of code": round(100 * comments / max(code, 1), 1),
+        "entries under Args": len(arguments),
+        "those of three words or fewer": sum(len(text.split()) <= 3 for text in arguments),
+        "names that more than two files have": len(package.repeated_names()),
+        "modules named by a gerund or participle": len(package.verbs()),
         f"functions over {_LONG_FUNCTION} lines": sum(
             n > _LONG_FUNCTION for _, n in package.functions()
         ),
+        **_shape("rooms", rooms),
+        **_shape("modules", modules),
     }
-    yield "In numbers:"
-    yield from (f"  {name:32}{number:6}" for name, number in numbers.items())
 
 
-def _shape(of_what: str, graph: Graph) -> dict[str, int]:
+def _shape(of_what: str, graph: Graph) -> dict[str, float]:
     return {
-        of_what: len(graph),
         f"floors of {of_what}": len(floors(graph)),
         f"arrows between {of_what}": sum(map(len, graph.values())),
         f"circles of {of_what}": len(circles(graph)),
     }
+
+
+def report(packages: Sequence[Package]) -> Iterator[str]:
+    """Give the lines of the report: circles by name, then the numbers side by side."""
+    for package in packages:
+        yield from _circles("Circles of rooms", package.rooms())
+        yield from _circles("Circles of modules", package.modules)
+    columns = [numbers(package) for package in packages]
+    for name in columns[0]:
+        yield f"{name:42}" + "".join(f"{column[name]:>10g}" for column in columns)
 
 
 def _circles(title: str, graph: Graph) -> Iterator[str]:
@@ -192,15 +338,49 @@ def _circles(title: str, graph: Graph) -> Iterator[str]:
         yield from (f"  {' '.join(circle)}" for circle in found)
 
 
-def _longest(title: str, sizes: Mapping[str, int], limit: int) -> Iterator[str]:
-    long = sorted(((n, name) for name, n in sizes.items() if n > limit), reverse=True)
-    if long:
-        yield f"{title}:"
-        yield from (f"  {number:4}  {name}" for number, name in long)
+def rooms_by_floor(package: Package) -> Iterator[str]:
+    """Give a line for each room: its floor, how many modules it has, what it imports."""
+    rooms = package.rooms()
+    for floor, names in enumerate(floors(rooms)):
+        for name in sorted(names):
+            inside = sum(package.room_of(each) == name for each in package.modules)
+            imported = " ".join(sorted(each or package.name for each in rooms[name]))
+            yield f"  {floor:2}  {name or package.name:22}{inside:4}  {imported}"
+
+
+def questions(package: Package) -> Iterator[str]:
+    """Give a line for each module whose standing alone, length or name is to be looked at."""
+    for module, lines in package.small():
+        yield f"  {lines:4} code lines  {module}"
+    for module, importer in package.with_one_importer():
+        yield f"  one importer     {module}  <- {importer}"
+    for module, source in package.sources.items():
+        if len(source.code_lines) > _LONG_MODULE:
+            yield f"  {len(source.code_lines):4} code lines  {module}"
+    yield from (f"  name             {module}" for module in package.verbs())
+    for name, count in sorted(package.repeated_names().items()):
+        yield f"  {count} files are called {name}"
+
+
+def loaded(packages: Sequence[Package], rounds: int) -> Iterator[str]:
+    """Give how many modules of ours an import loads, and its seconds: the median of rounds in turn."""
+    for module in ("pyflinklike", "pyflinklike.spark"):
+        runs: list[list[tuple[int, float]]] = [[] for _ in packages]
+        for _ in range(rounds):
+            for package, found in zip(packages, runs, strict=True):
+                program = [sys.executable, "-c", _LOADED_PROGRAM.format(module=module)]
+                answer = subprocess.run(
+                    program, cwd=package.folder.parent, check=True, capture_output=True, text=True
+                )
+                count, seconds = answer.stdout.split()
+                found.append((int(count), float(seconds)))
+        for name, of_run in (("own modules loaded by", 0), ("seconds of", 1)):
+            values = [statistics.median(run[of_run] for run in found) for found in runs]
+            yield f"{f'{name} {module}':42}" + "".join(f"{value:>10.4g}" for value in values)
 
 
 def package_at(path: Path) -> Package:
-    """The package in a folder, which may be its own or that of a checkout."""
+    """Open the package in a folder, which may be its own or that of a checkout."""
     inside = path / "pyflinklike"
     folder = inside if (inside / "__init__.py").exists() else path
     if not (folder / "__init__.py").exists():
@@ -210,10 +390,19 @@ def package_at(path: Path) -> Package:
 
 def main() -> None:
     """Print the report."""
-    parser = argparse.ArgumentParser(description="rooms, floors, arrows and circles of the package")
-    parser.add_argument("path", nargs="?", type=Path, default=_ROOT)
-    for line in report(package_at(parser.parse_args().path)):
-        print(line)  # noqa: T201  it is a program
+    parser = argparse.ArgumentParser(description="what the package's layout looks like")
+    parser.add_argument("path", nargs="*", type=Path, default=[_ROOT])
+    parser.add_argument("--rooms", action="store_true", help="list the rooms by floor")
+    parser.add_argument("--alone", action="store_true", help="list what is to be looked at")
+    parser.add_argument("--loaded", type=int, default=0, metavar="N", help="time N imports")
+    options = parser.parse_args()
+    packages = [package_at(path) for path in options.path]
+    lines = [*report(packages)]
+    for package in packages:
+        lines += rooms_by_floor(package) if options.rooms else ()
+        lines += questions(package) if options.alone else ()
+    lines += loaded(packages, options.loaded) if options.loaded else ()
+    print("\n".join(lines))  # noqa: T201  it is a program
 
 
 if __name__ == "__main__":

@@ -15,12 +15,10 @@ entries (`pyflinklike.columns.ttl`): a stamp may be an int, or a NumPy array of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike.state.expiry import ExpiredAt
-from pyflinklike.state.table import Entry
 from pyflinklike.state.ttl_config import StateTtlConfig
 
 __all__ = ["TtlRules", "horizon_at"]
@@ -121,10 +119,6 @@ class TtlRules(ABC):
     def sweep_again_at(self) -> int:
         """When all that is stamped now will have expired, in ms; long ago before any watermark."""
         return min(self._now + self._ttl, MAX_WATERMARK)
-
-    def dead_now(self) -> Callable[[Entry], bool]:
-        """A test for entries that are expired at this moment."""
-        return self._dead
 
     @abstractmethod
     def entered(self) -> None:

@@ -9,13 +9,11 @@ import sys
 import pytest
 from rocksdb_tasks import NONCE, Everything, fill, in_directory, kept, only_directory, opened
 
-from pyflinklike import (
+from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, PredefinedOptions
+from pyflinklike.datastream.state_backend import (
     CustomStateBackend,
-    EmbeddedRocksDBStateBackend,
     FsStateBackend,
-    HashMapStateBackend,
     MemoryStateBackend,
-    PredefinedOptions,
     RocksDBStateBackend,
 )
 from pyflinklike.errors import (

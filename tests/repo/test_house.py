@@ -87,10 +87,52 @@ def test_a_function_is_as_long_as_its_body_without_the_docstring(package):
 
 def test_the_report_names_what_it_counts(house, package):
     """Numbers at the end, and the circle by name."""
-    lines = "\n".join(house.report(package(x="from house_of import y", y="from house_of import x")))
+    found = package(x="from house_of import y", y="from house_of import x")
+    lines = "\n".join(house.report([found]))
 
     assert "Circles of modules:\n  x y" in lines
     assert re.search(r"circles of modules +1$", lines, re.MULTILINE)
+
+
+def test_two_trees_stand_side_by_side(house, package):
+    """What a change of the layout brought is read in one table."""
+    found = package(x="import json\n\n# Why.\nx = 1\n")
+
+    lines = list(house.report([found, found]))
+
+    assert f"{'own-line comments, % of code':42}{50:>10}{50:>10}" in lines
+    assert f"{'lines that import, % of code':42}{50:>10}{50:>10}" in lines
+
+
+def test_code_is_what_neither_explains_nor_is_empty(package):
+    """Docstrings, comments, blank lines and the licence are none."""
+    source = '# SPDX\n"""Tells."""\n\n# Why.\nx = [\n    1,\n]\n\n\ndef f():\n    """Says."""\n    return x\n'
+
+    found = package(x=source).sources["x"]
+
+    assert ({5, 6, 7, 10, 12}, 1) == (found.code_lines, found.own_line_comments)
+
+
+def test_an_entry_under_args_is_its_text(package):
+    """Of functions and classes, with what continues it, and up to the next section."""
+    source = (
+        'def f(a, b):\n    """Do.\n\n    Args:\n        a: In ms,\n            from 1970.\n'
+        '        b: It.\n\n    Returns:\n        c: No entry.\n    """\n'
+    )
+
+    assert ["In ms, from 1970.", "It."] == list(package(x=source).sources["x"].arguments())
+
+
+def test_a_helper_of_one_module_is_found(package):
+    """Only where both are in one folder: across folders an importer is somebody else."""
+    found = package(
+        a__of____init__="",
+        a__of__user="from house_of.a import helper\nfrom house_of import shared",
+        a__of__helper="",
+        shared="",
+    )
+
+    assert [("a.helper", "a.user")] == list(found.with_one_importer())
 
 
 def test_the_package_has_no_circle(house):
