@@ -24,8 +24,8 @@ class KeyedBatch:
     `pyflinklike.testing.cuts` tests that.
 
     Args:
-            records: The records, in the order in which they came.
-            groups: The same records by key.
+        records: The records, in the order in which they came.
+        groups: The same records by key.
         timestamps: Event times in ms, `MIN_WATERMARK` where a record has none; None where the
             host has no event time.
     """

@@ -119,7 +119,7 @@ class Groups:
             A NumPy array: int64 or uint64 of ints, else float64.
 
         Raises:
-                StateValueError: A value is no number or null, or a sum does not fit in 64 bits.
+            StateValueError: A value is no number or null, or a sum does not fit in 64 bits.
         """
         found = self._numbers(values, "sum")
         # bincount adds in the order of the records, as a loop does: floats depend on it.
@@ -136,7 +136,9 @@ class Groups:
         return self._reduced(np.maximum, values, "max")
 
     def running(self, ufunc: np.ufunc, values: Any, start: Any) -> Any:
-        """Return per record the value of its key after this record, as this loop computes it:
+        """Return per record the value of its key after this record.
+
+        It is what this loop over the records computes:
 
             value = start[key]
             for each record of the key, in order:
@@ -146,7 +148,7 @@ class Groups:
         (floats).  Store `groups.last(...)` of it in the state.
 
         Args:
-                ufunc: One of two arguments, such as `np.add` or `np.maximum`.
+            ufunc: One of two arguments, such as `np.add` or `np.maximum`.
             values: One number for each record.
             start: One number for each group, or one for all: the value before the first record.
 
@@ -154,9 +156,8 @@ class Groups:
             A NumPy array of the type that NumPy gives `start` and `values` together.
 
         Raises:
-                StateValueError: A value is no number or null, there are too few or too many of
-                them, or a
-                    sum, difference or product of ints does not fit in its type.
+            StateValueError: A value is no number or null, there are too few or too many of them, or
+                a sum, difference or product of ints does not fit in its type.
         """
         found = self._numbers(values, "running")
         begin = numbers_of(start, "running: start")

@@ -29,13 +29,13 @@ class Columns:
     """The columns of one state in one key group.
 
     Args:
-            spec: The declaration of the state.
-            values: By row.
-            present: By row: whether it has an entry.
-            stamps: By row, in ms; empty unless entries are `paired`.
-            dirty: By row: whether it changed since the last commit.
-            count: How many rows have an entry.
-            cursor: The row that incremental cleanup looks at next.
+        spec: The declaration of the state.
+        values: By row.
+        present: By row: whether it has an entry.
+        stamps: By row, in ms; empty unless entries are `paired`.
+        dirty: By row: whether it changed since the last commit.
+        count: How many rows have an entry.
+        cursor: The row that incremental cleanup looks at next.
     """
 
     spec: TableSpec

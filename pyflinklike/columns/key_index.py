@@ -34,7 +34,7 @@ class KeyIndex:
 
     Args:
         kind: Arrow's type of the keys: bools, ints, strings, bytes, or structs of these.
-            hashes_of: Returns the hash of each key of a column; tests give one that collides.
+        hashes_of: Returns the hash of each key of a column; tests give one that collides.
     """
 
     def __init__(self, kind: pa.DataType, hashes_of: Callable[[Any], Any] = hashes_of) -> None:

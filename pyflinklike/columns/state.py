@@ -47,17 +47,15 @@ class EntryColumns:
         """Return the value of each key.
 
         Args:
-                default: For keys without a value: a value, or one for each group.  TUPLE and ROW
-                take a
-                    tuple of these.
-                where: The keys to read, as a bool for each group; None for all.  The others get the
-                    default.
+            default: For keys without a value: a value, or one for each group.  TUPLE and ROW take a
+                tuple of these.
+            where: The keys to read, as a bool for each group; None for all.  The others get the
+                default.
 
         Returns:
-                A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
-                bytes, null where a key has neither a value nor a default; for TUPLE and ROW a tuple
-                or
-                `Row` of such arrays.  The arrays are the caller's own.
+            A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
+            bytes, null where a key has neither a value nor a default; for TUPLE and ROW a tuple or
+            `Row` of such arrays.  The arrays are the caller's own.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -73,7 +71,7 @@ class EntryColumns:
         """Return the value of each key as an Arrow array of the state's type, null without a value.
 
         Args:
-                where: The keys to read, as a bool for each group; None for all.
+            where: The keys to read, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -98,9 +96,9 @@ class EntryColumns:
         """Store the value of each key.
 
         Args:
-                values: One value for each group, or one for all; a tuple of columns for TUPLE and
-                    ROW.  None is not a value: `clear` removes one.
-                where: The keys to write, as a bool for each group; None for all.
+            values: One value for each group, or one for all; a tuple of columns for TUPLE and
+                ROW.  None is not a value: `clear` removes one.
+            where: The keys to write, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.

@@ -78,8 +78,8 @@ class FixedVector(Vector):
     """Numbers, bools, dates and timestamps; without nulls there is no mask to keep.
 
     Args:
-            kind: Arrow's type of the values.
-            dtype: NumPy's type of the same values.
+        kind: Arrow's type of the values.
+        dtype: NumPy's type of the same values.
     """
 
     def __init__(self, kind: pa.DataType, dtype: Any) -> None:
