@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SQL that applies a staged batch; `merging` says what it does, and fills in the braces."""
+"""The SQL that applies a staged batch; `Merge` runs it, and fills in the braces."""
 
 from __future__ import annotations
 
