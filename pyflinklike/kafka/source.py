@@ -42,11 +42,7 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of a reader: those of Spark's own Kafka connector.
 
-        With `includeHeaders` there are also headers.  Options are checked here, before anything
-        runs.
-
-        Raises:
-            DeclarationValueError: An option is unknown, missing or out of its range.
+        With `includeHeaders` there are also headers.
         """
         headers = self.options.get("includeHeaders", "false").lower() == "true"
         return spark_columns(headers=headers)
