@@ -162,6 +162,7 @@ class _Retries(AsyncRetryStrategy):
         return current_attempts <= self.most
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
+        # A greater power could overflow a float; the longest delay cuts it off anyway.
         delay = self.first_delay * self.multiplier ** min(current_attempts - 1, 60)
         return int(min(delay, self.longest_delay))
 

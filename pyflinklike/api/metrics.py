@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's function counts, for its host to read.
+"""The metrics of a user's function, for its host to read.
 
 A metric is a few integers in the worker's memory.  It is not state: it belongs to no key, is not
 durable, and starts at zero wherever the function is opened.  The host reads it with

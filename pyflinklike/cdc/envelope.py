@@ -98,7 +98,7 @@ def schema_of(document: Any) -> bytes:
 
 
 def parse_fields(value: Any) -> dict[str, Any]:
-    """Parse all fields of an envelope, also those that `parse_envelope` skips.
+    """Parse all fields of an envelope, also fields that `parse_envelope` skips.
 
     Raises:
         ValueDecodeError: A field is nested too deeply.

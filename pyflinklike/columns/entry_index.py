@@ -65,7 +65,7 @@ class EntryIndex:
         """Find the places of rows.
 
         Args:
-            rows: No row twice.
+            rows: The rows of keys, none twice.
 
         Returns:
             For each place the number of its row in `rows`, ascending; and the places.
@@ -91,7 +91,7 @@ class EntryIndex:
         """Forget all places but these, which become the first ones in this order.
 
         Args:
-            places: Those to keep.
+            places: The places that stay, in their new order.
             new_rows: The new number of each row, where rows were renumbered.
         """
         rows, user_keys = self.rows(places), self.arrow_user_keys(places)

@@ -30,7 +30,7 @@ class Columns:
 
     Args:
         spec: The declaration of the state.
-        values: By row.
+        values: The values by row.
         present: By row: whether it has an entry.
         stamps: By row, in ms; empty unless entries are `paired`.
         dirty: By row: whether it changed since the last commit.
@@ -84,7 +84,7 @@ class MapColumns(Columns):
     """The columns of a state of many entries per key: by place, where `Columns` has them by row.
 
     Args:
-        entries: Finds places.
+        entries: Finds the place of a row and a user key.
         cleared: Rows whose entries were all removed since the last commit, before the dirty ones
             were put; in several arrays.
         least: A lower bound of the user keys, None where it is not known; for timers.

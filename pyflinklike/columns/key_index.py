@@ -40,6 +40,7 @@ class KeyIndex:
     def __init__(self, kind: pa.DataType, hashes_of: Callable[[Any], Any] = hashes_of) -> None:
         self._hashes_of = hashes_of
         self._keys = vector_of(kind)
+        # At least one: a probe reads the hash of row -1 for a free slot, and drops the result.
         self._hashes = np.zeros(1, np.uint64)
         self._slots = np.full(_LEAST, _ABSENT, np.int32)
         self.count = 0

@@ -40,7 +40,7 @@ class MapTable(ColumnTable):
 
         Args:
             rows: The row of each pair's key.
-            user_keys: An Arrow column.
+            user_keys: The user key of each pair, as an Arrow column.
         """
         places = self._columns.entries.add(rows, user_keys)
         self._columns.reserve(self._columns.entries.count)

@@ -19,7 +19,7 @@ class TtlColumns(TtlRules):
 
     Args:
         table: Holds the entries.
-        config: An enabled TTL.
+        config: A TTL that is enabled.
         clock: Tells the time in ms.
         batch: Says how many records the batch has.
     """

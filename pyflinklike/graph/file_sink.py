@@ -226,7 +226,7 @@ class _FileWriter:
 
 
 def _ended(file: IO[bytes]) -> None:
-    """Close a file whose contents and name are on the disk: it may be written down next."""
+    """Close a file once its contents and name are on the disk: a commit may name it next."""
     file.flush()
     os.fsync(file.fileno())
     file.close()

@@ -112,7 +112,7 @@ class FileSource(Source):
 
     @property
     def discovery_milliseconds(self) -> int | None:
-        """How often to look for new files, in ms; None reads the files that exist, and ends."""
+        """The time between looks for new files, in ms; None reads existing files, and ends."""
         return self.discovery_interval
 
     def discover(self, known: Container[str]) -> list[str]:

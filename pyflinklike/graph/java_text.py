@@ -105,6 +105,7 @@ def _float_text(value: float) -> str:
     if not math.isfinite(value):
         return _decimal_text(value, "")
     wanted = struct.pack("<f", value)
+    # Nine digits identify every float of 32 bits.
     digits = next(n for n in range(1, 10) if _as_float(f"{value:.{n}g}") == wanted)
     return _decimal_text(value, repr(float(f"{value:.{digits}g}")))
 

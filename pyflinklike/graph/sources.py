@@ -48,7 +48,7 @@ class Source(ABC):
 
     @property
     def discovery_milliseconds(self) -> int | None:
-        """How often to look for new splits, in ms; None for a source without splits."""
+        """The time between looks for new splits, in ms; None for a source without splits."""
         return None
 
     def discover(self, known: Container[str]) -> list[str]:

@@ -104,6 +104,7 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
     given = _known(options, _READER, "a reader")
     settings, timeout = client_settings(options)
     prefix = given.get("groupIdPrefix", "spark-kafka-source")
+    # A consumer of librdkafka must have one, although no group is joined.
     settings.setdefault("group.id", f"{prefix}-pyflinklike")
     for name in ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger",):
         if name in given:

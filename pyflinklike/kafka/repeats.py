@@ -73,6 +73,7 @@ def drop_repeats(
         )
         raise DeclarationValueError(msg)
     given = sql.expr(f"filter(headers, each -> each.key = '{HEADER}')[0].value").cast("string")
+    # A record without an id gets its own position as one, so it is never a repeat.
     place = sql.concat_ws("/", "topic", "partition", "offset")
     named = records.withColumn(_ID, sql.coalesce(given, place))
     return key_by(named, _ID).process(DropRepeats(within), records.schema, uid=uid)

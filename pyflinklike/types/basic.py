@@ -293,7 +293,7 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
         texts: list[Any] = column.to_pylist()
         for text in texts:
             if text is not None:
-                Decimal(text)  # refused here, and not when the user reads it
+                Decimal(text)  # refused here, not when the user reads it
         return texts
 
     def _takes(self) -> str:

@@ -63,6 +63,7 @@ def _checked(name: str, part: TypeInformation, value: Any) -> str:
     except StateValueError as error:
         msg = f"the default of field {name!r} must fit its type: {error}"
         raise DeclarationValueError(msg) from error
+    # The stored and the user's form must be one: a BIG_DEC is stored as text, which is no number.
     plain = type(stored) in _PLAIN and part.thaw(stored) is stored
     if not plain or (isinstance(stored, float) and not math.isfinite(stored)):
         msg = (

@@ -84,7 +84,7 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
     """Return the key whose bytes begin at `at`, and where they end.
 
     The bytes behind a key must not begin with FF, which would be read as part of it: a zero byte
-    followed by FF is data in a str or bytes, or a None in a tuple, and not the end.
+    followed by FF is data in a str or bytes, or a None in a tuple, not the end.
 
     Raises:
         CorruptStateError: No key begins there.
@@ -117,6 +117,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         out.append(0)
     elif isinstance(key, float):
         out.append(_FLOAT)
+        # -0.0 + 0.0 is 0.0: equal floats are one key, and so are all NaN.
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
         out += b"\x00\xff" if depth else b"\x00"  # _NONE, told from a tuple's end

@@ -223,6 +223,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
     def freeze_key(self, value: Any) -> Any:
         """Return a tuple of pairs in an order that does not depend on the dict's."""
         pairs = self._freeze(value, _nested_key(self._value_type_info)).items()
+        # By their texts: frozen keys of several types do not compare with one another.
         return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
 
     def _freeze(self, value: Any, freeze: Any) -> dict[Any, Any]:

@@ -149,6 +149,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
     def _culprit(self, values: Sequence[Any]) -> StateValueError:
         """Return the error of the field that does not fit, with its name."""
         for i, (part, value) in enumerate(zip(self.field_types, values)):
+            # freeze_key refuses all that freeze refuses, so it finds the field for both.
             error = None if value is None else _error_of(part.freeze_key, value)
             if error is not None:
                 return name_part(self, self._field_name(i), error)

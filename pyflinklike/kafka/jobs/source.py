@@ -208,7 +208,7 @@ class KafkaSourceBuilder:
         return self.set_property("client.id", prefix)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
-        """Read all partitions of topics, also those that come later.
+        """Read all partitions of topics, also partitions that come later.
 
         Args:
             *topics: The names of the topics.
@@ -216,7 +216,7 @@ class KafkaSourceBuilder:
         return self._subscribe("subscribe", ",".join(topics), f"topics {', '.join(topics)}")
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Read all topics whose whole name matches, also those that come later.
+        """Read all topics whose whole name matches, also topics that come later.
 
         Args:
             topic_pattern: A regular expression of Python.

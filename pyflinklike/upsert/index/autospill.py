@@ -118,6 +118,7 @@ class AutoSpillBackend:
         """Move all states to RocksDB."""
         _check_path(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
+        # Without a log: nobody opens these files again after the process has ended.
         rocks = RocksDBUpsertBackend(self.path, write_ahead_log=False)
         try:
             (self.path / _MARK).touch()

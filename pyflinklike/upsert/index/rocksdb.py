@@ -199,6 +199,7 @@ class RocksDBUpsertBackend:
             is_gone = isinstance(merged, Consolidating) and merged.is_cancelled
             writes.append((_STATE + key, None if is_gone else encode_state(merged)))
         first, last = slice_[0][0], slice_[-1][0]
+        # The end lies behind every operand of the last key: a sequence number has fewer bytes.
         self._write(writes, folded=(first, last + b"\xff" * (_SEQUENCE.size + 1)))
 
     # RocksDB

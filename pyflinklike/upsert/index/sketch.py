@@ -175,6 +175,7 @@ class Consolidating(StateValue):
             raise self._invalid(
                 f"value_xor is not the same length ({len(self.value_xor)}) as len ({self.len_sum})"
             )
+        # The xor is as long as the longest value that was ever added; the rest must be zeros.
         data = self.value_xor[: self.len_sum]
         if _wrapped(checksum(data)) != self.checksum_sum or self.value_xor[self.len_sum :].strip(
             _ZERO

@@ -38,7 +38,7 @@ class AppliedBatch(Protocol):
 
     @property
     def watermark(self) -> int | None:
-        """How far event time had come, in ms since the epoch; None if it was unknown."""
+        """The event time that was reached, in ms since the epoch; None if it was unknown."""
 
     @property
     def size(self) -> int:

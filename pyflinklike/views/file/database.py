@@ -96,8 +96,7 @@ class Database:
             factory=Connection,
         )
         try:
-            # A view's file may come from anywhere: its schema may call no function but SQLite's
-            # own.
+            # A view's file may come from anywhere, and be damaged: SQLite is to be wary of it.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             if read_only:

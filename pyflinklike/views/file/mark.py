@@ -6,7 +6,7 @@ reads
 it up to the damage and drops the rest without an error, although the streams were told that these
 batches are applied.  The mark shows that they are missing.
 
-The mark is written after the commit, and not synced.  So it may lag behind the view, but is never
+The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
 ahead
 of it: after a loss of power, too, it reports only batches that were committed.
 """

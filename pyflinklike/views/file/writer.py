@@ -133,7 +133,7 @@ class Writer:
         """End all subscriptions, and close the file."""
         self._end_subscriptions()  # so that a waiting writer continues
         with self._applying, self._subscribing:
-            self._end_subscriptions()  # those that began in the meantime
+            self._end_subscriptions()  # subscriptions that began in the meantime
             self._database.close()
 
     def _write(

@@ -125,7 +125,7 @@ class Database:
         self.drop_staging(connection)
 
     def drop_staging(self, connection: psycopg.Connection[Any]) -> None:
-        """Drop the staging tables of killed writers, except those that tasks still write to."""
+        """Drop the staging tables of killed writers, except tables that tasks still write to."""
         found = connection.execute(_LEFT, (self.names.schema, *[self.names.staging_prefix] * 2))
         for (table,) in found.fetchall():
             with suppress(psycopg.errors.LockNotAvailable), connection.transaction():

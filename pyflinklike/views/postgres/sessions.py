@@ -40,6 +40,7 @@ class ReaderSession:
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._conninfo.connect("reader")
+        # PostgreSQL's default would show each statement of a transaction a later state.
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         return connection

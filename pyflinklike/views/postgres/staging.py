@@ -48,6 +48,7 @@ _RECEIPT = pa.schema(
     [(name, pa.int64()) for name in ("token", "rows", "reached")]
     + [(name, pa.string()) for name in ("kinds", "fault", "told")]
 )
+# Not logged, which is faster: if a crash empties the table, the batch is sent again.
 _STAGING = """CREATE UNLOGGED TABLE {staging} (_token bigint, _position bigint, _kind int,
     _key bytea, _row bytea, _order bytea, _checksum bigint, _error text{columns})"""
 

@@ -4,7 +4,7 @@
 A batch may be killed between any two of these steps without harm, for only the fourth changes the
 view:
 
-1. The batch is looked for among those that were seen.
+1. The batch is looked up among the batches that were seen.
 2. A staging table is made, under a name that nobody else has.
 3. The partitions are copied into it.
 4. One transaction applies it, writes its id and notifies subscribers.
