@@ -2,15 +2,12 @@
 """Functions of two inputs of which one is broadcast: rules, prices, models that every key needs.
 
 Elements of the broadcast input change broadcast state, a map that is the same for every key;
-elements
-of the other input read it.  Between the two inputs there is no order: an element may be processed
-before a rule that is older.  Names are those of `pyflink.datastream`.
+elements of the other input read it.  Between the two inputs there is no order: an element may be
+processed before a rule that is older.  Names are those of `pyflink.datastream`.
 
 What `process_broadcast_element` does to broadcast state must depend on its elements and on that
-state
-only, never on chance, the clock, or an attribute of the function.  Then the state is the same in
-every
-instance.
+state only, never on chance, the clock, or an attribute of the function.  Then the state is the same
+in every instance.
 """
 
 from __future__ import annotations

@@ -55,10 +55,8 @@ class KeyedCoProcessFunction(Function, ABC):
     """A function of the elements of two inputs, with state and timers per key.
 
     As `pyflink.datastream.KeyedCoProcessFunction`.  An element of either input finds the state and
-    the
-    timers of its key.  The watermark is the smaller one of both inputs': a timer fires once both
-    inputs
-    have reached its time.
+    the timers of its key.  The watermark is the smaller one of both inputs': a timer fires once
+    both inputs have reached its time.
     """
 
     Context = KeyedProcessFunction.Context

@@ -13,12 +13,9 @@ class ColumnTimerService(ABC):
     """The clock, and the timers of the batch's keys.
 
     Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
-    of
-    ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
-    `codes`,
-    the group of each timestamp, there may be any number of timestamps: `codes=batch.groups.codes`
-    takes
-    one for each record.
+    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
+    `codes`, the group of each timestamp, there may be any number of timestamps:
+    `codes=batch.groups.codes` takes one for each record.
     """
 
     @abstractmethod

@@ -2,8 +2,7 @@
 """The contexts of a function: its states, the place where it runs, and its timers.
 
 The runtime subclasses these classes.  To the user a context is valid during the call that receives
-it.
-Names and signatures are those of `pyflink.datastream`; all times are ms since the epoch.
+it.  Names and signatures are those of `pyflink.datastream`; all times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class KeyedStateStore(ABC):
     """Where a function obtains its state, as `pyflink.datastream.KeyedStateStore`.
 
     A state that was obtained once follows the current key by itself.  Asking twice for one name
-    returns
-    the same state.
+    returns the same state.
 
     All five methods raise a `DeclarationError` where the name is taken by a state that is declared
     otherwise, and an `IncompatibleStateError` where the state restored under it does not fit.
@@ -122,8 +120,7 @@ class RuntimeContext(KeyedStateStore):
         """Return the store of `pyflinklike.stores` of this declaration.
 
         Like a state it is obtained once in `open` and follows the current key by itself; asking
-        twice
-        returns the same store.
+        twice returns the same store.
 
         Raises:
             DeclarationTypeError: It is no descriptor of a store.
@@ -137,8 +134,8 @@ class RuntimeContext(KeyedStateStore):
 class TimerService(ABC):
     """The clock and the timers of the current key, as PyFlink's `TimerService`.
 
-    A timer is identified by key, time and domain: registering it twice fires it once.
-    A timer never fires during its registration, however late it is.
+    A timer is identified by key, time and domain: registering it twice fires it once.  A timer
+    never fires during its registration, however late it is.
 
     The four methods that touch timers raise a `StateAccessError` where there is no current key.
     """

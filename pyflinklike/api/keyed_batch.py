@@ -2,9 +2,8 @@
 """A function of many records at a time, with state as columns.
 
 A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: the same records in the
-same
-order, the same state on the same checkpoint, and no Python per record.  Either can go on where the
-other stopped.
+same order, the same state on the same checkpoint, and no Python per record.  Either can go on where
+the other stopped.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ class KeyedBatchFunction(Function, ABC):
     """A function of batches of records, with state and timers per key in columns.
 
     A batch has records of many keys, and of each key as many as the host has at hand.  Results must
-    not
-    depend on where the host cuts batches; `pyflinklike.testing.cuts` tests that.  There are no
-    lists and
-    stores: use a `KeyedProcessFunction` for these.
+    not depend on where the host cuts batches; `pyflinklike.testing.cuts` tests that.  There are no
+    lists and stores: use a `KeyedProcessFunction` for these.
     """
 
     class OpenContext(RuntimeContext):
@@ -125,10 +122,8 @@ class KeyedBatchFunction(Function, ABC):
         """Process timers that are due; a function that registers any must have it.
 
         Each key sees what it sees in `on_timer`: its timers come one by one, in ascending time,
-        each in a call
-        of its own, and a timer registered or deleted in one call counts for the next.  A call has
-        the earliest
-        due timer of every key that has one, sorted by time.
+        each in a call of its own, and a timer registered or deleted in one call counts for the
+        next.  A call has the earliest due timer of every key that has one, sorted by time.
 
         Args:
             batch: The timers, no key twice, so records and groups are the same.  Its columns are

@@ -7,12 +7,11 @@ durable, and starts at zero wherever the function is opened.  The host reads it 
 
 A metric is identified by its full name: the names of its groups and its own, joined by dots.  So a
 group is only a prefix, and `group.add_group("a").counter("b")` is the counter
-`group.counter("a.b")`.
-Registering a name again returns the same metric; registering it again as another kind is an error.
+`group.counter("a.b")`.  Registering a name again returns the same metric; registering it again as
+another kind is an error.
 
 Nothing here reads a clock: a meter only counts its events, and the rate follows from two snapshots
-and
-the time between them.  Kinds and signatures are those of `pyflink.metrics`.
+and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 """
 
 from __future__ import annotations
@@ -192,8 +191,7 @@ class MetricGroup:
         """Return the numbers of this group and of the groups in it, by full name.
 
         A distribution has four numbers: `name.count`, `name.sum`, and once it has a value
-        `name.min` and
-        `name.max`.
+        `name.min` and `name.max`.
 
         Raises:
             UserFunctionError: A gauge's callable raised.
@@ -249,10 +247,8 @@ class MetricIncrements:
     """Says what a group's metrics counted since they were last asked.
 
     Counters and meters add up, and so do the count and the sum of a distribution.  Its least and
-    greatest
-    values stand for themselves.  A gauge is read at that moment: of many tasks, the least and the
-    greatest
-    reading are all that can be said.
+    greatest values stand for themselves.  A gauge is read at that moment: of many tasks, the least
+    and the greatest reading are all that can be said.
     """
 
     def __init__(self, group: MetricGroup) -> None:

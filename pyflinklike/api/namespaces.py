@@ -2,8 +2,7 @@
 """State and timers that belong to a pair: the key, and a namespace of it, such as a window.
 
 They are for programs of this library, such as the window operator.  Users of such a program see its
-own
-names: `window_state()`, or `get_partitioned_state` of a trigger.
+own names: `window_state()`, or `get_partitioned_state` of a trigger.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ class NamespacedFunction(KeyedProcessFunction):
     """A function whose timers, and some of whose states, belong to a key and a namespace.
 
     Before it uses one of them it sets the namespace, `runtime_context.current.namespace = ...`, in
-    the
-    form that `namespace_type.freeze_key` returns.  When a timer fires, the namespace in which it
-    was
-    registered is the current one.  `open` receives a `NamespacedRuntimeContext`.
+    the form that `namespace_type.freeze_key` returns.  When a timer fires, the namespace in which
+    it was registered is the current one.  `open` receives a `NamespacedRuntimeContext`.
     """
 
     namespace_type: TypeInformation

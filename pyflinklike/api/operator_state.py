@@ -2,8 +2,7 @@
 """Operator state: there is broadcast state, as in PyFlink, and no list or union list state.
 
 Flink's Java API has list states for what belongs to an operator's instance instead of a key, above
-all
-the offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
+all the offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ class OutputTag(Generic[T]):
     """The name and type of a side output, as `pyflink.datastream.OutputTag`.
 
     Two tags of one id are the same tag, whatever their types, as in PyFlink, which looks outputs up
-    by
-    id.
+    by id.
 
     Args:
         tag_id: The name of the side output, not empty.

@@ -2,12 +2,10 @@
 """Process functions: of one element at a time, and on keyed streams with state and timers per key.
 
 One instance serves many keys.  What belongs to a key goes into state, obtained once in `open()`.
-An
-attribute of the function belongs to no key, is not durable, and is not shared between workers.
+An attribute of the function belongs to no key, is not durable, and is not shared between workers.
 
 Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
-to
-that side output.
+to that side output.
 """
 
 from __future__ import annotations

@@ -103,10 +103,8 @@ class DebeziumDecoder:
         """Treat a record that cannot be decoded: raise, return None, or return an event.
 
         The event has what could be read, above all its key and its order key, so that the error
-        replaces the
-        row that it is about.  An order key that could not be read is None: one made of the offset
-        would be
-        below every position.
+        replaces the row that it is about.  An order key that could not be read is None: one made of
+        the offset would be below every position.
         """
         where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
         text = f"{error} (record at {where})"
@@ -225,8 +223,7 @@ class DebeziumDecoder:
         """Replace placeholders by values of `before`; return the columns that remain unknown.
 
         A null in `before` does not count: a value that the database keeps out of line is not null,
-        and
-        PostgreSQL logs the row before with nulls in all columns but its identity.
+        and PostgreSQL logs the row before with nulls in all columns but its identity.
         """
         before = before or {}
         for column in self.placeholder.columns_of(before):

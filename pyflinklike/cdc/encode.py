@@ -2,10 +2,8 @@
 """Changes of a table as Debezium records, for others to read.
 
 `to_debezium` is the inverse of `decode_debezium`: an event that is encoded and decoded is the same
-event
-again.  Values keep their JSON type.  Types that JSON does not have (dates, decimals, bytes) are
-written
-as text, as msgspec does, and come back as text.
+event again.  Values keep their JSON type.  Types that JSON does not have (dates, decimals, bytes)
+are written as text, as msgspec does, and come back as text.
 """
 
 from __future__ import annotations
@@ -54,9 +52,8 @@ def to_debezium(
 
     Returns:
         The records, with `key` and `value` as JSON text, and `partition` and `offset` if the
-        event's
-        order key has them.  An `update_before` has no record, since its `update_after` says the
-        same.
+        event's order key has them.  An `update_before` has no record, since its `update_after` says
+        the same.
 
     Raises:
         DeclarationTypeError: It is not a change, or has a value that JSON cannot hold.

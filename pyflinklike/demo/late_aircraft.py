@@ -3,10 +3,8 @@
 
 The function gives the same results in the harness, on a batch and on a stream, although time passes
 differently in each.  TTL and event timers follow the watermark.  On a stream it lags behind the
-records, by
-as much as a micro-batch is long; in a batch it stays at its minimum until all records are
-processed.  Three
-rules make the results independent of that, for any function:
+records, by as much as a micro-batch is long; in a batch it stays at its minimum until all records
+are processed.  Three rules make the results independent of that, for any function:
 
 1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends on
 the run.
@@ -19,10 +17,8 @@ alone, whether it has fired (a stream) or will fire at the end (a batch).  So ea
 once, and always in the same way.
 
 This holds for records that are not behind the watermark.  Their history is never removed while it
-is needed:
-the watermark has not passed the timestamp of the next flight, and so has not passed the end of the
-seven
-days either.
+is needed: the watermark has not passed the timestamp of the next flight, and so has not passed the
+end of the seven days either.
 """
 
 from __future__ import annotations

@@ -92,8 +92,7 @@ def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, 
     """Return the silences that a stream knows when its last flight is at `end`.
 
     Its watermark is then 1 ms before that.  A batch knows that nothing follows its last record, so
-    at its end all
-    aircraft are silent.  A stream waits.
+    at its end all aircraft are silent.  A stream waits.
     """
     return [row for row in silences if end - row[1] > _SILENCE]
 

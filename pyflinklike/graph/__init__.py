@@ -9,6 +9,5 @@
     sources, sinks, watermarks    the contents of nodes; PyFlink's classes of these names
 
 A graph knows no host: `pyflinklike.local` runs a job in this process, `pyflinklike.spark` makes a
-Spark plan
-of it.
+Spark plan of it.
 """

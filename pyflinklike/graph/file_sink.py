@@ -2,8 +2,7 @@
 """Lines of text files as a sink: PyFlink's `FileSink`.
 
 A file is written under a hidden name, which sources leave out.  It is renamed when its job or its
-micro-batch
-ends well.
+micro-batch ends well.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class DataGeneratorSource(Source):
     """The results of a function for the numbers from 0 on.
 
     A source with a count ends, and yields all elements at once.  A source without a count never
-    ends: on Spark
-    it keeps its rate, also over restarts; the local runner reads it as fast as it can.
+    ends: on Spark it keeps its rate, also over restarts; the local runner reads it as fast as it
+    can.
 
     Args:
         generator_function: Makes an element of a number.

@@ -2,10 +2,8 @@
 """Elements as text, as Flink's Java writes them: for `print` and for files.
 
 `java_text` writes what `toString` returns for the Java object that PyFlink makes of an element of a
-type.
-`print_text` writes what `DataStream.print` writes: untyped elements as Python writes them, and rows
-as
-PyFlink itself puts them together.
+type.  `print_text` writes what `DataStream.print` writes: untyped elements as Python writes them,
+and rows as PyFlink itself puts them together.
 """
 
 from __future__ import annotations

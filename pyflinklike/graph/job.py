@@ -67,8 +67,7 @@ class JobGraph:
         """The readers of each node, by its number: a node, and which of its inputs that is.
 
         Inputs are counted from 0.  A node that reads another one twice is there twice.  In a part
-        of a graph, inputs
-        from elsewhere are left out.
+        of a graph, inputs from elsewhere are left out.
         """
         found: dict[int, list[tuple[Node, int]]] = {number: [] for number in self.nodes}
         for node in self.nodes.values():
@@ -102,8 +101,7 @@ class JobGraph:
         """The name of the state of each node that has one: its uid, or its kind and position.
 
         The position counts the nodes with state in the order in which they were declared, so it
-        stays as long as no
-        such node is declared before.
+        stays as long as no such node is declared before.
         """
         stateful = [each for each in self.nodes.values() if isinstance(each, _STATEFUL)]
         return {

@@ -2,15 +2,12 @@
 """The nodes of a graph: steps in the life of elements, one frozen value for each step.
 
 A node has a number, and names its inputs by their numbers, which are smaller.  So a graph has no
-circle, and
-in the order of the numbers every node comes after its inputs.  Settings that a program may still
-change (its
-name, its uid) make another value with the same number, so code holds the number of a node, not the
-node.
+circle, and in the order of the numbers every node comes after its inputs.  Settings that a program
+may still change (its name, its uid) make another value with the same number, so code holds the
+number of a node, not the node.
 
 `KeyBy`, `Partition`, `Union` and `SideOutput` only say which elements go where.  The elements that
-a node
-yields are of its `type_info`.
+a node yields are of its `type_info`.
 
 | node | inputs | function, and what the runtime has for it |
 |---|---|---|
@@ -240,8 +237,7 @@ class Keyed(Node):
     """A function of keyed elements.  Its input is a `KeyBy`.
 
     An output for an element has the element's time, an output of a timer the timer's.  An output of
-    a window has
-    the window's `max_timestamp()`; `WindowOperator.collecting` can return it.
+    a window has the window's `max_timestamp()`; `WindowOperator.collecting` can return it.
 
     Args:
         function: A function with one input: a `KeyedProcessFunction` (windows are one:

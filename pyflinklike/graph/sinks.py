@@ -124,8 +124,7 @@ class PrintSink(Sink):
     """Writes a line for each element to the standard output, as `DataStream.print`.
 
     The line is `identifier:n> text`; `n>` is there only where there are several instances, and the
-    identifier
-    only where it is given.
+    identifier only where it is given.
 
     Args:
         identifier: The text before the instance; None for none.

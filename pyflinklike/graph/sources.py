@@ -2,8 +2,7 @@
 """The sources of a job, as plain declarations.
 
 Each host reads them in its own way: the local runner in this process, by `read`; Spark by a source
-of its
-own.  A source that only one host can read subclasses `Source` without `read`.
+of its own.  A source that only one host can read subclasses `Source` without `read`.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """`kafka.*` options as the settings of librdkafka, the client that confluent-kafka wraps.
 
 Spark's own connector hands them to Kafka's Java client.  librdkafka knows most of Java's names.
-Names that
-it does not know, and settings that this data source sets itself, are refused with the name to use
-instead.
-The names are those of librdkafka's CONFIGURATION.md.
+Names that it does not know, and settings that this data source sets itself, are refused with the
+name to use instead.  The names are those of librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations

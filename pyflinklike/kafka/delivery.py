@@ -28,8 +28,7 @@ def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
     """Write messages, and wait until the brokers have all of them.
 
     The producer is idempotent: a message that it sends again itself arrives once, and messages of a
-    partition
-    arrive in the order in which they were given.
+    partition arrive in the order in which they were given.
 
     Args:
         messages: The messages, in the order in which they shall arrive.

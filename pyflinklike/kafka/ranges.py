@@ -46,8 +46,7 @@ def limited(
     """Return the ends of a micro-batch of at most `most` offsets.
 
     Each partition gets its share of them, by how much it has left, as in Spark's own connector.  At
-    least one
-    offset is taken where there is any, so that a stream always goes on.
+    least one offset is taken where there is any, so that a stream always goes on.
 
     Args:
         start: The offsets where the micro-batch starts, for every partition of `end`.

@@ -2,8 +2,8 @@
 """An id for each record of a micro-batch, the same when the micro-batch is written again.
 
 The rows of a task come in another order when it is tried again, wherever they went through a
-shuffle.  So
-the id of a record is made of its contents and, among equal records of its task, of a number.
+shuffle.  So the id of a record is made of its contents and, among equal records of its task, of a
+number.
 """
 
 from __future__ import annotations

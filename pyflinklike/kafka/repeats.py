@@ -50,9 +50,8 @@ def drop_repeats(
     """Drop records that a writer with `recordIds` wrote again.
 
     A record without such an id passes, whatever it holds.  A repeat that is read later than
-    `within` after the
-    first one passes, too; no other record is ever dropped.  State is one small entry per record for
-    that time.
+    `within` after the first one passes, too; no other record is ever dropped.  State is one small
+    entry per record for that time.
 
     Args:
         records: A stream or a batch of Kafka's columns, read with `includeHeaders`.

@@ -30,8 +30,7 @@ class KafkaDataSource(DataSource):
     """Kafka's topics as DataFrames, streaming and batch, read and written; no jar is needed.
 
     Options and columns are those of Spark's own connector; `register` makes it known to a session.
-    The
-    reference lists the differences.
+    The reference lists the differences.
     """
 
     @classmethod

@@ -2,10 +2,8 @@
 """The reader of a stream: the driver's questions between micro-batches, and the reads of tasks.
 
 Offsets are in Spark's checkpoint and nowhere else; no consumer group is joined.  PySpark 4.2 and
-newer tell
-the reader where the micro-batch starts and how much it may take.  Earlier versions ask only for the
-latest
-offset, so rate limits are not possible there.
+newer tell the reader where the micro-batch starts and how much it may take.  Earlier versions ask
+only for the latest offset, so rate limits are not possible there.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 """The writers of batches and streams: tasks write, and nothing is left for the driver to commit.
 
 Each record is written at least once.  The records of a task that failed, and of a micro-batch whose
-driver
-was killed before Spark noted its end, come again; `recordIds` and `drop_repeats` are for these
-repeats.
+driver was killed before Spark noted its end, come again; `recordIds` and `drop_repeats` are for
+these repeats.
 """
 
 from __future__ import annotations

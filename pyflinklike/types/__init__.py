@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Types`: how a program says what its state holds, as `pyflink.common.Types`.
 
-A type checks values, keeps users' objects apart from stored ones, and knows its Arrow
-column; `TypeInformation` states that contract.  Which Python values a type takes:
+A type checks values, keeps users' objects apart from stored ones, and knows its Arrow column;
+`TypeInformation` states that contract.  Which Python values a type takes:
 
     BOOLEAN                     bool
     BYTE SHORT INT LONG         int within 8, 16, 32, 64 bits

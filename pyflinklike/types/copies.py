@@ -2,10 +2,8 @@
 """Elements as they are when they are yielded, whatever the function does with them later.
 
 PyFlink serializes an element before the function that yielded it goes on, so a function may change
-a
-row and yield it again.  Where elements of jobs are held before they travel, they are copied for
-that
-reason.  An immutable element costs no more than a look at its class.
+a row and yield it again.  Where elements of jobs are held before they travel, they are copied for
+that reason.  An immutable element costs no more than a look at its class.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 
 Each type freezes a value to tuples of frozen parts, and writes it part by part: all elements of all
 lists form one column, all values of one field another.  So a value costs what its scalar type
-costs,
-and pyarrow never has to guess from Python objects.
+costs, and pyarrow never has to guess from Python objects.
 
 None inside a row or tuple is always a value.  In a list or map it is a value only where the element
 type, or the map's value type, takes None.  Java's boxed arrays take it, too.

@@ -5,8 +5,7 @@ An order key is an int, float, Decimal, str, bytes, bool, date, time, datetime, 
 tuple, list or `Row` of these, such as (partition, offset).  Order keys compare as in Python and
 Spark: tuples and arrays from left to right, a shorter one before a longer one that begins with it,
 and a None inside before everything else.  Numbers compare by value.  Other kinds do not compare
-with
-one another, and that is an error of the data.
+with one another, and that is an error of the data.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 """The type of any Python object, kept as pickled bytes.
 
 Int, float, str, bytes, bool and None are immutable, so they are stored as they are.  Everything
-else
-is pickled by `freeze` and unpickled by `thaw`, never in between: rebuilding state from columns runs
-no pickle.
+else is pickled by `freeze` and unpickled by `thaw`, never in between: rebuilding state from columns
+runs no pickle.
 
 PyFlink tells keys apart by their pickled bytes: 1, 1.0 and True are three keys.  Here str, int and
 bytes keys keep their form, since Python never takes one for another.  All other keys become bytes,

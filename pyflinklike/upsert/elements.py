@@ -2,8 +2,7 @@
 """Reads elements: a value or its deletion, its place in the order, or an error.
 
 An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a field,
-two
-more fields are read, which the events of `decode_debezium` have:
+two more fields are read, which the events of `decode_debezium` have:
 
 * `error`: if the value is None, this says why, and the element is not a deletion.
 * `unavailable`: the names of columns that the change did not touch and whose values the record does

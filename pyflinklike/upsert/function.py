@@ -20,8 +20,7 @@ key replaces the error.  An error whose order key is unknown takes the order key
 it replaces.
 
 The state is one `ValueState` with the record and its order key and, if there are order keys, one
-with
-tombstones.
+with tombstones.
 """
 
 from __future__ import annotations
@@ -74,10 +73,8 @@ class UpsertFunction(KeyedProcessFunction):
     """Applies upserts, and yields the changes.
 
     It yields `Row`s of `key`, `op` ("insert", "update_before", "update_after", "delete"), `value`
-    and `diff`
-    (+1 or -1), and with `on_error="inline"` of `error`: None, or the text of the error in place of
-    a value.
-    In "update_before" and "delete" the value is the old one.
+    and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or the text of the error
+    in place of a value.  In "update_before" and "delete" the value is the old one.
 
     Metrics: `stale_upserts` and `upsert_errors`, two counters.
 

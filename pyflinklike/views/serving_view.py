@@ -2,10 +2,8 @@
 """The serving layer of a Lambda architecture, and the switch of a Kappa one.
 
 A batch view has all events before a cut-off, a speed view the events since.  Both are served
-merged.
-When the next batch is ready, the pair is replaced at once: a reader sees the old pair or the new
-one,
-never a batch view with a speed view that begins at another cut-off.
+merged.  When the next batch is ready, the pair is replaced at once: a reader sees the old pair or
+the new one, never a batch view with a speed view that begins at another cut-off.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 """The properties of a `KafkaSource` or `KafkaSink` as options of the data source.
 
 Properties are those of Kafka's client in Java.  Most have the same names in librdkafka, and the
-data source
-refuses the others with the name to use instead.
+data source refuses the others with the name to use instead.
 """
 
 from __future__ import annotations

@@ -28,10 +28,8 @@ class KafkaSink(Sink):
     """Writes a record for each element, as PyFlink's; `builder()` makes it.
 
     Every record is acknowledged by all in-sync replicas before its micro-batch or job ends.  The
-    records of a
-    micro-batch that is run again come twice; with the property `pyflinklike.recordIds` each has an
-    id that shows
-    repeats.
+    records of a micro-batch that is run again come twice; with the property `pyflinklike.recordIds`
+    each has an id that shows repeats.
 
     Args:
         options: Options of the data source; they may hold secrets and are never shown.

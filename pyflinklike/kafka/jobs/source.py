@@ -2,8 +2,8 @@
 """Topics as the source of a job: PyFlink's `KafkaSource`, read by the data source of this package.
 
 A source that ends is read in splits, one for each partition of a topic; their offsets are fixed
-when the job
-begins.  A source that does not end is a stream of Spark, with its offsets in Spark's checkpoint.
+when the job begins.  A source that does not end is a stream of Spark, with its offsets in Spark's
+checkpoint.
 """
 
 from __future__ import annotations
@@ -297,8 +297,7 @@ class KafkaSourceBuilder:
         """Set a setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
 
         `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
-        options of the
-        data source.
+        options of the data source.
 
         Args:
             key: The name of the setting.

@@ -3,10 +3,8 @@
 
 It moves once, before the put that would cross the threshold, and never back (as Materialize's
 autospill).  If the move fails, everything stays in memory, and nothing is put.  Spilled files are
-working
-state and not durable, so they are deleted when the backend is closed; the next backend deletes
-files that
-a killed process left.
+working state and not durable, so they are deleted when the backend is closed; the next backend
+deletes files that a killed process left.
 """
 
 from __future__ import annotations

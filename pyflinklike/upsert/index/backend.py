@@ -2,8 +2,7 @@
 """The storage of upsert state: a map from keys to states, with bulk methods.
 
 A backend knows neither the meaning of a state nor time.  It puts, gets and, if it can, merges many
-keys at
-once, and returns by how much that changed the size.
+keys at once, and returns by how much that changed the size.
 
 * The keys of one `multi_get` differ; the results are parallel to them.
 * Of several puts of one key in one `multi_put` the last one counts.

@@ -2,10 +2,8 @@
 """A chunk of differences, one sketch per key.
 
 `consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
-time
-with the same result; a property test compares the two.  Small chunks, and installations without
-NumPy,
-take the first way.
+time with the same result; a property test compares the two.  Small chunks, and installations
+without NumPy, take the first way.
 """
 
 from __future__ import annotations

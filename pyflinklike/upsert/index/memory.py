@@ -24,8 +24,7 @@ class InMemoryUpsertBackend:
     """A dict of bytes, as Materialize's `InMemoryHashMap`.
 
     States are held encoded, so that they cannot be changed from outside, and take as much memory as
-    is
-    reported.
+    is reported.
     """
 
     def __init__(self) -> None:

@@ -7,20 +7,14 @@
 No encoded key is the beginning of another one, so the operands of a key lie together.
 
 rocksdict has no merge operators, so operands are merged here, as an LSM store does it:
-`multi_merge` only
-writes, in whatever order the differences come, and the first method that reads folds all operands,
-key by
-key in RocksDB's order, with `consolidating_merge_function`.  So a large snapshot costs sequential
-writes
-and one sorted pass, instead of one random read per record.  The fold is cut into write batches:
-after a
-crash an operand is either pending or folded.
+`multi_merge` only writes, in whatever order the differences come, and the first method that reads
+folds all operands, key by key in RocksDB's order, with `consolidating_merge_function`.  So a large
+snapshot costs sequential writes and one sorted pass, instead of one random read per record.  The
+fold is cut into write batches: after a crash an operand is either pending or folded.
 
 A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay right
-when
-the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there when
-the
-directory is opened again.
+when the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there
+when the directory is opened again.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """A file beside a RocksDB that records the number of its last change.
 
 RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
-from
-before the first record that it cannot read.  The number of its last change, recorded after the
-change is
-in the log, distinguishes them: a change that a crash cuts off was never recorded.
+from before the first record that it cannot read.  The number of its last change, recorded after the
+change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 """
 
 from __future__ import annotations

@@ -2,15 +2,11 @@
 """The sum of the differences of one key, in whatever order they come.
 
 A collection that is read back from its differences comes as (key, value, diff), and the `+1` of a
-new
-value may come before the `-1` of the old one.  Instead of holding both until they meet, each key
-has a
-sketch of all it has seen: the xor of the values' bytes, and the sums of diffs, of lengths times
-diff, and
-of checksums times diff.  A value that is added and removed leaves no trace in these.  So when the
-collection is complete, the sketch has the bytes, length and checksum of the one value that is left,
-or
-nothing.
+new value may come before the `-1` of the old one.  Instead of holding both until they meet, each
+key has a sketch of all it has seen: the xor of the values' bytes, and the sums of diffs, of lengths
+times diff, and of checksums times diff.  A value that is added and removed leaves no trace in
+these.  So when the collection is complete, the sketch has the bytes, length and checksum of the one
+value that is left, or nothing.
 
 Three things follow (the algorithm is that of Materialize's `Consolidating`):
 

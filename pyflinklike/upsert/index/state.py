@@ -3,17 +3,14 @@
 
 An upsert turns keyed optional values into a differential collection, and for that needs the record
 before.  For each batch it gets the states of the batch's keys, and puts the new ones; after a
-restart it
-reads its own output back, as differences in any order, with `consolidate_chunk` (as Materialize's
-`UpsertState`).
+restart it reads its own output back, as differences in any order, with `consolidate_chunk` (as
+Materialize's `UpsertState`).
 
 If the backend can, a difference is added without reading (`multi_merge`), but only until the first
-put.
-A put state may have an order key or be a tombstone, whose bytes are freed when it becomes a sketch,
-and
-only a read knows how many they are.  So after a put, a state is read before a difference is added,
-and the
-numbers are exact: for a complete collection they are those of the states that `multi_get` finds.
+put.  A put state may have an order key or be a tombstone, whose bytes are freed when it becomes a
+sketch, and only a read knows how many they are.  So after a put, a state is read before a
+difference is added, and the numbers are exact: for a complete collection they are those of the
+states that `multi_get` finds.
 """
 
 from __future__ import annotations
@@ -37,8 +34,7 @@ class UpsertState:
     """The record or tombstone of each key.
 
     Keys and values are scalars, dates, and tuples, lists, dicts and `Row`s of these.  Every result
-    is a new
-    object.
+    is a new object.
 
     Args:
         backend: The storage of the states; states that it already has are counted.
@@ -87,8 +83,7 @@ class UpsertState:
         """Return the value of each key.
 
         If the differences of a key do not add up yet, its `Consolidating` is returned, whose
-        `ensure_decoded`
-        says what is wrong.
+        `ensure_decoded` says what is wrong.
 
         Args:
             keys: The keys, all different.

@@ -9,10 +9,9 @@
     C  len, checksum, diff, xor    a Consolidating
 
 A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it will
-become:
-(length + 1) times its diff.  So sizes are added up without reading the state before, are the same
-in every
-backend, and stay the same when a collection is complete and its sketches become values.
+become: (length + 1) times its diff.  So sizes are added up without reading the state before, are
+the same in every backend, and stay the same when a collection is complete and its sketches become
+values.
 """
 
 from __future__ import annotations

@@ -2,18 +2,13 @@
 """Encodes the keys, values and order keys of upserts, and decodes them.
 
 Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type have
-the same
-bytes in every process.  Hence dicts are written in the order of their keys' bytes, -0.0 as 0.0,
-every NaN as
-the same one, and equal decimals alike.  It must also be *injective*: `1`, `1.0`, `True`, `"1"`,
-`(1,)` and
-`[1]` are six values.
+the same bytes in every process.  Hence dicts are written in the order of their keys' bytes, -0.0 as
+0.0, every NaN as the same one, and equal decimals alike.  It must also be *injective*: `1`, `1.0`,
+`True`, `"1"`, `(1,)` and `[1]` are six values.
 
 Scalars and tuples are written by the key codec, which needs no schema and, unlike a pickle, runs no
-code.
-Other types become a tuple that begins with a number for their kind.  The bytes of a value show
-where they
-end, so values can be written one after another.
+code.  Other types become a tuple that begins with a number for their kind.  The bytes of a value
+show where they end, so values can be written one after another.
 """
 
 from __future__ import annotations

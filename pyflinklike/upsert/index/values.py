@@ -2,9 +2,8 @@
 """The state of a key, as Materialize's `StateValue`.
 
 There are two modes.  While a collection is read back from its differences, in any order, a key has
-a
-`Consolidating`: a sum that can be read only when the collection is complete.  After that a key has
-a value:
+a `Consolidating`: a sum that can be read only when the collection is complete.  After that a key
+has a value:
 
 * `FinalizedValue(value, order)`: the record, and the order key it came with.
 * `Tombstone(order)`: the record is deleted; the order key remains, so that an older update that
@@ -196,8 +195,7 @@ class PutValue(NamedTuple):
     """The new state of a key; a `value` of None removes it.
 
     `previous_value_metadata` is what `multi_get` returned for the key, or None if the key had no
-    state: the
-    statistics rely on it.
+    state: the statistics rely on it.
     """
 
     value: StateValue | None

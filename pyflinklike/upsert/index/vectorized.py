@@ -2,14 +2,10 @@
 """A chunk of differences, one sketch per key: a chunk at a time, with Arrow and NumPy.
 
 Arrow numbers the keys in the order in which they first come.  Sorted by that number, the sums of
-diffs,
-lengths and checksums of each key are sums of runs; 64-bit integers wrap around by themselves.  Only
-rows
-with an odd diff are in the xor.  Most keys of a snapshot have one such row, whose bytes are the
-xor; the
-bytes of the other keys' rows are xored into one buffer in which each key has as many bytes as its
-longest
-row.
+diffs, lengths and checksums of each key are sums of runs; 64-bit integers wrap around by
+themselves.  Only rows with an odd diff are in the xor.  Most keys of a snapshot have one such row,
+whose bytes are the xor; the bytes of the other keys' rows are xored into one buffer in which each
+key has as many bytes as its longest row.
 """
 
 from __future__ import annotations

@@ -41,10 +41,9 @@ def final_row(
     """Return the row of a key after the arrivals of a batch; None for no row.
 
     A plain row of an ordered view is stale, and dropped, unless its order is greater than the order
-    of the
-    row it would replace (in Materialize, too, an equal order is a duplicate).  An `update_before`
-    removes
-    only the row that it names, so the result is the same if it comes after its `update_after`.
+    of the row it would replace (in Materialize, too, an equal order is a duplicate).  An
+    `update_before` removes only the row that it names, so the result is the same if it comes after
+    its `update_after`.
 
     Args:
         stored: The row before the batch.

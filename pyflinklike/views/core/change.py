@@ -2,9 +2,8 @@
 """A change of a view, and the changes that a subscriber wants to see.
 
 The subscriber's condition is checked for the row before and for the row after.  A row that begins
-to
-meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can maintain the
-filtered view.
+to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can maintain
+the filtered view.
 """
 
 from __future__ import annotations

@@ -60,8 +60,7 @@ class Feed:
         """Collect the rows, in Spark's order.
 
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in the
-        session's time
-        zone, while `collect` would show it in the driver's.
+        session's time zone, while `collect` would show it in the driver's.
         """
         return rows_of(_collected(self._df), self.time_zone)
 
@@ -98,8 +97,7 @@ class Feed:
         """The stream's watermark in the batch before; None if it has none.
 
         It is also None if the stream does not run in the program's first session, or if a named
-        stream cannot
-        be told from others.
+        stream cannot be told from others.
         """
         query = self._query()
         progress = None if query is None else query.lastProgress

@@ -2,8 +2,7 @@
 """Reads the rows of a batch: the effect of each of them on the view.
 
 Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say which of four forms
-they
-have:
+they have:
 
 * A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.  The
 row of the view is the value.

@@ -2,8 +2,7 @@
 """Pull queries: the rows of a view, now or as of a batch.
 
 A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
-allowed.
-A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
+allowed.  A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 """Views in another process: pickled as their arguments, and opened again where they are unpickled.
 
 Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and
-a
-view that it holds must get there.  An open table cannot be pickled, but the arguments that open it
-can.
+a view that it holds must get there.  An open table cannot be pickled, but the arguments that open
+it can.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ file may come from anywhere.  Types that MessagePack does not have are extension
 | 10   | an error in the place of a row     | the error, as a value                            |
 
 Every row has its names, so the schema of a view's rows may change.  Encoded keys sort as their
-values
-do.
+values do.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 """The stream of a micro-batch over Spark Connect.
 
 There the function of `foreachBatch` runs in a Python process that the server starts for each run of
-a
-stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches of each
-stream count from 0.  If only one stream runs in the session that started it, it is that stream.
+a stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches of
+each stream count from 0.  If only one stream runs in the session that started it, it is that
+stream.
 """
 
 from __future__ import annotations

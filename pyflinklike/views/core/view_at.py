@@ -19,8 +19,7 @@ class ViewAt(Mapping[Any, Any]):
     """A view as it was after a batch: a read-only mapping from keys to rows.
 
     It holds no copy: each read goes to the view's storage, and raises an `UnknownBatchError` once
-    the batch
-    is older than the view's history.
+    the batch is older than the view's history.
     """
 
     def __init__(self, reader: Reader, batch_id: int) -> None:

@@ -2,10 +2,9 @@
 """The rows that a query is about.
 
 `where` is None for all, a callable of the row, or a mapping from columns to conditions: a value, a
-list
-or set of values (IN), or a callable of the column.  A mapping with values for all key columns is a
-look-up of keys; its other conditions are checked for the rows that are found, as in ksqlDB's pull
-queries.  Everything else is a scan.
+list or set of values (IN), or a callable of the column.  A mapping with values for all key columns
+is a look-up of keys; its other conditions are checked for the rows that are found, as in ksqlDB's
+pull queries.  Everything else is a scan.
 
 Key columns are compared encoded: 1, 1.0 and True are three keys, in a look-up as in a scan.  Other
 columns are compared as Python does.

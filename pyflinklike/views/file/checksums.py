@@ -2,14 +2,11 @@
 """Checksums of the lines of a view's file.
 
 SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
-just
-another row.  So each line of each table has a checksum of its columns, its table and the identity
-of
-the file; a line of another table or file does not pass for it.
+just another row.  So each line of each table has a checksum of its columns, its table and the
+identity of the file; a line of another table or file does not pass for it.
 
 Checksums of lines cannot show that a line is missing.  So each batch stores how many lines there
-are
-after it, and the sum of their checksums.
+are after it, and the sum of their checksums.
 """
 
 from __future__ import annotations

@@ -2,20 +2,15 @@
 """The SQLite file of a view: its one writer and its many readers.
 
 SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch: readers see what
-was
-committed when they began, and readers and the writer never wait for each other.  Only one thread at
-a
-time uses a connection.
+was committed when they began, and readers and the writer never wait for each other.  Only one
+thread at a time uses a connection.
 
 The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.  NORMAL
-would
-survive a killed process, but not a loss of power; and a stream never sends a batch again once
-`apply`
-has returned.
+would survive a killed process, but not a loss of power; and a stream never sends a batch again once
+`apply` has returned.
 
 An existing file is checked before any connection opens it for writing: where its log is damaged,
-SQLite
-would take the damage for the end of the log, and drop the rest.
+SQLite would take the damage for the end of the log, and drop the rest.
 """
 
 from __future__ import annotations

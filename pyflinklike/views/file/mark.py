@@ -2,13 +2,11 @@
 """The mark beside a view's file: how many batches were acknowledged.
 
 After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
-reads
-it up to the damage and drops the rest without an error, although the streams were told that these
-batches are applied.  The mark shows that they are missing.
+reads it up to the damage and drops the rest without an error, although the streams were told that
+these batches are applied.  The mark shows that they are missing.
 
 The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
-ahead
-of it: after a loss of power, too, it reports only batches that were committed.
+ahead of it: after a loss of power, too, it reports only batches that were committed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 """The bounded queue between the writer of a view and one subscriber.
 
 Either side may wait, the writer for room and the subscriber for a change; both are woken when the
-queue
-ends.
+queue ends.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ A row as of a batch is the row before its first later change or, if there is non
 it is now.  So the history costs one old row for each change.
 
 Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
-numbers of
-lines and sums of their checksums.
+numbers of lines and sums of their checksums.
 """
 
 from __future__ import annotations

@@ -3,14 +3,11 @@
 
 A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again with
 another stream, and may come in any order.  `batches` holds as many batches as the view's history is
-long.
-The changes of a batch are deleted when it becomes the oldest one: they lead back to the batch
-before it,
-which the history no longer has.
+long.  The changes of a batch are deleted when it becomes the oldest one: they lead back to the
+batch before it, which the history no longer has.
 
 Each line is compared with its checksum, and each read of a whole table with the number of lines and
-the
-sum that the last batch stores.  A difference is a `Damage`.
+the sum that the last batch stores.  A difference is a `Damage`.
 """
 
 from __future__ import annotations

@@ -2,12 +2,9 @@
 """The check of a whole view file.
 
 The checksums of lines do not show that lines are missing or outdated: a damaged page of SQLite's
-may
-lead past them.  So every line is read once, in key order, and the result is compared with what the
-last
-batch stores.  In tables without row ids this checks the whole tree: a search finds what a walk
-through
-it finds.  SQLite itself checks the indexes and the free pages.
+may lead past them.  So every line is read once, in key order, and the result is compared with what
+the last batch stores.  In tables without row ids this checks the whole tree: a search finds what a
+walk through it finds.  SQLite itself checks the indexes and the free pages.
 """
 
 from __future__ import annotations

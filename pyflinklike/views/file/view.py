@@ -216,8 +216,7 @@ class MaterializedView(View):
         """Close the file, and end all subscriptions; changes that they hold can still be taken.
 
         A writer that is waiting for room in a queue stops waiting.  The changes that it did not
-        publish are
-        committed; a subscription with start="earliest" has them.
+        publish are committed; a subscription with start="earliest" has them.
         """
         self._writer.close()
 

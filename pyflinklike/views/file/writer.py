@@ -84,8 +84,7 @@ class Writer:
         """Commit a batch and publish its changes; False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
-        ends with an
-        error, so that nobody misses changes without notice.
+        ends with an error, so that nobody misses changes without notice.
         """
         untold: list[Queue] = []
         written = None
@@ -201,8 +200,8 @@ def _latest_time(arrivals: Iterable[Arrival], zone: dt.tzinfo, reached: int | No
     """Return the latest event time in ms, `reached` included.
 
     It is a function of its own: from 3.12 on, Python leaves the jump of a comprehension unguarded
-    by the
-    `with` block around it, and the writer would keep its lock if it was interrupted just there.
+    by the `with` block around it, and the writer would keep its lock if it was interrupted just
+    there.
     """
     times = [to_ms(each.event_time, zone) for each in arrivals if each.event_time is not None]
     return max((each for each in [reached, *times] if each is not None), default=None)

@@ -2,10 +2,8 @@
 """The columns that SQL sees: their types, and their values for a row.
 
 A read through a view decodes `_row`, which holds the row bit by bit.  The columns are for queries
-by
-SQL.  A value that PostgreSQL cannot hold is only similar there: a NUL in a text is U+FFFD, a NaN
-inside
-JSON is the text "NaN".
+by SQL.  A value that PostgreSQL cannot hold is only similar there: a NUL in a text is U+FFFD, a NaN
+inside JSON is the text "NaN".
 """
 
 from __future__ import annotations

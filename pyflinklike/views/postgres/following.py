@@ -2,8 +2,7 @@
 """A subscription to a view in PostgreSQL: it reads the batches that it has not seen.
 
 The database holds them for every process, for as long as the view's history is.  So a slow
-subscriber
-makes nobody wait, and a subscriber that falls behind the history gets an error.
+subscriber makes nobody wait, and a subscriber that falls behind the history gets an error.
 """
 
 from __future__ import annotations

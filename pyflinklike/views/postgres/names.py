@@ -11,8 +11,7 @@
 | `NAME__staging_X` | the rows of the partitions of one attempt at a batch; gone with the batch   |
 
 A row as of a batch is the row before its first later change or, if there is none, the row as it is
-now.
-The changes of the oldest batch are stored, too, for subscribers.
+now.  The changes of the oldest batch are stored, too, for subscribers.
 """
 
 from __future__ import annotations

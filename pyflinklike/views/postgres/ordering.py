@@ -2,8 +2,7 @@
 """The order of a row as bytes that compare in PostgreSQL as `is_newer` compares in Python.
 
 The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
-floor
-and the decimal digits of the rest, which are exact for every float.
+floor and the decimal digits of the rest, which are exact for every float.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 """Connections to PostgreSQL: for reading, and the one for writing.
 
 The writer's connection holds an advisory lock for as long as the view writes, and all writes go
-over
-this connection.  So a writer that lost the lock has lost its transaction as well, and no other
-writer
-can have come between.
+over this connection.  So a writer that lost the lock has lost its transaction as well, and no other
+writer can have come between.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 """Reads the tables of a view, in the caller's transaction.
 
 Each row is compared with its checksum, and each read of all rows with the number of rows and the
-sum
-that the last batch stores: so a row that someone changed or deleted by SQL is not served.
+sum that the last batch stores: so a row that someone changed or deleted by SQL is not served.
 """
 
 from __future__ import annotations

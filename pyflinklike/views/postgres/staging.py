@@ -2,10 +2,8 @@
 """Copies the rows of a batch, from the executors, into a staging table.
 
 A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
-random
-token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
-attempts
-that failed, or that lost a race, are there under tokens that nobody knows.
+random token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
+attempts that failed, or that lost a race, are there under tokens that nobody knows.
 """
 
 from __future__ import annotations

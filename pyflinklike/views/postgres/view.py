@@ -6,8 +6,7 @@
     view.get("ann")
 
 The executors copy each batch into the database, and one transaction applies it; any machine reads
-it,
-as a `View` or by SQL.
+it, as a `View` or by SQL.
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ class PostgresView(View):
     """A durable table by key, in PostgreSQL, fed by batches that the executors write.
 
     It is queried as a `MaterializedView` is.  Any number of processes on any machines may read it;
-    one at a
-    time writes.  The rows are in the table of its name, where SQL sees their columns.
+    one at a time writes.  The rows are in the table of its name, where SQL sees their columns.
 
     Args:
         name: The name of the view and of its table; at most 37 bytes.
@@ -192,8 +190,7 @@ class PostgresView(View):
         """Subscribe to the changes that are made from now on, by any process.
 
         They wait in the database, so a slow subscriber makes nobody wait.  A subscriber that falls
-        behind the
-        batches of `history` ends with a QueueOverflowError.
+        behind the batches of `history` ends with a QueueOverflowError.
 
         Args:
             key: Only changes of this key; None for all keys.

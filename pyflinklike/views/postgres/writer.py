@@ -126,8 +126,7 @@ class Writer:
         """Refuse a batch of a stream after batches that the database does not have.
 
         A stream never sends an acknowledged batch again.  So if the database was restored from an
-        older copy,
-        the batches since are lost unless somebody is told.
+        older copy, the batches since are lost unless somebody is told.
         """
         last = self._snapshot(connection).last_of(source)
         if self.allow_gaps or not source or batch_id <= (-1 if last is None else last) + 1:
