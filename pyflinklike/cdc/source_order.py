@@ -14,11 +14,11 @@ Rules:
    transaction that was open while the snapshot was taken has changes that lie before the snapshot
    in the log and yet are newer: the log is in the order of commits.
 2. `streamed` is 0 for a row that a snapshot read and 1 for a change from the log: at the same
-position the snapshot is the older one.
+   position the snapshot is the older one.
 3. A record without a position (a tombstone has no envelope) is below every record that has one, so
-the tombstone after a delete never wins over a row that is inserted later.
+   the tombstone after a delete never wins over a row that is inserted later.
 4. The same change delivered twice has the same key, whatever its offset, unless the connector's
-position does not distinguish changes, as MongoDB's.
+   position does not distinguish changes, as MongoDB's.
 """
 
 from __future__ import annotations
@@ -121,10 +121,9 @@ def _postgresql(source: Mapping[str, Any], streamed: int) -> OrderKey:
     lsn = int(source["lsn"])
     sequence = source.get("sequence")
     # The envelope has no commit position of its own, but `sequence` begins with that of the
-    # transaction
-    # before.  `max(last commit, lsn)` never decreases over the stream, and a change of a
-    # transaction that
-    # straddles the snapshot is above the snapshot as soon as one commit was streamed.
+    # transaction before.  `max(last commit, lsn)` never decreases over the stream, and a change of
+    # a transaction that straddles the snapshot is above the snapshot as soon as one commit was
+    # streamed.
     parts = [None] if sequence is None else _SEQUENCE.decode(sequence)
     last_commit = parts[0] if parts else None
     return (_POSITION, lsn if last_commit is None else max(last_commit, lsn), streamed, lsn)

@@ -7,14 +7,14 @@ records, by as much as a micro-batch is long; in a batch it stays at its minimum
 are processed.  Three rules make the results independent of that, for any function:
 
 1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends on
-the run.
+   the run.
 2. **Let TTL bound the state, not define the result.**  TTL removes the history of an aircraft *some
-time after* seven days of silence.  The function checks the gap itself, so it does not matter
-whether an expired history is still there.
+   time after* seven days of silence.  The function checks the gap itself, so it does not matter
+   whether an expired history is still there.
 3. **Let a timer's time say everything.**  `on_timer` reports only what follows from the timer's
-time.  A flight within seven days deletes the timer of the flight before.  A later flight leaves it
-alone, whether it has fired (a stream) or will fire at the end (a batch).  So each gap is reported
-once, and always in the same way.
+   time.  A flight within seven days deletes the timer of the flight before.  A later flight leaves
+   it alone, whether it has fired (a stream) or will fire at the end (a batch).  So each gap is
+   reported once, and always in the same way.
 
 This holds for records that are not behind the watermark.  Their history is never removed while it
 is needed: the watermark has not passed the timestamp of the next flight, and so has not passed the

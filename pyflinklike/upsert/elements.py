@@ -6,7 +6,7 @@ two more fields are read, which the events of `decode_debezium` have:
 
 * `error`: if the value is None, this says why, and the element is not a deletion.
 * `unavailable`: the names of columns that the change did not touch and whose values the record does
-not have; their values are taken from the row before.
+  not have; their values are taken from the row before.
 """
 
 from __future__ import annotations

@@ -4,20 +4,20 @@
 The rules, most of them Materialize's:
 
 1. A value is the record of its key from now on; None deletes it.  The sender need not know the
-record before: the function retracts it.
+   record before: the function retracts it.
 2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.  A
-row with diff -1 has exactly the value that a row with diff +1 had before.
+   row with diff -1 has exactly the value that a row with diff +1 had before.
 3. Of two upserts of a key the one with the higher order key wins, in whatever order and batches
-they come.  An upsert that is not higher than the known one is stale, and dropped; so is a record
-that is delivered twice.  Without order keys the later arrival wins.
+   they come.  An upsert that is not higher than the known one is stale, and dropped; so is a record
+   that is delivered twice.  Without order keys the later arrival wins.
 4. A deletion leaves a tombstone with its order key, so that an older value that comes late does not
    bring the record back.  The tombstone expires by TTL (in Materialize it never does); a value that
    comes after that counts as new.
 5. A deletion of a key without a record, and a stale upsert, yield nothing.  The same value under a
    higher order key is yielded as an update.
 6. An error is a value: it replaces the record of its key, and the next value or deletion of that
-key replaces the error.  An error whose order key is unknown takes the order key of the record that
-it replaces.
+   key replaces the error.  An error whose order key is unknown takes the order key of the record
+   that it replaces.
 
 The state is one `ValueState` with the record and its order key and, if there are order keys, one
 with tombstones.

@@ -7,7 +7,7 @@ keys at once, and returns by how much that changed the size.
 * The keys of one `multi_get` differ; the results are parallel to them.
 * Of several puts of one key in one `multi_put` the last one counts.
 * Keys and states that cannot be encoded are refused before anything is written; a put or merge that
-fails has written nothing.
+  fails has written nothing.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ Three things follow (the algorithm is that of Materialize's `Consolidating`):
 
 * The bytes of a value must be deterministic: `encode_value` sees to that.
 * A sketch must not be read before the collection is complete; `ensure_decoded` checks length and
-checksum.
+  checksum.
 * Merging is associative and commutative, so chunks, backends and processes may be added up in any
-order. Sums wrap around at 64 bits; the xor grows, padded with zeros, and never shrinks.
+  order.  Sums wrap around at 64 bits; the xor grows, padded with zeros, and never shrinks.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ has a value:
 
 * `FinalizedValue(value, order)`: the record, and the order key it came with.
 * `Tombstone(order)`: the record is deleted; the order key remains, so that an older update that
-comes late does not bring it back.
+  comes late does not bring it back.
 * `ProvisionalValue`: the settled value, and a value that was emitted at a timestamp that may have
-more.  A provisional part of another timestamp is ignored.
+  more.  A provisional part of another timestamp is ignored.
 
 The order key None is below all others.
 """

@@ -5,9 +5,9 @@ Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say whi
 they have:
 
 * A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.  The
-row of the view is the value.
+  row of the view is the value.
 * A flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of the view
-is all fields but `op`, `diff` and `error`.
+  is all fields but `op`, `diff` and `error`.
 * A tuple without names that is such a change: `(key, op, value, diff)`, or with `error` at the end.
 * Any other row is plain: it replaces the row of its key.
 

@@ -4,8 +4,8 @@
 A subscriber has a queue of bounded length, which the writer fills after each commit.  Rules:
 
 * Changes are published after their batch is committed, batch by batch, one change for each key that
-the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
-Materialize's SUBSCRIBE.
+  the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
+  Materialize's SUBSCRIBE.
 * A subscriber that is garbage collected is closed, so it cannot block the writer.
 """
 

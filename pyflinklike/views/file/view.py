@@ -11,9 +11,9 @@
 Rules:
 
 * A batch is one transaction: its rows, the rows they replace and its id are written together or not
-at all, so a batch that is sent again is recognised and ignored.
+  at all, so a batch that is sent again is recognised and ignored.
 * One thread at a time applies batches.  It publishes to subscribers after the commit and may wait
-there for a slow one; readers, new subscribers and `close` never wait for it.
+  there for a slow one; readers, new subscribers and `close` never wait for it.
 * Readers see only what is committed.
 """
 

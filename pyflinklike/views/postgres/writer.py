@@ -9,7 +9,7 @@ view:
 3. The partitions are copied into it.
 4. One transaction applies it, writes its id and notifies subscribers.
 5. The staging table is dropped; not in the transaction, which would have to wait for a task that
-lost a race and still copies.
+   lost a race and still copies.
 
 A staging table that is left is dropped when the next batch begins.
 """
