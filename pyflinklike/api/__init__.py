@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's function subclasses and is handed: contexts, timers, side outputs, metrics.
+"""What a user's function subclasses and receives: contexts, timers, side outputs, metrics.
 
 Declarations and documentation only; `pyflinklike.runtime` has what runs.
 """

@@ -23,7 +23,8 @@ ExceptionPredicate = Callable[[Exception], bool]
 class AsyncFunction(Function, ABC):
     """Makes outputs of an element with a coroutine, as `pyflink.datastream.AsyncFunction`.
 
-    The brackets of `AsyncFunction[str, str]` tell a reader what comes and goes; they are optional.
+    The brackets of `AsyncFunction[str, str]` name the types of elements and outputs for a reader;
+    they are optional.
     """
 
     def __class_getitem__(cls, _: Any) -> type[AsyncFunction]:
@@ -31,14 +32,14 @@ class AsyncFunction(Function, ABC):
 
     @abstractmethod
     async def async_invoke(self, value: Any) -> list[Any]:
-        """The outputs for an element; what it raises fails the job, or is tried again.
+        """Return the outputs for an element; an error fails the job, or is tried again.
 
         Args:
             value: The element.
         """
 
     def timeout(self, value: Any) -> list[Any]:
-        """The outputs for an element that took too long; raises by default.
+        """Return the outputs for an element that took too long; raises by default.
 
         Args:
             value: The element.
@@ -55,11 +56,11 @@ class AsyncRetryPredicate(ABC):
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Tells of outputs whether to try again; None for never."""
+        """Return a function that says of outputs whether to try again; None for never."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Tells of what was raised whether to try again; None for never."""
+        """Return a function that says of an error whether to try again; None for never."""
 
 
 @attrs.frozen
@@ -79,19 +80,19 @@ class AsyncRetryStrategy(ABC):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another attempt after so many."""
+        """Return whether there may be another attempt after `current_attempts`."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before it, in ms."""
+        """Return how long to wait before the next attempt, in ms."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """What is tried again."""
+        """Return the predicates that say what is tried again."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
-        """Nothing is tried again."""
+        """Try nothing again."""
         return _Retries(0, 1, 1, 1.0, _Predicates())
 
     @staticmethod
@@ -101,13 +102,13 @@ class AsyncRetryStrategy(ABC):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """After the same time again and again.
+        """Try again after the same time each time.
 
         Args:
-            max_attempts: How often again at most.
-            backoff_time_millis: The time between, in ms.
-            result_predicate: Tells of outputs whether to try again.
-            exception_predicate: Tells of what was raised whether to try again.
+            max_attempts: How often to try again at most.
+            backoff_time_millis: The time between two attempts, in ms.
+            result_predicate: Says of outputs whether to try again; None for never.
+            exception_predicate: Says of an error whether to try again; None for never.
 
         Raises:
             DeclarationValueError: A number is not above 0.
@@ -125,15 +126,15 @@ class AsyncRetryStrategy(ABC):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """After longer and longer times.
+        """Try again after longer and longer times.
 
         Args:
-            max_attempts: How often again at most.
-            initial_delay: The first time, in ms.
-            max_retry_delay: The longest time, in ms.
-            multiplier: How much longer each is than the one before.
-            result_predicate: Tells of outputs whether to try again.
-            exception_predicate: Tells of what was raised whether to try again.
+            max_attempts: How often to try again at most.
+            initial_delay: The first time to wait, in ms.
+            max_retry_delay: The longest time to wait, in ms.
+            multiplier: The factor by which each time is longer than the one before.
+            result_predicate: Says of outputs whether to try again; None for never.
+            exception_predicate: Says of an error whether to try again; None for never.
 
         Raises:
             DeclarationValueError: A number is not above 0.
@@ -149,7 +150,7 @@ class AsyncRetryStrategy(ABC):
 
 @attrs.frozen
 class _Retries(AsyncRetryStrategy):
-    """Unlike PyFlink's it has no memory, which elements that wait at a time would share."""
+    """Unlike PyFlink's, it remembers nothing, which elements that wait at once would share."""
 
     most: int
     first_delay: int
@@ -161,6 +162,7 @@ class _Retries(AsyncRetryStrategy):
         return current_attempts <= self.most
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
+        # A greater power could overflow a float; the longest delay cuts it off anyway.
         delay = self.first_delay * self.multiplier ** min(current_attempts - 1, 60)
         return int(min(delay, self.longest_delay))
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of two inputs of which one is broadcast: rules, prices, models that every key needs.
 
-Elements of the broadcast input change broadcast state, a map that is the same for every key; elements
-of the other input read it.  Between the two inputs there is no order: an element may be processed
-before a rule that is older.  Names are those of `pyflink.datastream`.
+Elements of the broadcast input change broadcast state, a map that is the same for every key;
+elements of the other input read it.  Between the two inputs there is no order: an element may be
+processed before a rule that is older.  Names are those of `pyflink.datastream`.
 
 What `process_broadcast_element` does to broadcast state must depend on its elements and on that
-state only, never on chance, the clock, or an attribute of the function: then it is the same
-wherever it is kept.
+state only, never on chance, the clock, or an attribute of the function.  Then the state is the same
+in every instance.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ __all__ = [
 
 
 class BaseBroadcastProcessFunction(Function, ABC):
-    """What both functions with a broadcast input have in common."""
+    """The base of both functions with a broadcast input."""
 
     class ReadOnlyContext(ABC):
         """What `process_element` may ask; valid during that call only."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The time of the element in ms; None if it has none."""
+            """Return the time of the element in ms; None if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The processing time in ms, the same throughout a call."""
+            """Return the processing time in ms, the same throughout a call."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The watermark in ms; MIN_WATERMARK before the first event."""
+            """Return the watermark in ms; MIN_WATERMARK before the first event."""
 
         @abstractmethod
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor[K, V]
         ) -> ReadOnlyBroadcastState[K, V]:
-            """The broadcast state declared so, to be read.
+            """Return the broadcast state of this declaration, to be read.
 
             Raises:
                 DeclarationError: `broadcast` did not name it.
@@ -63,21 +63,21 @@ class BaseBroadcastProcessFunction(Function, ABC):
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The time of the element in ms; None if it has none."""
+            """Return the time of the element in ms; None if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The processing time in ms, the same throughout a call."""
+            """Return the processing time in ms, the same throughout a call."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The watermark in ms; MIN_WATERMARK before the first event."""
+            """Return the watermark in ms; MIN_WATERMARK before the first event."""
 
         @abstractmethod
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor[K, V]
         ) -> BroadcastState[K, V]:
-            """The broadcast state declared so, to be read and written.
+            """Return the broadcast state of this declaration, to be read and written.
 
             Raises:
                 DeclarationError: `broadcast` did not name it.
@@ -85,7 +85,7 @@ class BaseBroadcastProcessFunction(Function, ABC):
 
     # Not abstract: broadcast state is declared with the input.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once before the first element; obtain the states of keys here.
+        """Obtain the states of keys; called once before the first element.
 
         There is no current key yet: states can be obtained, not read.
         """
@@ -98,7 +98,7 @@ class BaseBroadcastProcessFunction(Function, ABC):
 
         Args:
             value: The element.
-            ctx: Gives the broadcast state.
+            ctx: The broadcast state, and the element's time.
 
         Returns:
             The outputs; a pair that begins with an `OutputTag` goes to that side output.
@@ -119,7 +119,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
 
         Args:
             value: The element.
-            ctx: Gives the broadcast state, to be read.
+            ctx: The element's time, and the broadcast state, to be read.
 
         Returns:
             The outputs, as of `process_broadcast_element`.
@@ -138,18 +138,18 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
 
         @abstractmethod
         def get_current_key(self) -> Any:
-            """The key of the element, or of the timer."""
+            """Return the key of the element, or of the timer."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """The clock, and the timers of the current key."""
+            """Return the clock and the timers of the current key."""
 
     class OnTimerContext(ReadOnlyContext):
         """What `on_timer` may ask; valid during that call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which clock the timer followed."""
+            """Return the clock that the timer followed."""
 
     class Context(BaseBroadcastProcessFunction.Context):
         """What `process_broadcast_element` may ask; there is no current key during that call."""
@@ -162,16 +162,16 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
         ) -> None:
             """Look at, or change, a keyed state of every key that has it, in no specified order.
 
-            It reads all that is kept of this state: the cost grows with the number of keys.
+            It reads all entries of this state: the cost grows with the number of keys.
 
             Args:
-                state_descriptor: Of the state, as in `open`.
-                function: Called with a key and the state, which is that key's during the call.
-                    It gives nothing: outputs come from `process_element` and `on_timer`.
+                state_descriptor: The descriptor of the state, as in `open`.
+                function: Called with a key and the state, which is that key's during the call.  It
+                    returns nothing: outputs come from `process_element` and `on_timer`.
 
             Raises:
                 DeclarationError: The name is taken by a state that is declared otherwise.
-                OutputError: The function gave something.
+                OutputError: The function returned something.
             """
 
     @abstractmethod

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two inputs; if these are keyed alike, with one state and one set of timers for both.
+"""Functions of two inputs; inputs that are keyed alike share one state and one set of timers.
 
 Between the two inputs there is no order: an element of one may come before an older one of the
-other.  A program that needs an order keeps what comes first in state, and waits with a timer.
+other.  A program that needs an order stores what comes first in state, and waits with a timer.
 Names are those of `pyflink.datastream`.
 """
 
@@ -48,15 +48,15 @@ class CoProcessFunction(Function, ABC):
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
-        """Process one element of the second input, as `process_element1` does of the first."""
+        """Process one element of the second input, as `process_element1` does for the first."""
 
 
 class KeyedCoProcessFunction(Function, ABC):
     """A function of the elements of two inputs, with state and timers per key.
 
-    As `pyflink.datastream.KeyedCoProcessFunction`.  Every element, of either input, finds the state
-    and the timers of its key.  The watermark is the smaller one of the two inputs': a timer fires
-    once both inputs have reached its time.
+    As `pyflink.datastream.KeyedCoProcessFunction`.  An element of either input finds the state and
+    the timers of its key.  The watermark is the smaller one of both inputs': a timer fires once
+    both inputs have reached its time.
     """
 
     Context = KeyedProcessFunction.Context
@@ -66,7 +66,7 @@ class KeyedCoProcessFunction(Function, ABC):
 
     # Not abstract: a function without state needs none.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once before the first element; obtain the states here.
+        """Obtain the states; called once before the first element.
 
         There is no current key yet: states can be obtained, not read.
         """
@@ -89,7 +89,7 @@ class KeyedCoProcessFunction(Function, ABC):
     def process_element2(
         self, value: Any, ctx: KeyedProcessFunction.Context
     ) -> Iterable[Any] | None:
-        """Process one element of the second input, as `process_element1` does of the first."""
+        """Process one element of the second input, as `process_element1` does for the first."""
 
     # The return type must admit the generators that override it.
     def on_timer(
@@ -117,11 +117,11 @@ class CoMapFunction(Function, ABC):
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """The output for an element of the first input; None is no output."""
+        """Return the output for an element of the first input; None is no output."""
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """The output for an element of the second input; None is no output."""
+        """Return the output for an element of the second input; None is no output."""
 
 
 class CoFlatMapFunction(Function, ABC):
@@ -132,8 +132,8 @@ class CoFlatMapFunction(Function, ABC):
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """The outputs for an element of the first input; None is no output."""
+        """Return the outputs for an element of the first input; None is no output."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """The outputs for an element of the second input; None is no output."""
+        """Return the outputs for an element of the second input; None is no output."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ColumnTimerService`: the timers of a `KeyedBatchFunction`, registered and deleted as columns."""
+"""The timers of a `KeyedBatchFunction`, registered and deleted as columns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class ColumnTimerService(ABC):
     """The clock, and the timers of the batch's keys.
 
     Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
-    of ms, as a NumPy or Arrow array.  `where` chooses among them: a NumPy array of bools.  With
-    `codes`, the number of a group for each timestamp, there may be any number of them:
+    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
+    `codes`, the group of each timestamp, there may be any number of timestamps:
     `codes=batch.groups.codes` takes one for each record.
     """
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The processing time in ms; it stands still during a call."""
+        """Return the processing time in ms; it stands still during a call."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The watermark in ms; `MIN_WATERMARK` before the first one."""
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
 
     @abstractmethod
     def register_event_time_timer(
@@ -34,30 +34,32 @@ class ColumnTimerService(ABC):
 
         Raises:
             DeclarationError: The function has no `on_timers`.
-            HostError: The host cannot fire such timers, with the remedy.
+            HostError: The host cannot fire such timers; the message has the remedy.
             StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: They are no ints of 64 bits, or not as many as groups or codes.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
         """
 
     @abstractmethod
     def register_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Have `on_timers` called when the processing time reaches `timestamps`: as of event time."""
+        """Have `on_timers` called when the processing time reaches `timestamps`."""
 
     @abstractmethod
     def delete_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Forget event-time timers of these keys; nothing happens where there is none.
+        """Delete event-time timers of these keys; where there is none, nothing happens.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: They are no ints of 64 bits, or not as many as groups or codes.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
         """
 
     @abstractmethod
     def delete_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Forget processing-time timers of these keys: as of event time."""
+        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""

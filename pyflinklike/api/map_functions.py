@@ -2,7 +2,7 @@
 """Functions of one element that need neither its key nor its time: map, flat_map and filter.
 
 Names are those of `pyflink.datastream`.  On a keyed stream their `open` may obtain state of keys,
-as in Flink; where there are no keys the same classes have none.
+as in Flink; on a stream without keys the same classes have none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MapFunction(Function, ABC):
 
     @abstractmethod
     def map(self, value: Any) -> Any:
-        """The output for an element; None is an output, too."""
+        """Return the output for an element; None is an output, too."""
 
 
 class FlatMapFunction(Function, ABC):
@@ -47,23 +47,23 @@ class FlatMapFunction(Function, ABC):
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """The outputs for an element; None is no output (in PyFlink it is an error)."""
+        """Return the outputs for an element; None is no output (in PyFlink it is an error)."""
 
 
 class FilterFunction(Function, ABC):
-    """Says which elements stay.
+    """Chooses the elements that stay.
 
     As `pyflink.datastream.FilterFunction`; on a keyed stream state per key is obtained in `open`.
     """
 
     @abstractmethod
     def filter(self, value: Any) -> Any:
-        """Whether an element stays: what is true or false to `bool`."""
+        """Return whether an element stays: any value, true or false to `bool`."""
 
 
 @attrs.frozen
 class _Map(MapFunction):
-    """A callable as a `MapFunction`: its method is that itself, so an element costs one call."""
+    """A callable as a `MapFunction`: it is itself the method, so an element costs one call."""
 
     func: Callable[[Any], Any]
     map = property(attrgetter("func"))
@@ -81,14 +81,14 @@ class _FlatMap(FlatMapFunction):
 
 @attrs.frozen
 class _Filter(FilterFunction):
-    """A callable as a `FilterFunction`, as `_Map`."""
+    """A callable as a `FilterFunction`, whose method is the callable itself."""
 
     func: Callable[[Any], Any]
     filter = property(attrgetter("func"))
 
 
 def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
-    """A `MapFunction` as it is; a callable of an element as one.
+    """Return a `MapFunction` as it is, and a callable of an element as one.
 
     Raises:
         DeclarationTypeError: It is neither, or the class instead of an instance.
@@ -99,7 +99,7 @@ def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
 def as_flat_map_function(
     func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
 ) -> FlatMapFunction:
-    """A `FlatMapFunction` as it is; a callable of an element as one.
+    """Return a `FlatMapFunction` as it is, and a callable of an element as one.
 
     Raises:
         DeclarationTypeError: It is neither, or the class instead of an instance.
@@ -108,7 +108,7 @@ def as_flat_map_function(
 
 
 def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFunction:
-    """A `FilterFunction` as it is; a callable of an element as one.
+    """Return a `FilterFunction` as it is, and a callable of an element as one.
 
     Raises:
         DeclarationTypeError: It is neither, or the class instead of an instance.
@@ -117,11 +117,11 @@ def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFun
 
 
 def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
-    """A callable itself.
+    """Return a callable itself.
 
     Raises:
-        DeclarationTypeError: It is none; or a function of another kind, or a class of functions,
-            which would be made anew for every element.
+        DeclarationTypeError: It is not callable; or it is a function of another kind, or a class of
+            functions, which would be made anew for every element.
     """
     is_a_class = isinstance(given, type) and issubclass(given, Function)
     if callable(given) and not is_a_class and not isinstance(given, Function):

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user function counts, for its host to read.
+"""The metrics of a user's function, for its host to read.
 
-A metric is a few integers in the worker's memory.  It is not state: it belongs to
-no key, is not durable, and starts at zero wherever the function is opened.  The
-host reads it with `MetricGroup.snapshot()` and reports it as its engine does.
+A metric is a few integers in the worker's memory.  It is not state: it belongs to no key, is not
+durable, and starts at zero wherever the function is opened.  The host reads it with
+`MetricGroup.snapshot()` and reports it as its engine does.
 
-A metric is known by its full name: the names of its groups and its own, joined by
-dots.  So a group is only a prefix, and `group.add_group("a").counter("b")` is the
-counter `group.counter("a.b")`.  Naming a metric again gives the one that is there;
-naming it again as another kind is an error.
+A metric is identified by its full name: the names of its groups and its own, joined by dots.  So a
+group is only a prefix, and `group.add_group("a").counter("b")` is the counter
+`group.counter("a.b")`.  Registering a name again returns the same metric; registering it again as
+another kind is an error.
 
-Nothing here reads a clock: a meter only counts its events, and the rate follows from two
-snapshots and the time between them.  Kinds and signatures are those of
-`pyflink.metrics`.
+Nothing here reads a clock: a meter only counts its events, and the rate follows from two snapshots
+and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Counter:
         self._count -= n
 
     def get_count(self) -> int:
-        """The number now."""
+        """Return the number now."""
         return self._count
 
 
@@ -66,7 +65,7 @@ class Meter:
     """A number of events, for a rate.
 
     Args:
-        time_span_in_seconds: Over how many seconds the reader is asked to average.
+        time_span_in_seconds: The number of seconds over which the reader is asked to average.
     """
 
     time_span_in_seconds: int = 60
@@ -77,7 +76,7 @@ class Meter:
         self._count += value
 
     def get_count(self) -> int:
-        """How many events there were."""
+        """Return how many events there were."""
         return self._count
 
 
@@ -94,7 +93,7 @@ class Distribution:
     max: int | None = attrs.field(default=None, init=False)
 
     def update(self, value: int) -> None:
-        """Take one value in; of a float the fraction is cut off, as in PyFlink."""
+        """Add one value; the fraction of a float is cut off, as in PyFlink."""
         value = int(value)
         self.count += 1
         self.sum += value
@@ -106,7 +105,7 @@ class Distribution:
 
 @attrs.define(eq=False)
 class _Gauge:
-    """A number that is asked for."""
+    """A number that is read on demand."""
 
     read: Callable[[], Any]
 
@@ -140,7 +139,7 @@ class MetricGroup:
     _metrics: dict[str, _Metric] = attrs.field(factory=dict, init=False, repr=False)
 
     def counter(self, name: str) -> Counter:
-        """The counter of this name."""
+        """Return the counter of this name."""
         return self._register(name, Counter())
 
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
@@ -159,7 +158,7 @@ class MetricGroup:
         self._register(name, _Gauge(obj)).read = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter of this name; its span is that of its first registration.
+        """Return the meter of this name; its span is that of its first registration.
 
         Raises:
             DeclarationTypeError: The span is not an int.
@@ -177,11 +176,11 @@ class MetricGroup:
         return self._register(name, Meter(span))
 
     def distribution(self, name: str) -> Distribution:
-        """The distribution of this name."""
+        """Return the distribution of this name."""
         return self._register(name, Distribution())
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """The group `name` in this group, or with `extra` the group in that group."""
+        """Return the group `name` in this group; with `extra`, the group `extra` in that group."""
         _check_name(name)
         group = MetricGroup()
         group._prefix = f"{self._prefix}{name}."
@@ -189,9 +188,9 @@ class MetricGroup:
         return group if extra is None else group.add_group(extra)
 
     def snapshot(self) -> dict[str, Any]:
-        """The numbers now of this group and those in it, by full name.
+        """Return the numbers of this group and of the groups in it, by full name.
 
-        A distribution gives four: `name.count`, `name.sum`, and once it has a value
+        A distribution has four numbers: `name.count`, `name.sum`, and once it has a value
         `name.min` and `name.max`.
 
         Raises:
@@ -215,7 +214,7 @@ class MetricGroup:
 
 
 def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
-    """The numbers of one metric, by full name."""
+    """Return the numbers of one metric, by full name."""
     if isinstance(metric, Distribution):
         numbers = attrs.asdict(metric).items()
         return {f"{name}.{part}": n for part, n in numbers if n is not None}
@@ -234,9 +233,9 @@ class Increment(NamedTuple):
     """A number for a host that adds up what many tasks count.
 
     Args:
-        name: Full name of the metric, and what of it.
-        how: How the numbers of this name are to be combined.
-        value: An int.
+        name: The full name of the metric, and for a distribution or gauge which number of it.
+        how: How a host combines the numbers of this name.
+        value: The number counted since the last increment, or a least or greatest value.
     """
 
     name: str
@@ -245,11 +244,11 @@ class Increment(NamedTuple):
 
 
 class MetricIncrements:
-    """Tells what a group's metrics counted since it was last asked.
+    """Says what a group's metrics counted since they were last asked.
 
-    Counters and meters add up.  Of a distribution the count and the sum do, its least
-    and greatest value stand for themselves.  A gauge is read when it is asked for: the
-    least and the greatest reading are all that can be said of many tasks.
+    Counters and meters add up, and so do the count and the sum of a distribution.  Its least and
+    greatest values stand for themselves.  A gauge is read at that moment: of many tasks, the least
+    and the greatest reading are all that can be said.
     """
 
     def __init__(self, group: MetricGroup) -> None:
@@ -257,13 +256,13 @@ class MetricIncrements:
         self._last: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Another batch begins: its least and greatest values are not those of the one before."""
+        """Begin another batch, which has least and greatest values of its own."""
         for metric in self._metrics.values():
             if isinstance(metric, Distribution):
                 metric.min = metric.max = None
 
     def take(self) -> list[Increment]:
-        """The increments that say something.
+        """Return the increments that are not zero, and the extremes.
 
         Raises:
             UserFunctionError: A gauge's callable raised.

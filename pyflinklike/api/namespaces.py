@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State and timers that belong to a pair: the key, and a namespace of it, such as a window.
 
-This is for programs of this library, such as the window operator.  Their users see what the
-program makes of it: `window_state()`, or `get_partitioned_state` of a trigger.
+They are for programs of this library, such as the window operator.  Users of such a program see its
+own names: `window_state()`, or `get_partitioned_state` of a trigger.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ S = TypeVar("S")
 class NamespacedFunction(KeyedProcessFunction):
     """A function whose timers, and some of whose states, belong to a key and a namespace.
 
-    Before it uses one of them it says which namespace: `runtime_context.current.namespace = ...`,
-    in the form that `namespace_type.freeze_key` gives.  When a timer fires, the namespace it was
-    registered in is the current one.  `open` is given a `NamespacedRuntimeContext`.
+    Before it uses one of them it sets the namespace, `runtime_context.current.namespace = ...`, in
+    the form that `namespace_type.freeze_key` returns.  When a timer fires, the namespace in which
+    it was registered is the current one.  `open` receives a `NamespacedRuntimeContext`.
     """
 
     namespace_type: TypeInformation
-    """Of the namespaces; what is written down is read with the same one only."""
+    """The type of the namespaces; stored state is read with the same type only."""
 
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
-        """Whether it registers processing-time timers.
+        """Return whether the function registers processing-time timers.
 
-        A host that has to know cannot tell it from the code of a program, which can do both.
+        A program can do both, so its own code does not say which; the host has to know.
 
         Args:
-            registers: Tells it of an object by the code of its class.
+            registers: Says of an object whether the code of its class registers them.
         """
         raise NotImplementedError
 
     def called(self) -> str:
-        """What messages call the function: by the user's own one, where there is one."""
+        """Return the function's name in messages: that of the user's own function, if any."""
         return type(self).__qualname__
 
     def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
-        """Which call of the user's code raised, and where, for a message.
+        """Return which call of the user's code raised, and where, for a message.
 
         Args:
             error: What was raised.
-            method: Of this function, in which it was.
+            method: The method of this function that was running.
 
         Returns:
             For example "Ratio.process", and a text such as "window TimeWindow(...)", or "".
@@ -62,7 +62,7 @@ class NamespacedFunction(KeyedProcessFunction):
         return f"{self.called()}.{method}", ""
 
     hidden_state: str = ""
-    """Name of a state that the user did not declare, and of which messages do not speak."""
+    """The name of a state that the user did not declare; messages do not mention it."""
 
 
 class NamespacedTimerService(TimerService):
@@ -70,11 +70,11 @@ class NamespacedTimerService(TimerService):
 
     @abstractmethod
     def has_event_time_timer(self, timestamp: int) -> bool:
-        """Whether that timer, in ms, is registered."""
+        """Return whether a timer for that time, in ms, is registered."""
 
 
 class NamespacedRuntimeContext(RuntimeContext):
-    """What such a function is opened with.
+    """The context with which a `NamespacedFunction` is opened.
 
     Its other states (`get_state` and so on) belong to the key alone, as those of any function.
     """
@@ -92,36 +92,36 @@ class NamespacedRuntimeContext(RuntimeContext):
         kind: str | None = None,
         settings: Sequence[Setting] = (),
     ) -> S:
-        """The state of the current key and the current namespace.
+        """Return the state of the current key and the current namespace.
 
         Args:
-            name: Of its table, unique among all states of the function.
+            name: The name of its table, unique among all states of the function.
             state_descriptor: The rest of its declaration; its own name is for messages.
-            kind: What it is called where it is written down; what was written as another kind is
-                refused.  By default that of the descriptor.
-            settings: What else must stay as it was.
+            kind: The kind of state under which it is stored; state of another kind is refused.
+                None takes that of the descriptor.
+            settings: Other parts of the declaration that must not change between runs.
 
         Raises:
             DeclarationError: The name is taken by a state that is declared otherwise.
-            IncompatibleStateError: What was restored under the name does not fit.
+            IncompatibleStateError: The state restored under the name does not fit.
         """
 
     @abstractmethod
     def reserve(self, state_descriptor: StateDescriptor) -> None:
-        """Keep a state of the key to the program: a user who declares one of that name is refused.
+        """Reserve a state of the key for the program: a user's declaration of that name is refused.
 
         Args:
-            state_descriptor: The very object that the program itself obtains the state with.
+            state_descriptor: The very object with which the program itself obtains the state.
         """
 
     @abstractmethod
     def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
-        """Move what the current key has in some namespaces of a state into another one.
+        """Move the current key's contents of some namespaces of a state into another one.
 
         Args:
-            name: Of the state's table, which was obtained before.
-            target: Gets the contents, frozen.
-            sources: Lose them.
+            name: The name of the state's table, which was obtained before.
+            target: The namespace that receives the contents, frozen.
+            sources: The namespaces that lose them, frozen.
 
         Raises:
             DeclarationTypeError: It is not a list, reducing or aggregating state.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`OutputTag`: the name and type of a side output."""
+"""The name and type of a side output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["OutputTag"]
 
 
 def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> TypeInformation:
-    """The type of a side output, as PyFlink makes it of what is given."""
+    """Return the type of a side output, made as PyFlink makes it."""
     if type_info is None:
         return Types.PICKLED_BYTE_ARRAY()
     if isinstance(type_info, list):
@@ -36,13 +36,13 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
 class OutputTag(Generic[T]):
     """The name and type of a side output, as `pyflink.datastream.OutputTag`.
 
-    Two tags of one id are the same tag, whatever their types, as in PyFlink, which
-    looks outputs up by id.
+    Two tags of one id are the same tag, whatever their types, as in PyFlink, which looks outputs up
+    by id.
 
     Args:
-        tag_id: The name, not empty.
-        type_info: The type of what is yielded to it; a list is a row of these types,
-            None is pickled objects.
+        tag_id: The name of the side output, not empty.
+        type_info: The type of the elements yielded to it; a list is a row of these types, None is
+            pickled objects.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.

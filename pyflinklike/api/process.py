@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process functions: of one element at a time, and on keyed streams with state and timers per key.
 
-One instance serves many keys: what belongs to a key goes into state, obtained once in `open()`;
-an attribute of the function belongs to no key, is not durable, and is not shared between workers.
+One instance serves many keys.  What belongs to a key goes into state, obtained once in `open()`.
+An attribute of the function belongs to no key, is not durable, and is not shared between workers.
 
 Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
 to that side output.
@@ -33,11 +33,11 @@ class ProcessFunction(Function, ABC):
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """The clock; it registers no timers."""
+            """Return the clock; it registers no timers."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The time of the element in ms; None if it has none."""
+            """Return the time of the element in ms; None if it has none."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
@@ -55,8 +55,8 @@ class ProcessFunction(Function, ABC):
 class KeyedProcessFunction(Function, ABC):
     """A function of one element at a time, with state and timers per key.
 
-    As `pyflink.datastream.KeyedProcessFunction`.  Both methods give their outputs
-    as an iterable, commonly by being generators, or return None for none.
+    As `pyflink.datastream.KeyedProcessFunction`.  Both methods return their outputs as an iterable,
+    commonly by being generators, or return None for none.
     """
 
     class Context(ABC):
@@ -64,26 +64,26 @@ class KeyedProcessFunction(Function, ABC):
 
         @abstractmethod
         def get_current_key(self) -> Any:
-            """The key of the element, or of the timer."""
+            """Return the key of the element, or of the timer."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """The clock, and the timers of the current key."""
+            """Return the clock and the timers of the current key."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The time of the element or timer in ms; None if the element has none."""
+            """Return the time of the element or timer in ms; None if the element has none."""
 
     class OnTimerContext(Context):
         """What `on_timer` may ask; valid during that call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which clock the timer followed."""
+            """Return the clock that the timer followed."""
 
     # Not abstract: a function without state needs none.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once before the first element; obtain the states here.
+        """Obtain the states; called once before the first element.
 
         There is no current key yet: states can be obtained, not read.
         """

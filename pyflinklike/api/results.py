@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function may give out, whichever kind of function it is."""
+"""The outputs that a function may return, whatever its kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TimedResult", "check_results"]
 class TimedResult(NamedTuple):
     """An output with a time of its own, for programs of this library, such as windows.
 
-    Any other output has the time of the element or timer that it is given for.
+    Any other output has the time of the element or timer whose call returned it.
 
     Args:
         value: The output.
@@ -29,11 +29,11 @@ class TimedResult(NamedTuple):
 
 
 def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
-    """Refuse what was returned where it should have been yielded.
+    """Refuse an output that was returned where it should have been yielded.
 
     Args:
-        results: What a function gave.
-        givers: What such functions are called.
+        results: What the function returned.
+        givers: The names of such functions, for the message.
 
     Raises:
         OutputError: It is a single output, not an iterable of outputs.

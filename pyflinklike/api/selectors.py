@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that say where an element belongs: to which key, and to which instance."""
+"""Functions that choose the key of an element, and the instance that gets it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["KeySelector", "NullByteKeySelector", "Partitioner", "as_key_selector
 
 
 class KeySelector(Function, ABC):
-    """Tells the key of an element, as `pyflink.datastream.KeySelector`."""
+    """Returns the key of an element, as `pyflink.datastream.KeySelector`."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """The key of an element; the same for an equal element, whenever it is asked."""
+        """Return the key of an element: always the same key for an equal element."""
 
 
 class Partitioner(Function, ABC):
-    """Tells which instance gets an element, as `pyflink.datastream.Partitioner`."""
+    """Chooses the instance that gets an element, as `pyflink.datastream.Partitioner`."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """The instance for a key.
+        """Return the instance for a key.
 
         Args:
-            key: Of the element.
+            key: The key of the element.
             num_partitions: How many instances there are.
 
         Returns:
@@ -45,20 +45,20 @@ class NullByteKeySelector(KeySelector):
     """Gives all elements the key 0, as PyFlink's."""
 
     def get_key(self, value: Any) -> int:  # noqa: ARG002
-        """0."""
+        """Return 0."""
         return 0
 
 
 @attrs.frozen
 class _CallableKeySelector(KeySelector):
-    """A callable as a `KeySelector`: its method is that itself, so an element costs one call."""
+    """A callable as a `KeySelector`: it is itself the method, so an element costs one call."""
 
     func: Callable[[Any], Any]
     get_key = property(attrgetter("func"))
 
 
 def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector:
-    """A `KeySelector` as it is; a callable of an element as one.
+    """Return a `KeySelector` as it is, and a callable of an element as one.
 
     Raises:
         DeclarationTypeError: It is neither, or the class instead of an instance.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`decode_debezium`: the records of a change stream as events that an upsert applies.
+"""The records of a change stream as events that an upsert applies.
 
-The operations of Debezium's `Envelope`, and what becomes of them:
+Debezium's operations, and their events:
 
     c u r   the row is now `after`
     d       the row is gone, `after` is None
@@ -39,22 +39,21 @@ def decode_debezium(
     """Decode a record of a Debezium topic.
 
     Args:
-        record: With `key` and `value` (JSON text or bytes, None where there is none),
-            `partition` and `offset`, which only `order="offset"` needs.
+        record: A mapping with `key` and `value` (JSON text or bytes, None where there is none), and
+            with `partition` and `offset`, which only `order="offset"` needs.
         key: The key's column, or columns.  None takes those of the record's own key.
-        order: What orders the events of a key: the position in the database's log
-            ("source", see `pyflinklike.cdc.source_order`), Kafka's partition and offset
-            ("offset"), or a function of the record with its `key` and `value` parsed and the
-            fields of the envelope beside them.
-        truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
+        order: The order of the events of a key: by the position in the database's log ("source"),
+            by Kafka's partition and offset ("offset"), or by a function of the record with its
+            `key` and `value` parsed and the fields of the envelope beside them.
+        truncate: The meaning of a truncation: an "error", nothing ("ignore"), or an event with the
             op `t` and no key ("apply"), which the caller takes out before keying by it.
-        unavailable: What becomes of a column whose value neither `after` nor `before` has: it
-            is named in the event's `unavailable` ("keep"), None ("null"), or an "error".
-        on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
+        unavailable: The treatment of a column whose value neither `after` nor `before` has: it is
+            named in the event's `unavailable` ("keep"), it is None ("null"), or it is an "error".
+        on_error: "raise", "inline" (an event whose `error` says why) or "drop".
         placeholder: The connector's `unavailable.value.placeholder`.
 
     Returns:
-        The event, or None where nothing is to apply.
+        The event, or None where there is nothing to apply.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.

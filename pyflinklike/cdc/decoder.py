@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`DebeziumDecoder`: one Debezium record to its event.
+"""One Debezium record to its event.
 
 Rules:
 
@@ -9,9 +9,9 @@ Rules:
 3. A changed primary key comes as a delete of the old key and a create of the new one, each
    under its key.  An update whose row has one key before and another after cannot be one
    event, and is an error.
-4. A column that the database did not log (`pyflinklike.cdc.unavailable`) is taken from
-   `before`; if that does not have it either, it is missing from `after` and named in
-   `unavailable`, and the upsert takes it from the row that it knows.
+4. A column that the database did not log is taken from `before`.  If `before` does not have it
+   either, it is missing from `after` and named in `unavailable`, and the upsert takes it from the
+   row that it has stored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OPERATIONS: Final = (CREATE, UPDATE, REMOVE, READ, TRUNCATE, MESSAGE)
 
 @attrs.frozen
 class DebeziumDecoder:
-    """Decodes single records; made by `of`, which checks the arguments of `decode_debezium`."""
+    """Decodes single records; `of` makes it and checks the arguments of `decode_debezium`."""
 
     key: tuple[str, ...] | None
     order: str | Callable[[Mapping[str, Any]], Any]
@@ -72,10 +72,10 @@ class DebeziumDecoder:
         on_error: str,
         placeholder: str,
     ) -> DebeziumDecoder:
-        """Check the arguments.
+        """Check the arguments of `decode_debezium` and make a decoder.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One is wrong.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         if not callable(order):
             _check_choice("order", order, ("source", "offset"), " or a function of the record")
@@ -93,18 +93,18 @@ class DebeziumDecoder:
         return cls(columns, order, truncate, unavailable, on_error, placeholder_of(placeholder))
 
     def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
-        """The event of a record, as `on_error` says."""
+        """Return the event of a record, and treat an error as `on_error` says."""
         try:
             return self.decode(record)
         except UpsertError as error:
             return self.failed(record, error)
 
     def failed(self, record: Mapping[str, Any], error: UpsertError) -> CdcEvent | None:
-        """What becomes of a record that cannot be decoded: raised, None, or an event.
+        """Treat a record that cannot be decoded: raise, return None, or return an event.
 
-        The event has what could be read, above all its key and its order key, so that the
-        error replaces the row that it is about.  An order key that could not be read is None:
-        one made of the offset would be below every position.
+        The event has what could be read, above all its key and its order key, so that the error
+        replaces the row that it is about.  An order key that could not be read is None: one made of
+        the offset would be below every position.
         """
         where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
         text = f"{error} (record at {where})"
@@ -123,10 +123,10 @@ class DebeziumDecoder:
         return event._replace(error=f"{type(error).__name__}: {text}")
 
     def decode(self, record: Mapping[str, Any]) -> CdcEvent | None:
-        """The event of a record, None where nothing is to apply.
+        """Return the event of a record, None where there is nothing to apply.
 
         Raises:
-            KeyDecodeError, NullKeyError, ValueDecodeError: It cannot be decoded.
+            KeyDecodeError, NullKeyError, ValueDecodeError: The record cannot be decoded.
         """
         envelope = parse_envelope(record.get("value"))
         event = self._about(record, envelope)
@@ -155,7 +155,7 @@ class DebeziumDecoder:
         return event._replace(key=key, before=before, after=after, unavailable=missing)
 
     def _about(self, record: Mapping[str, Any], envelope: Envelope | None) -> CdcEvent:
-        """An event without key and rows."""
+        """Return an event without key and rows."""
         if envelope is None:
             order = None if callable(self.order) else self._order(record, {}, snapshot=False)
             return CdcEvent(REMOVE, None, None, None, order or LOWEST)
@@ -220,10 +220,10 @@ class DebeziumDecoder:
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
-        """Replace placeholders by values of `before`; returns the columns that remain unknown.
+        """Replace placeholders by values of `before`; return the columns that remain unknown.
 
-        A null in `before` does not count: a value that the database keeps out of line is not
-        null, and PostgreSQL logs the row before with nulls in all columns but its identity.
+        A null in `before` does not count: a value that the database keeps out of line is not null,
+        and PostgreSQL logs the row before with nulls in all columns but its identity.
         """
         before = before or {}
         for column in self.placeholder.columns_of(before):

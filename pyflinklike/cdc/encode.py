@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`to_debezium`: changes of a table as Debezium records, for others to read.
+"""Changes of a table as Debezium records, for others to read.
 
-The inverse of `decode_debezium`: an event that is encoded and decoded is the same event again.
-Values keep their JSON type; types that JSON does not have (dates, decimals, bytes) are written
-as text, as msgspec does, and come back as text.
+`to_debezium` is the inverse of `decode_debezium`: an event that is encoded and decoded is the same
+event again.  Values keep their JSON type.  Types that JSON does not have (dates, decimals, bytes)
+are written as text, as msgspec does, and come back as text.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def to_debezium(
 
     Args:
         change: A `CdcEvent`; a `Change` of a materialized view; or a change row of
-            `UpsertFunction`, with `key`, `op` and `value`.  Mappings and rows alike.
-        tombstone: Whether a record without a value follows a delete, for Kafka's compaction.
-        key: The names of the key's columns: the record's key is then an object, as Debezium's
-            are.  Without them it is the key's value, or the list of its values.
-        placeholder: The value of the columns that are `unavailable`.
+            `UpsertFunction`, with `key`, `op` and `value`.  It may be a mapping or a row.
+        tombstone: True writes a record without a value after a delete, for Kafka's compaction.
+        key: The names of the key's columns: the record's key is then an object, as Debezium's are.
+            Without names it is the key's value, or the list of its values.
+        placeholder: The value written for columns that are `unavailable`.
 
     Returns:
         The records, with `key` and `value` as JSON text, and `partition` and `offset` if the
-        event's order key has them.  No record for an `update_before`: its `update_after` says
+        event's order key has them.  An `update_before` has no record, since its `update_after` says
         the same.
 
     Raises:
         DeclarationTypeError: It is not a change, or has a value that JSON cannot hold.
-        DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit.
+        DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit the change.
     """
     op = _field(change, "op")
     if _field(change, "error", None) is not None:
@@ -100,14 +100,14 @@ def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
 
 
 def _is_tombstone(change: Any, code: str) -> bool:
-    """Whether an event was decoded from a tombstone: only such an event has nothing but a key."""
+    """Return whether an event was decoded from a tombstone: no other event has only a key."""
     names = ("before", "event_time", "source")
     decoded = all(_field(change, name, _ABSENT) is None for name in names)
     return code == REMOVE and decoded
 
 
 def _coordinates(change: Any) -> dict[str, Any]:
-    """Partition and offset, if they are in the order key."""
+    """Return partition and offset, if they are in the order key."""
     order_key, source = _field(change, "order_key", None), _field(change, "source", None)
     place = tuple(order_key) if isinstance(order_key, (tuple, list)) else ()
     partition, offset = coordinates(place, source if isinstance(source, Mapping) else {})
@@ -129,7 +129,7 @@ _ABSENT, _REQUIRED = object(), object()
 
 
 def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
-    """A field of a mapping, a row or an object."""
+    """Return a field of a mapping, a row or an object."""
     found = field_of(change, name, default)
     if found is _REQUIRED:
         msg = f"a change must have an op, a key and rows, got {change!r} without {name!r}"
@@ -138,7 +138,7 @@ def _field(change: Any, name: str, default: Any = _REQUIRED) -> Any:
 
 
 def _columns(row: Any) -> dict[str, Any]:
-    """A row's columns by name; any other value is a column `value`."""
+    """Return a row's columns by name; any other value is a column `value`."""
     if isinstance(row, Mapping):
         return dict(row)
     names = names_of(row)
@@ -154,7 +154,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with rows as objects; refuses NaN and infinities, which msgspec makes null."""
+    """Return the value with rows as objects; refuse NaN and infinities (null in msgspec)."""
     if isinstance(value, float) and not math.isfinite(value):
         msg = f"{value} is no JSON"
         raise ValueError(msg)

@@ -20,14 +20,14 @@ def key_of(
     columns: tuple[str, ...] | None,
     own_columns: tuple[str, ...] | None = None,
 ) -> Any:
-    """The value of a key of one column, a tuple for several.
+    """Return the value of a key that has one column, a tuple for several.
 
     Args:
         own: The record's own key, parsed: an object of columns, or another JSON value.
-        before: The row before, if there is one.
-        after: The row after, if there is one.
+        before: The row before, or None.
+        after: The row after, or None.
         columns: The columns of the key; None for those of the record's own key.
-        own_columns: Which columns the record's own key must have; None for any.
+        own_columns: The columns that the record's own key must have; None for any.
 
     Raises:
         KeyDecodeError: A column is missing, or the key differs before and after the change.
@@ -57,7 +57,7 @@ def key_of(
 
 
 def _values(columns: tuple[str, ...], *rows: Mapping[str, Any] | None) -> list[Any]:
-    """The columns, each from the first of the rows that has it."""
+    """Return the columns, each from the first row that has it."""
     found = []
     for column in columns:
         row = next((row for row in rows if row and column in row), None)

@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of change events by their position in the database's log.
 
-Kafka gives a record at least once, and gives a topic's partitions in any order; the log of
-the database has one order.  An order key is a tuple of integers that compares as the log
-does: Python compares tuples, and Spark arrays of BIGINT, from left to right.
+Kafka delivers a record at least once, and a topic's partitions in any order; the log of the
+database has one order.  An order key is a tuple of integers that compares as the log does: Python
+compares tuples, and Spark arrays of BIGINT, from left to right.
 
     (1, *commit position, streamed, *position within the commit)   from the source block
     (0, partition, offset)                                         where it has no position
 
 Rules:
 
-1. Where a connector tells both the commit's position and the change's, the commit's stands
-   first.  A transaction that was open while the snapshot was taken has changes that lie
-   before the snapshot in the log and yet are newer: the log is in the order of commits.
+1. Where a connector has both the commit's position and the change's, the commit's stands first.  A
+   transaction that was open while the snapshot was taken has changes that lie before the snapshot
+   in the log and yet are newer: the log is in the order of commits.
 2. `streamed` is 0 for a row that a snapshot read and 1 for a change from the log: at the same
    position the snapshot is the older one.
-3. A record without a position (a tombstone has no envelope) is below every record that has
-   one, so the tombstone after a delete never wins over a row that is inserted later.
-4. The same change delivered twice has the same key, whatever its offset, unless the
-   connector's position does not distinguish changes (MongoDB, see `_mongodb`).
-
-PostgreSQL has no commit position of its own in the envelope, but `sequence` has that of the
-transaction before: `max(last commit, lsn)` is never decreasing over the stream, and a change
-of a transaction that straddles the snapshot is above it as soon as one commit was streamed.
+3. A record without a position (a tombstone has no envelope) is below every record that has one, so
+   the tombstone after a delete never wins over a row that is inserted later.
+4. The same change delivered twice has the same key, whatever its offset, unless the connector's
+   position does not distinguish changes, as MongoDB's.
 """
 
 from __future__ import annotations
@@ -47,41 +43,41 @@ OrderKey: TypeAlias = tuple[int, ...]
 
 _POSITION, _OFFSET = 1, 0
 LOWEST: Final[OrderKey] = (_OFFSET,)
-"""The order of a tombstone without an offset."""
+"""The order of a tombstone that has no offset."""
 _BINLOG = re.compile(r"\.(\d+)$")
 _HEX_DIGITS_OF_A_BIGINT = 15
 _SEQUENCE = msgspec.json.Decoder(list[int | None], strict=False)  # of numbers as text
 
 
 def is_snapshot(source: Mapping[str, Any], op: str | None) -> bool:
-    """Whether a record is of a snapshot, initial or incremental.
+    """Return whether a record belongs to a snapshot, initial or incremental.
 
     Args:
-        source: The envelope's block; `snapshot` in it is a string, or a boolean as
-            connectors before 1.0 wrote it.
+        source: The envelope's block; its `snapshot` is a string, or a boolean as connectors before
+            1.0 wrote it.
         op: The envelope's operation, in lower case.
     """
     return op == "r" or source.get("snapshot") not in (None, False, "false")
 
 
 def is_position(order_key: OrderKey) -> bool:
-    """Whether an order key is that of a position in the database's log."""
+    """Return whether an order key is a position in the database's log."""
     return order_key[0] == _POSITION
 
 
 def offset_order(partition: int | None, offset: int | None) -> OrderKey | None:
-    """The order of a record without a position; None if it has no offset."""
+    """Return the order of a record without a position; None if it has no offset."""
     return None if offset is None else (_OFFSET, partition or 0, offset)
 
 
 def coordinates(
     order_key: tuple[Any, ...], source: Mapping[str, Any]
 ) -> tuple[int | None, int | None]:
-    """The partition and offset in an order key; None for one that it does not have.
+    """Return the partition and offset in an order key; None for one that it does not have.
 
     Args:
-        order_key: Of `source_order` or `offset_order`, or just partition and offset.
-        source: What it was made of.
+        order_key: A result of `source_order` or `offset_order`, or just partition and offset.
+        source: The source block from which the key was made.
     """
     if len(order_key) == 3 and order_key[0] == _OFFSET:
         order_key = order_key[1:]
@@ -93,13 +89,13 @@ def coordinates(
 def source_order(
     source: Mapping[str, Any], *, snapshot: bool, offset: int | None = None
 ) -> OrderKey | None:
-    """The order of a record by its source block.
+    """Return the order of a record by its source block.
 
     Args:
-        source: Of PostgreSQL, MySQL and MariaDB, SQL Server, Db2, Informix, Oracle or
-            MongoDB; which one is told by the fields it has.
-        snapshot: Whether a snapshot read the row.
-        offset: The record's; used if the position does not distinguish all changes.
+        source: The block of PostgreSQL, MySQL and MariaDB, SQL Server, Db2, Informix, Oracle or
+            MongoDB; its fields say which.
+        snapshot: True where a snapshot read the row.
+        offset: The record's offset; used if the position does not distinguish all changes.
 
     Returns:
         None if the block has no position that can be compared.
@@ -124,6 +120,10 @@ def source_order(
 def _postgresql(source: Mapping[str, Any], streamed: int) -> OrderKey:
     lsn = int(source["lsn"])
     sequence = source.get("sequence")
+    # The envelope has no commit position of its own, but `sequence` begins with that of the
+    # transaction before.  `max(last commit, lsn)` never decreases over the stream, and a change of
+    # a transaction that straddles the snapshot is above the snapshot as soon as one commit was
+    # streamed.
     parts = [None] if sequence is None else _SEQUENCE.decode(sequence)
     last_commit = parts[0] if parts else None
     return (_POSITION, lsn if last_commit is None else max(last_commit, lsn), streamed, lsn)
@@ -141,16 +141,16 @@ def _sql_server(source: Mapping[str, Any], streamed: int) -> OrderKey:
 
 
 def _lsn_parts(lsn: Any) -> OrderKey:
-    """The groups of an LSN such as 00000027:00000758:0003; Informix has one decimal number."""
+    """Split an LSN such as 00000027:00000758:0003; Informix has one decimal number."""
     groups = str(lsn).split(":")
     return (int(groups[0]),) if len(groups) == 1 else tuple(int(each, 16) for each in groups)
 
 
 def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
-    """By commit SCN, SCN, and what distinguishes the changes of one SCN.
+    """Order by commit SCN, SCN, and what distinguishes the changes of one SCN.
 
-    LogMiner gives the redo record (`rs_id`, three hexadecimal groups) and the row in it
-    (`ssn`), XStream the position of the logical change record.
+    LogMiner has the redo record (`rs_id`, three hexadecimal groups) and the row in it (`ssn`),
+    XStream the position of the logical change record.
     """
     scn, position = source.get("scn"), source.get("lcr_position")
     commit: Any = scn if source.get("commit_scn") is None else source["commit_scn"]
@@ -167,18 +167,18 @@ def _oracle(source: Mapping[str, Any], streamed: int) -> OrderKey:
 
 
 def _hex_parts(text: str) -> list[int]:
-    """A hexadecimal text of any length as numbers that compare as the text does."""
+    """Return a hexadecimal text of any length as numbers that compare as the text does."""
     size = _HEX_DIGITS_OF_A_BIGINT
     parts = (text[start : start + size] for start in range(0, len(text), size))
     return [int(part.ljust(size, "0"), 16) for part in parts]
 
 
 def _mysql(source: Mapping[str, Any], streamed: int) -> OrderKey | None:
-    """By binlog file, position, and row of the event.
+    """Order by binlog file, position, and row of the event.
 
-    The number of the file is compared: mysql-bin.1000000 follows mysql-bin.999999.
-    A GTID does not help: its number counts the transactions of one server only, and which
-    server came first is not in the envelope.
+    The number of the file is compared: mysql-bin.1000000 follows mysql-bin.999999.  A GTID does not
+    help: its number counts the transactions of one server only, and the envelope does not say which
+    server came first.
     """
     file = _BINLOG.search(str(source.get("file") or ""))
     if file is None:
@@ -187,7 +187,7 @@ def _mysql(source: Mapping[str, Any], streamed: int) -> OrderKey | None:
 
 
 def _mongodb(source: Mapping[str, Any], streamed: int, offset: int | None) -> OrderKey:
-    """By the BSON timestamp: seconds and their ordinal.
+    """Order by the BSON timestamp: seconds and their ordinal.
 
     All changes of one transaction have the same timestamp, so the offset decides between them.
     """

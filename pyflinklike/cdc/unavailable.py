@@ -23,7 +23,7 @@ DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def _texts(placeholder: str) -> frozenset[str]:
-    """The forms in columns that are text in JSON: text, bytes in each coding, and hstore."""
+    """Return its forms in columns that are text in JSON: text, bytes in each coding, hstore."""
     raw = placeholder.encode()
     return frozenset(
         {
@@ -37,7 +37,7 @@ def _texts(placeholder: str) -> frozenset[str]:
 
 
 def _lists(placeholder: str) -> tuple[list[Any], ...]:
-    """The forms in arrays: of text, of bytes, of uuid, of numbers."""
+    """Return its forms in arrays: of text, of bytes, of uuid, of numbers."""
     raw = placeholder.encode()
     # As Java's UUID.nameUUIDFromBytes: version 3, without a name space.
     named = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
@@ -46,7 +46,7 @@ def _lists(placeholder: str) -> tuple[list[Any], ...]:
 
 @lru_cache(maxsize=16)
 def placeholder_of(text: str) -> Placeholder:
-    """The `Placeholder` of a text, made once: its hashes take time."""
+    """Return the `Placeholder` of a text, made once: its hashes take time."""
     return Placeholder(text)
 
 
@@ -67,7 +67,7 @@ class Placeholder:
     )
 
     def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
-        """The columns of a row that have the placeholder."""
+        """Return the columns of a row that have the placeholder."""
         texts = self._texts
         found = []
         for name, value in row.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `KeyedBatchFunction` works with: its batches, their groups by key, and states as columns.
+"""The batches of a `KeyedBatchFunction`, their groups by key, and states as columns.
 
 It needs NumPy: `pip install 'pyflinklike[columns]'`; the extra `spark` has it, too.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`KeyedBatch`: records of one key group as columns, which is what a `KeyedBatchFunction` is given."""
+"""Records of one key group as columns: the argument of a `KeyedBatchFunction`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["KeyedBatch"]
 class KeyedBatch:
     """Records as columns, in the order in which a `KeyedProcessFunction` would get them.
 
-    A batch holds all records of any number of keys that one call is for.  How a key's records
-    are cut into batches is the host's affair, and results must not depend on it:
+    A batch holds all records that one call is for, of any number of keys.  The host decides where
+    the records of a key are cut into batches, and results must not depend on it:
     `pyflinklike.testing.cuts` tests that.
 
     Args:
-        records: The columns.
-        groups: The records by key.
+        records: The records, in the order in which they came.
+        groups: The same records by key.
         timestamps: Event times in ms, `MIN_WATERMARK` where a record has none; None where the
             host has no event time.
     """
@@ -35,11 +35,11 @@ class KeyedBatch:
         self.groups = groups
         """The records by key."""
         self.timestamps = timestamps
-        """Per record: its event time in ms as a NumPy array of int64, `MIN_WATERMARK` where it
+        """For each record: its event time in ms as a NumPy array of int64, `MIN_WATERMARK` where it
         has none.  None where the host has no event time."""
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Return the number of records."""
         return int(self._records.num_rows)
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class KeyedBatch:
         return list(self._records.schema.names)
 
     def __getitem__(self, column: str) -> pa.Array:
-        """A column, as an Arrow array.
+        """Return a column as an Arrow array.
 
         Raises:
             StateAccessError: There is no such column.
@@ -63,7 +63,7 @@ class KeyedBatch:
         return self._records.column(names.index(column))
 
     def numpy(self, column: str) -> np.ndarray[Any, Any]:
-        """A column without nulls, as a NumPy array: a view of Arrow's memory where it can be.
+        """Return a column without nulls as a NumPy array: a view of Arrow's memory where possible.
 
         Raises:
             StateAccessError: There is no such column.
@@ -73,11 +73,11 @@ class KeyedBatch:
         return array
 
     def to_arrow(self) -> pa.RecordBatch:
-        """All columns, as an Arrow record batch."""
+        """Return all columns as an Arrow record batch."""
         return self._records
 
     def to_pandas(self) -> Any:
-        """All columns, as a pandas DataFrame.
+        """Return all columns as a pandas DataFrame.
 
         Raises:
             RequirementError: pandas is not installed.
@@ -89,7 +89,7 @@ class KeyedBatch:
             raise RequirementError(msg) from error
 
     def to_polars(self) -> Any:
-        """All columns, as a Polars DataFrame.
+        """Return all columns as a Polars DataFrame.
 
         Raises:
             RequirementError: Polars is not installed.

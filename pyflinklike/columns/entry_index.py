@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which place an entry has: by the row of its key and by its user key.
+"""The place of an entry, found by the row of its key and by its user key.
 
-A place is to a table of many entries per key what a row is to one of a single entry: its columns
-have a number there.  Pairs of row and user key are found as keys are, by a `KeyIndex` of them.
-What a key has is found in the order of the places by row, made when it is asked for: the places
-that came since the last time are sorted and merged into it.
+Where a state has many entries per key, an entry has a place as a key has a row: the number by
+which columns hold it.  A `KeyIndex` of the pairs of row and user key finds places.
+
+The entries of one key are found in a list of the places sorted by row.  It is made when it is
+first asked for; places that are new since then are sorted and merged into it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ROW, _USER_KEY = 0, 1
 
 
 class EntryIndex:
-    """Places by row and user key.
+    """The places of entries, by row and user key.
 
     Args:
         kind: Arrow's type of the user keys.
@@ -35,39 +36,39 @@ class EntryIndex:
 
     @property
     def count(self) -> int:
-        """How many places there are."""
+        """The number of places."""
         return self._index.count
 
     def add(self, rows: Any, user_keys: Any) -> Any:
-        """The place of each pair, a new one where there was none.
+        """Return the place of each pair; a pair that is new gets a new place.
 
         Args:
             rows: A NumPy array of int64.
-            user_keys: An Arrow column of the type.
+            user_keys: An Arrow column of the index's type.
         """
         pairs = [pa.array(rows, pa.int64()), user_keys]
         return self._index.add(pa.StructArray.from_arrays(pairs, fields=self._fields))
 
     def rows(self, places: Any) -> Any:
-        """The rows of places, as a NumPy array."""
+        """Return the rows of places as a NumPy array."""
         return self._index.parts[_ROW].take(places)
 
     def user_keys(self, places: Any) -> Any:
-        """The user keys of places, in the fast form of a vector."""
+        """Return the user keys of places in the fast form of a vector."""
         return self._index.parts[_USER_KEY].take(places)
 
     def arrow_user_keys(self, places: Any) -> Any:
-        """The user keys of places, as an Arrow column."""
+        """Return the user keys of places as an Arrow column."""
         return self._index.parts[_USER_KEY].to_arrow(places)
 
     def of(self, rows: Any) -> tuple[Any, Any]:
-        """The places of rows.
+        """Find the places of rows.
 
         Args:
-            rows: No row twice.
+            rows: The rows of keys, none twice.
 
         Returns:
-            Per place the number of its row in `rows`, ascending; and the places.
+            For each place the number of its row in `rows`, ascending; and the places.
         """
         order = self._sorted()
         owners = self.rows(order)
@@ -78,7 +79,7 @@ class EntryIndex:
         return which, order[np.repeat(starts, counts) + within]
 
     def _sorted(self) -> Any:
-        """All places, by row."""
+        """Return all places, sorted by row."""
         known = len(self._order)
         if known < self.count:
             both = np.concatenate([self._order, np.arange(known, self.count)])
@@ -90,8 +91,8 @@ class EntryIndex:
         """Forget all places but these, which become the first ones in this order.
 
         Args:
-            places: To keep.
-            new_rows: Where rows were renumbered, the new number of each.
+            places: The places that stay, in their new order.
+            new_rows: The new number of each row, where rows were renumbered.
         """
         rows, user_keys = self.rows(places), self.arrow_user_keys(places)
         self._index = KeyIndex(pa.struct(self._fields))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function hands over, as NumPy arrays: without nulls, and without objects of Python's."""
+"""Arrays from users: checked, without nulls and without Python objects, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _NUMBERS = frozenset("biuf")
 
 
 def plain_array(values: Any, what: str) -> Any:
-    """Values as a NumPy array, of one dimension or none.
+    """Return values as a NumPy array of one dimension or none.
 
     Args:
         values: NumPy, Arrow, pandas or Polars, a list or a single value.
-        what: Whose they are, for messages.
+        what: The subject of messages, such as "column 'price'".
 
     Raises:
         StateValueError: A value is null, masked, or of a type that NumPy does not have.
     """
+    # Arrow's to_numpy makes NaN of the nulls of ints without a word: they are refused before that.
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
@@ -49,10 +50,10 @@ def plain_array(values: Any, what: str) -> Any:
 
 
 def numbers_of(values: Any, what: str) -> Any:
-    """Numbers or bools as a NumPy array.
+    """Return numbers or bools as a NumPy array.
 
     Raises:
-        StateValueError: They are not that, or a value is null.
+        StateValueError: The values are of another type, or one is null.
     """
     found = plain_array(values, what)
     if found.dtype.kind not in _NUMBERS:
@@ -62,15 +63,15 @@ def numbers_of(values: Any, what: str) -> Any:
 
 
 def checked_codes(codes: Any, count: int, what: str) -> Any:
-    """The numbers of groups, as a NumPy array of int64.
+    """Return the numbers of groups as a NumPy array of int64.
 
     Args:
-        codes: One for each value that is given.
+        codes: The group of each value that comes with them.
         count: How many groups there are.
-        what: Whose they are, for messages.
+        what: The subject of messages.
 
     Raises:
-        StateValueError: They are no such numbers.
+        StateValueError: A code is no whole number from 0 to below `count`.
     """
     found = plain_array(codes, f"{what}: codes")
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):

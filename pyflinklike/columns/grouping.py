@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of a batch's records: which distinct ones there are, and which record has which.
+"""The keys of a batch's records: its distinct keys, and which record has which.
 
 Arrow numbers the values of a column in the order in which they first come.  Keys of ints, bools
-and strings, and tuples of these, are kept as such.  Any other key (floats, dates, timestamps,
-decimals, bytes, structs) is kept encoded, as functions per record keep it: that is Python for each
-*distinct* key of a batch.
+and strings, and tuples of these, stay Arrow columns.  Any other key (floats, dates, timestamps,
+decimals, bytes, structs) is encoded as functions per record encode it, which costs a call of
+Python for each *distinct* key of a batch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ Freeze = Callable[[Sequence[Any]], list[Any]]
 
 
 def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
-    """The keys of rows in the form of tables.
-
-    Args:
-        key_type: Of the keys.
-        columns: The key columns.
-    """
+    """Return the key of each row in the form of tables."""
     values = [to_python(column, "UTC") for column in columns]
     keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
     return [key_type.freeze_key(key) for key in keys]
@@ -43,9 +38,8 @@ class KeyReader:
 
     Args:
         columns: Names of the columns that make the key.
-        key_type: Of the keys.
-        freeze: Gives the keys of rows in the form of tables, given the key columns; for keys that
-            are kept encoded.
+        key_type: The type that the keys are declared as.
+        freeze: Turns key columns into one frozen key for each row; for keys that are encoded.
     """
 
     columns: tuple[str, ...]
@@ -53,11 +47,12 @@ class KeyReader:
     freeze: Freeze
 
     def read(self, records: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """The keys of records.
+        """Read the keys of records.
 
         Returns:
-            The distinct keys as an Arrow column of the key type's, in the order in which they first
-            come; per record the number of its key; per key the number of its first record.
+            The distinct keys as an Arrow column of the key type, in the order in which they first
+            come; for each record the number of its key; for each key the number of its first
+            record.
 
         Raises:
             StateValueError: A record has no key.
@@ -83,7 +78,7 @@ class KeyReader:
         return chosen[0].cast(kind), codes, first
 
     def _encoded(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
-        """Keys as the type encodes them, of which several may be one key: -0.0 and 0.0."""
+        """Encode distinct keys; the type may encode several alike, such as -0.0 and 0.0."""
         keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
         same = _whole(keys.indices)
         distinct = keys.dictionary
@@ -95,10 +90,11 @@ class KeyReader:
 
 
 def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
-    """Per record the number of its combination of values, and the first record of each."""
+    """Number each record's combination of values, and find the first record of each."""
     codes, count = _codes(parts[0])
     for part in parts[1:]:
         more, several = _codes(part)
+        # Numbered anew after each column: the product of all columns' counts may pass 64 bits.
         codes, count = _codes(pa.array(codes * several + more))
     return codes, _first_of(codes, count)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a batch by key, as vectors: what a loop over a dict would compute, without one.
+"""The records of a batch by key, as vectors: what a loop over a dict computes, without one.
 
-A batch has as many groups as distinct keys, numbered in the order in which the keys first come.
-What is *per key* has one value for each group in that order, what is *per record* one for each
-record.  `spread` goes from the first to the second.
+A batch has one group for each distinct key, numbered in the order in which the keys first come.
+*Per key* means one value for each group in that order; *per record*, one value for each record.
+`spread` goes from the first to the second.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _SHORT = 1 << 16
 
 
 class Groups:
-    """The groups of a batch's records; made by the runtime.
+    """The groups of a batch's records.  The runtime makes them.
 
     Args:
-        codes: The group of each record.
-        first: The first record of each group.
+        codes: The group of each record, a NumPy array of int64.
+        first: The number of the first record of each group, a NumPy array of int64.
     """
 
     def __init__(self, codes: Any, first: Any) -> None:
@@ -37,7 +37,7 @@ class Groups:
         self._first = first
 
     def __len__(self) -> int:
-        """How many distinct keys the batch has."""
+        """Return the number of distinct keys in the batch."""
         return len(self._first)
 
     def __repr__(self) -> str:
@@ -50,11 +50,11 @@ class Groups:
 
     @cached_property
     def counts(self) -> Any:
-        """Per key: how many records it has, as a NumPy array of int64."""
+        """Per key: the number of its records, as a NumPy array of int64."""
         return np.bincount(self._codes, minlength=len(self))
 
     def latest(self, timestamps: Any) -> Any:
-        """Per key: the greatest of its records' timestamps in ms; `MIN_WATERMARK` without any."""
+        """Return per key the greatest timestamp of its records in ms, else `MIN_WATERMARK`."""
         latest = np.full(len(self), MIN_WATERMARK, np.int64)
         if timestamps is not None:
             np.maximum.at(latest, self._codes, timestamps)
@@ -66,7 +66,7 @@ class Groups:
 
     @cached_property
     def _order(self) -> Any:
-        """The records sorted by group, those of a group in their order."""
+        """The records sorted by group; within a group they keep their order."""
         codes = self._codes
         # NumPy sorts 16 bits by radix, which takes a tenth of the time.
         order = np.argsort((codes & (_SHORT - 1)).astype(np.uint16), kind="stable")
@@ -76,14 +76,14 @@ class Groups:
         return order
 
     def rank(self) -> Any:
-        """Per record: how many records of its key come before it in the batch, from 0."""
+        """Return per record how many records of its key come before it in the batch, from 0."""
         ranks = np.empty(len(self._codes), np.int64)
         starts = np.repeat(self._starts, self.counts)
         ranks[self._order] = np.arange(len(ranks)) - starts
         return ranks
 
     def spread(self, per_key: Any) -> Any:
-        """Per record: the value of its key.
+        """Return per record the value of its key.
 
         Args:
             per_key: One value for each group, as a NumPy or Arrow array.
@@ -99,17 +99,18 @@ class Groups:
         return values[self._codes]
 
     def first(self, values: Any) -> Any:
-        """Per key: the value of its first record; NumPy or Arrow, as the values are."""
+        """Return per key the value of its first record; NumPy or Arrow, as the values are."""
         return self._at(values, self._first, "first")
 
     def last(self, values: Any) -> Any:
-        """Per key: the value of its last record; NumPy or Arrow, as the values are."""
+        """Return per key the value of its last record; NumPy or Arrow, as the values are."""
+        # Of several assignments to one place NumPy keeps the last, which is the last record's.
         last = np.empty(len(self), np.int64)
         last[self._codes] = np.arange(len(self._codes))
         return self._at(values, last, "last")
 
     def sum(self, values: Any) -> Any:
-        """Per key: the sum of the values of its records, added in their order from 0.
+        """Return per key the sum of its records' values, added in their order from 0.
 
         Args:
             values: One number for each record.  Bools count as 0 and 1.
@@ -118,33 +119,36 @@ class Groups:
             A NumPy array: int64 or uint64 of ints, else float64.
 
         Raises:
-            StateValueError: They are no numbers, have nulls, or a sum does not fit in 64 bits.
+            StateValueError: A value is no number or null, or a sum does not fit in 64 bits.
         """
         found = self._numbers(values, "sum")
+        # bincount adds in the order of the records, as a loop does: floats depend on it.
         if found.dtype.kind == "f":
             return np.bincount(self._codes, found, len(self))
         return checked_sum(found, self._codes, self.counts)
 
     def min(self, values: Any) -> Any:
-        """Per key: the least value of its records; NaN where one is NaN, as NumPy has it."""
+        """Return per key the least value of its records; NaN where one is NaN, as in NumPy."""
         return self._reduced(np.minimum, values, "min")
 
     def max(self, values: Any) -> Any:
-        """Per key: the greatest value of its records; NaN where one is NaN, as NumPy has it."""
+        """Return per key the greatest value of its records; NaN where one is NaN, as in NumPy."""
         return self._reduced(np.maximum, values, "max")
 
     def running(self, ufunc: np.ufunc, values: Any, start: Any) -> Any:
-        """Per record: the value of its key after it, as a loop over the records computes it.
+        """Return per record the value of its key after this record.
+
+        It is what this loop over the records computes:
 
             value = start[key]
             for each record of the key, in order:
                 value = ufunc(value, values[record])
 
-        It is bit-equal to that loop, also where the order of operations matters (floats).
-        `groups.last(...)` of the result is what to keep in state.
+        The result is bit-equal to that of the loop, also where the order of operations matters
+        (floats).  Store `groups.last(...)` of it in the state.
 
         Args:
-            ufunc: Of two arguments, such as `np.add` or `np.maximum`.
+            ufunc: One of two arguments, such as `np.add` or `np.maximum`.
             values: One number for each record.
             start: One number for each group, or one for all: the value before the first record.
 
@@ -152,8 +156,8 @@ class Groups:
             A NumPy array of the type that NumPy gives `start` and `values` together.
 
         Raises:
-            StateValueError: They are no numbers, have nulls, are not as many, or a sum,
-                difference or product of ints does not fit in its type.
+            StateValueError: A value is no number or null, there are too few or too many of them, or
+                a sum, difference or product of ints does not fit in its type.
         """
         found = self._numbers(values, "running")
         begin = numbers_of(start, "running: start")

@@ -2,9 +2,9 @@
 """A 64-bit hash of each key of a column, computed for all keys at once.
 
 Bytes are read as words of 64 bits, word by word over all keys; every word is mixed in as
-splitmix64 does.  The hash begins with a number that is drawn once per process: it is not durable,
-and nobody who chooses keys can choose them so that they collide.  Two keys of one hash are told
-apart by `pyflinklike.columns.key_index`, so a collision costs time and nothing else.
+splitmix64 does.  The hash begins with a number that is drawn once per process.  So it is not
+durable, and nobody can choose keys that collide.  `KeyIndex` tells two keys of one hash
+apart: a collision costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 _NULL = 0x51_7C_C1_B7_27_22_0A_95
 _WORD = 8
 _LONG_KEY = 512
-"""Keys of more bytes are hashed by Python, one by one: all others would wait for their words."""
+"""Keys of more bytes are hashed by Python one by one: else all others wait for their words."""
 
 
 def hashes_of(keys: Any) -> Any:
-    """The hash of each key.
+    """Return the hash of each key.
 
     Args:
         keys: An Arrow column of bools, ints, dates, timestamps, strings or bytes, or of structs of
@@ -69,12 +69,13 @@ def _mixed(words: Any) -> Any:
 
 
 def large_binary(column: Any) -> Any:
-    """A column of strings or bytes as bytes with offsets of 64 bits."""
+    """Return a column of strings or bytes as bytes with offsets of 64 bits."""
     return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
 
 
 def offsets_of(column: Any) -> tuple[Any, Any]:
-    """Where the values of a `large_binary` column begin and end, and the bytes they are in."""
+    """Return the offsets of a `large_binary` column's values, and the bytes that hold them."""
+    # The buffers of a slice are those of the whole column: its own offset says where it begins.
     _, offsets, data = column.buffers()
     begin, end = column.offset, column.offset + len(column) + 1
     if offsets is None or not len(column):
@@ -89,6 +90,7 @@ def _bytes_hashes(column: Any) -> Any:
     hashes = _mixed(lengths.astype(_U64) ^ _U64(_SEED))
     if not len(hashes) or not len(data):
         return hashes
+    # A word is read past the end of the last value, so there must be bytes behind it.
     padded = np.concatenate([data[: offsets[-1]], np.zeros(_WORD, np.uint8)])
     # The word that begins at each byte.
     words: Any = np.ndarray((len(padded) - _WORD + 1,), _U64, padded, 0, (1,))
@@ -100,6 +102,7 @@ def _bytes_hashes(column: Any) -> Any:
             continue
         some = np.flatnonzero(left > 0)
         read = words[starts[some] + at]
+        # Of a value's last word, the bytes that belong to the next value are shifted out.
         unused = np.maximum(_WORD - left[some], 0).astype(_U64) * _U64(8)
         hashes[some] = _mixed(hashes[some] ^ (read << unused))
     for row in np.flatnonzero(lengths > _LONG_KEY).tolist():

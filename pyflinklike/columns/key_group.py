@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker keeps of a key group between batches: the key index, and the columns of each state.
+"""The state of a key group in memory between batches: its key index, and columns for each state.
 
 A state of one entry per key has its columns by row, one for each key.  A state of many entries
 per key has them by place, one for each pair of a row and a user key.
@@ -29,11 +29,11 @@ class Columns:
     """The columns of one state in one key group.
 
     Args:
-        spec: What the state was declared as.
-        values: By row.
-        present: Which rows have an entry.
-        stamps: In ms, by row, where entries are `paired`.
-        dirty: Which rows changed since the last commit.
+        spec: The declaration of the state.
+        values: The values by row.
+        present: By row: whether it has an entry.
+        stamps: By row, in ms; empty unless entries are `paired`.
+        dirty: By row: whether it changed since the last commit.
         count: How many rows have an entry.
         cursor: The row that incremental cleanup looks at next.
     """
@@ -47,7 +47,7 @@ class Columns:
     cursor: int = 0
 
     def reserve(self, count: int) -> None:
-        """Make room for so many rows."""
+        """Make room for at least `count` rows."""
         if count <= len(self.present):
             return  # the others are as long, or longer
         self.present = grown(self.present, count)
@@ -57,7 +57,7 @@ class Columns:
             self.stamps = grown(self.stamps, len(self.present))
 
     def keep(self, rows: Any) -> None:
-        """Forget all rows but these; nothing may be dirty."""
+        """Forget all rows but these.  No row may be dirty."""
         self.values.keep(rows)
         self.present = self.present[rows]
         self.dirty = self.dirty[rows]
@@ -65,11 +65,11 @@ class Columns:
         self.cursor = 0
 
     def used_rows(self, count: int) -> Any:
-        """Which of so many rows of keys have an entry, as bools."""
+        """Return which of the first `count` rows of keys have an entry, as bools."""
         return self.present[:count]
 
     def renumber(self, rows: Any, count: int) -> None:  # noqa: ARG002
-        """Follow the key index, which has kept these of so many rows."""
+        """Follow the key index, which has kept these of its `count` rows."""
         self.keep(rows)
 
     @property
@@ -84,10 +84,10 @@ class MapColumns(Columns):
     """The columns of a state of many entries per key: by place, where `Columns` has them by row.
 
     Args:
-        entries: The places.
-        cleared: Rows all of whose entries were removed since the last commit, before those that
-            are dirty were put; in several arrays.
-        least: The least user key there may be, or None where that is not known; for timers.
+        entries: Finds the place of a row and a user key.
+        cleared: Rows whose entries were all removed since the last commit, before the dirty ones
+            were put; in several arrays.
+        least: A lower bound of the user keys, None where it is not known; for timers.
     """
 
     entries: EntryIndex = attrs.field(kw_only=True)
@@ -95,19 +95,19 @@ class MapColumns(Columns):
     least: int | None = None
 
     def used_rows(self, count: int) -> Any:
-        """Which of so many rows of keys have an entry, as bools."""
+        """Return which of the first `count` rows of keys have an entry, as bools."""
         used = np.zeros(count, bool)
         used[self.entries.rows(np.flatnonzero(self.present[: self.entries.count]))] = True
         return used
 
     def renumber(self, rows: Any, count: int) -> None:
-        """Follow the key index, which has kept these of so many rows."""
+        """Follow the key index, which has kept these of its `count` rows."""
         new_rows = np.full(count, -1, np.int64)
         new_rows[rows] = np.arange(len(rows))
         self._keep_present(new_rows)
 
     def free(self) -> None:
-        """Forget the places without an entry, once they are most; nothing may be dirty."""
+        """Forget the places without an entry once they are most.  No place may be dirty."""
         if self.entries.count >= max(_WORTH_FREEING, 2 * self.count):
             self._keep_present(None)
 
@@ -134,16 +134,16 @@ class KeyGroupColumns:
         self.tables: dict[str, Columns] = {}
 
     def of(self, spec: TableSpec) -> Columns:
-        """The columns of a state, with room for every row there is."""
+        """Return the columns of a state, with room for every row of the index."""
         columns = self.tables.get(spec.name)
-        # Told by identity first: this is asked for each state whenever a key group is entered.
+        # By identity first: this is asked for each state whenever a key group is entered.
         if columns is None or (columns.spec is not spec and columns.spec != spec):
             columns = self.tables[spec.name] = _new_columns(spec)
         columns.reserve(self._size(columns))
         return columns
 
     def rows_of(self, keys: Any) -> Any:
-        """The rows of an Arrow column of keys, new ones where they are new."""
+        """Return the rows of an Arrow column of keys; keys that are new get new rows."""
         rows = self.index.add(keys)
         for columns in self.tables.values():
             columns.reserve(self._size(columns))
@@ -153,7 +153,7 @@ class KeyGroupColumns:
         return columns.entries.count if isinstance(columns, MapColumns) else self.index.count
 
     def free(self) -> None:
-        """Forget what has no entry any more, once that is most; nothing may be dirty."""
+        """Forget keys and places without an entry once they are most.  Nothing may be dirty."""
         count = self.index.count
         for columns in self.tables.values():
             if isinstance(columns, MapColumns):

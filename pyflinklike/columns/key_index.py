@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which row of a key group a key has: one index, which all states of the group share.
+"""The row of a key in its key group: one index, which all states of the group share.
 
-Open addressing over the 64-bit hashes of `pyflinklike.columns.hashing`, all keys at a time: each
-looks into its slot, and those that find another hash there look into the next one.  Then every key
-that was found is compared with the key of its row; one that differs, for its hash is another's,
-is looked for by itself, and gets a row of its own.  A key keeps its row until `keep` is called.
+Open addressing over 64-bit hashes, for all keys at a time: each key looks into its slot, and keys
+that find another hash there look into the next slot.  Then each key is compared with the key of
+the row that was found.  A key that differs has the hash of another key; it is looked for by itself
+and gets a row of its own.
+
+A key keeps its row until `keep` is called.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ __all__ = ["KeyIndex"]
 _LEAST = 64
 _ABSENT = -1
 _SPARSE = 4
-"""Slots for each row, at least: a pass over all keys that are left costs the same for one of them,
-and half as many slots make more than twice as many passes."""
+"""The least number of slots for each row.  A pass over the keys that are left costs the same for
+one key as for many, and half as many slots make more than twice as many passes."""
 
 
 class KeyIndex:
@@ -32,27 +34,28 @@ class KeyIndex:
 
     Args:
         kind: Arrow's type of the keys: bools, ints, strings, bytes, or structs of these.
-        hashes_of: Gives the hash of each key of a column.
+        hashes_of: Returns the hash of each key of a column; tests give one that collides.
     """
 
     def __init__(self, kind: pa.DataType, hashes_of: Callable[[Any], Any] = hashes_of) -> None:
         self._hashes_of = hashes_of
         self._keys = vector_of(kind)
+        # At least one: a probe reads the hash of row -1 for a free slot, and drops the result.
         self._hashes = np.zeros(1, np.uint64)
         self._slots = np.full(_LEAST, _ABSENT, np.int32)
         self.count = 0
-        """How many rows there are."""
+        """The number of rows."""
 
     def find(self, keys: Any) -> Any:
-        """The row of each key of an Arrow column, -1 where there is none."""
+        """Return the row of each key of an Arrow column, -1 where the key is not known."""
         return self._rows(keys, adds=False)
 
     def add(self, keys: Any) -> Any:
-        """The row of each key of an Arrow column, a new one where there was none."""
+        """Return the row of each key of an Arrow column; a key that is new gets a new row."""
         return self._rows(keys, adds=True)
 
     def keys(self, rows: Any) -> Any:
-        """The keys of rows, as an Arrow column."""
+        """Return the keys of rows as an Arrow column."""
         return self._keys.to_arrow(rows)
 
     @property
@@ -76,7 +79,7 @@ class KeyIndex:
         return int(self._keys.nbytes + self._hashes.nbytes + self._slots.nbytes)
 
     def _rows(self, keys: Any, *, adds: bool) -> Any:
-        """Rows by hash alone, and what does not have the key of its row once more by key."""
+        """Find rows by hash alone, then look once more for keys that differ from their row's."""
         if pa.types.is_string(keys.type) or pa.types.is_binary(keys.type):
             keys = large_binary(keys)  # once, for all that follows
         hashes = self._hashes_of(keys)
@@ -90,7 +93,7 @@ class KeyIndex:
         return rows
 
     def _probed(self, hashes: Any, *, adds: bool) -> tuple[Any, Any]:
-        """The first row of each hash, and which of them are new: in the order of the keys."""
+        """Find the first row of each hash, and which rows are new, in the order of the keys."""
         count, size = self.count, len(hashes)
         self._hashes = grown(self._hashes, count + size)
         self._hashes[count : count + size] = hashes
@@ -101,11 +104,11 @@ class KeyIndex:
             found = self._slots[at]
             free = np.flatnonzero(found == _ABSENT)
             if adds and self._is_short(count + added + len(free)):
-                # What was added so far has no row yet, so all begin anew.
+                # Rows that were added in this call have no number yet, so all begin anew.
                 self._resize(count + size)
                 return self._probed(hashes, adds=adds)
             if adds:
-                # Of several that want a slot the last one gets it; the others meet it there.
+                # Of several keys that want a slot the last one gets it; the others meet it there.
                 self._slots[at[free]] = count + pending[free]
                 found = self._slots[at]
                 got = free[found[free] == count + pending[free]]
@@ -135,7 +138,7 @@ class KeyIndex:
         self._keys.put(new, _taken(keys, which))
 
     def _exact(self, key: Any, one: Any, *, adds: bool) -> int:
-        """The row of a single key whose hash another key has."""
+        """Find the row of a single key whose hash another key has."""
         at = int(self._home(one)[0])
         while (row := int(self._slots[at])) != _ABSENT:
             if self._hashes[row] == one[0] and self._keys.equal(np.array([row]), key)[0]:
@@ -156,13 +159,13 @@ class KeyIndex:
         return _SPARSE * count > len(self._slots)
 
     def _resize(self, count: int) -> None:
-        """Make the slots `_SPARSE` times as many as so many rows, at least, if they are too few."""
+        """Make the slots at least `_SPARSE` times as many as `count` rows, if they are fewer."""
         if self._is_short(count):
             self._slots = np.full(1 << (_SPARSE * count - 1).bit_length(), _ABSENT, np.int32)
             self._place()
 
     def _place(self) -> None:
-        """Put every row into a free slot: no two have the same key."""
+        """Put every row into a free slot; no two rows have the same key, so none is compared."""
         rows = np.arange(self.count)
         at = self._home(self._hashes[: self.count])
         while len(rows):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ColumnMapState`: the maps of all keys of a batch at once."""
+"""The maps of all keys of a batch at once."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ __all__ = ["ColumnMapEntries", "ColumnMapItems", "ColumnMapState"]
 class ColumnMapEntries(EntryColumns):
     """The entries of a map under some user keys, one for each distinct pair of key and user key.
 
-    What is given and taken has one value for each group of `groups`, in their order; otherwise
-    it is read and written as a `ColumnState` is, and `where` chooses pairs.
+    What is put and got has one value for each group of `groups`, in their order.  All else is as
+    with a `ColumnState`; `where` chooses pairs.
 
     Args:
         groups: The user keys that were asked for, by pair.
-        parts: As of `ColumnState`.
+        parts: The arguments of a `ColumnState`, in its order.
     """
 
     def __init__(self, groups: Groups, *parts: Any) -> None:
         super().__init__(*parts)
         self.groups = groups
-        """What was asked for by pair of key and user key, as `KeyedBatch.groups` is by key: its
-        `spread`, `rank`, `sum`, `running` and `last` work on one value for each user key that
-        was given."""
+        """The user keys that were asked for, by pair of key and user key, as `KeyedBatch.groups`
+        has the records by key.  Its `spread`, `rank`, `sum`, `running` and `last` work on one value
+        for each of these user keys."""
 
     def remove(self, where: Any = None) -> None:
         """Remove the entry of each pair.
 
         Args:
-            where: Of which pairs.
+            where: The pairs to remove, as a bool for each; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -58,8 +58,8 @@ class ColumnMapItems:
 
     Args:
         codes: The group of each entry in `batch.groups`, ascending: a NumPy array of int64.
-        user_keys: A NumPy array, or an Arrow array of strings or bytes.
-        values: As `ColumnState.get` gives them.
+        user_keys: The user key of each entry: a NumPy array, or an Arrow array of strings or bytes.
+        values: The value of each entry, in the form that `ColumnState.get` has.
     """
 
     codes: Any
@@ -67,7 +67,7 @@ class ColumnMapItems:
     values: Any
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         return len(self.codes)
 
 
@@ -78,12 +78,12 @@ class ColumnMapState:
     the same checkpoint.  A TTL judges and stamps each entry by itself, as Flink's does.
 
     Args:
-        name: Of the state.
-        table: Of its entries.
-        user_keys: Of its user keys' type.
-        column: Of its values' type.
-        batch: The batch's keys.
-        ttl: Where it has a TTL.
+        name: The name of the state, for messages.
+        table: The entries of the maps.
+        user_keys: Checks user keys.
+        column: Checks values.
+        batch: The rows of the batch's keys.
+        ttl: Judges and stamps entries; None without a TTL.
     """
 
     def __init__(
@@ -103,18 +103,18 @@ class ColumnMapState:
         self._ttl = ttl
 
     def at(self, user_keys: Any, codes: Any = None) -> ColumnMapEntries:
-        """The entries under user keys.
+        """Return the entries under user keys.
 
         Args:
-            user_keys: One for each record of the batch, or one for all; with `codes` one for each
-                of these.
-            codes: The group in `batch.groups` that each user key is of, as a NumPy array of ints;
-                by default that of each record.
+            user_keys: One for each record of the batch, or one for all of them.  With `codes`, one
+                for each code.
+            codes: The group in `batch.groups` of each user key, as a NumPy array of ints; None
+                takes the group of each record.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: A user key does not fit the type, there are not as many as records,
-                or there is no such group.
+            StateValueError: A user key does not fit the type, there are too few or too many of
+                them, or a code is no group of the batch.
         """
         chosen(self.name, self._batch.rows, None)
         owners = self._batch.codes
@@ -129,15 +129,16 @@ class ColumnMapState:
         latest = self._batch.latest[whose]
         if codes is None and self._batch.timestamps is not None:
             latest = groups.latest(self._batch.timestamps)
+        # The batch ends this part with itself, so that an access after the call is refused.
         part = BatchRows(places, latest, self._batch.records)
         self._batch.parts.append(part)
         return ColumnMapEntries(groups, self.name, self._table, self._column, part, self._ttl)
 
     def items(self, where: Any = None) -> ColumnMapItems:
-        """The entries of each key.
+        """Return the entries of each key.
 
         Args:
-            where: Which keys are read.
+            where: The keys to read, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -148,7 +149,7 @@ class ColumnMapState:
         codes = which[codes]
         if self._ttl is not None:
             self._ttl.sweep_some()
-            # A sweep may have removed some of them.
+            # The sweep may have removed some of these entries.
             alive = self._table.present(places)
             codes, places = codes[alive], places[alive]
             is_shown = self._ttl.read(places, self._batch.latest[codes])
@@ -159,7 +160,7 @@ class ColumnMapState:
         )
 
     def is_empty(self) -> np.ndarray[Any, Any]:
-        """Which keys have no entry: a NumPy array of bools.  Expired ones that are stored count.
+        """Return which keys have no entry, as bools in NumPy; expired but stored entries count.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -173,7 +174,7 @@ class ColumnMapState:
         """Remove all entries of each key.
 
         Args:
-            where: Of which keys.
+            where: The keys to clear, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.

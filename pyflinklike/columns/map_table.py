@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of a state of many entries per key, by place: those of map state, and timers."""
+"""The entries of a state of many entries per key, by place: those of maps, and timers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MapTable(ColumnTable):
     """A `ColumnTable` whose rows are places: one for each pair of a key's row and a user key.
 
     Args:
-        spec: Of the state; entries under user keys.
+        spec: The declaration of the state, whose entries have user keys.
     """
 
     _columns: MapColumns
@@ -32,25 +32,25 @@ class MapTable(ColumnTable):
 
     @property
     def columns(self) -> MapColumns:
-        """Those of the current key group."""
+        """The columns of the current key group."""
         return self._columns
 
     def places(self, rows: Any, user_keys: Any) -> Any:
-        """The place of each pair, a new one where there was none.
+        """Return the place of each pair; a pair that is new gets a new place.
 
         Args:
-            rows: Of keys.
-            user_keys: An Arrow column.
+            rows: The row of each pair's key.
+            user_keys: The user key of each pair, as an Arrow column.
         """
         places = self._columns.entries.add(rows, user_keys)
         self._columns.reserve(self._columns.entries.count)
         return places
 
     def places_of(self, rows: Any) -> tuple[Any, Any]:
-        """The places with an entry, of rows of keys.
+        """Return the places with an entry that rows of keys have.
 
         Returns:
-            Per place the number of its row in `rows`, ascending; and the places.
+            For each place the number of its row in `rows`, ascending; and the places.
         """
         which, places = self._columns.entries.of(rows)
         present = self._columns.present[places]
@@ -66,11 +66,11 @@ class MapTable(ColumnTable):
         columns.present[places] = False
         cleared = rows[np.unique(which)]
         columns.cleared.append(cleared)
-        # The log clears these keys first; of the others it has to be told what was removed.
+        # The log clears these keys first, so their removed entries need no rows of their own.
         _, touched = columns.entries.of(cleared)
         columns.dirty[touched] = False
 
-    # What places are
+    # By place instead of by row
 
     def _size(self) -> int:
         return self._columns.entries.count
@@ -92,12 +92,12 @@ class MapTable(ColumnTable):
         assert isinstance(self._columns, MapColumns)
 
     def discard(self) -> None:
-        """Forget what changed."""
+        """Forget that anything changed."""
         super().discard()
         self._columns.cleared.clear()
 
     def drain(self) -> list[ColumnChanges]:
-        """What changed since the last drain, keys that were cleared first."""
+        """Return what changed since the last drain, cleared keys first."""
         cleared = self._columns.cleared
         if not cleared:
             return super().drain()
@@ -119,9 +119,11 @@ class MapTable(ColumnTable):
         )
 
     def apply(self, changes: ColumnChanges) -> None:
-        """Take over entries that were restored; they do not count as changed."""
+        """Apply entries that are restored.  They do not count as changed."""
+        # A restored timer may be earlier than the bound that was known.
         self._columns.least = None
         operations = changes.operations
+        # Of one message, the rows that clear keys come first.
         if operations is not None and (cleared := int((operations == CLEAR).sum())):
             self._clear_restored(changes.keys.slice(0, cleared))
             changes = changes.where(operations != CLEAR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`NoVector`: the values of entries that have none, such as timers."""
+"""The values of entries without a value, such as timers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ __all__ = ["NoVector"]
 
 
 class NoVector(Vector):
-    """Nothing, for each row."""
+    """A column that holds nothing: entries have no value."""
 
     kind = pa.null()
 
     def reserve(self, count: int) -> None:
-        """Nothing."""
+        """Make no room, since there are no values."""
 
     def put(self, rows: Any, values: Any) -> None:
-        """Nothing."""
+        """Store nothing, since there are no values."""
 
     def take(self, rows: Any) -> Any:  # noqa: ARG002
-        """Nothing: there is no column."""
+        """Return None: there is no column."""
         return None
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:  # noqa: ARG002
-        """A column of nulls."""
+        """Return a column of nulls."""
         return pa.nulls(len(rows))
 
     def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002
-        """No: no value is missing."""
+        """Return False: no value is missing."""
         return False
 
     def equal(self, rows: Any, values: Any) -> Any:  # noqa: ARG002
-        """All are."""
+        """Return True for each row: no two entries differ in their value."""
         return np.ones(len(rows), bool)
 
     def keep(self, rows: Any) -> None:
-        """Nothing."""
+        """Forget nothing, since there are no values."""
 
     @property
     def nbytes(self) -> int:
-        """None."""
+        """Bytes of memory: none."""
         return 0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running results of each key, in the order of its records: bit-equal to a loop, without one.
 
-The records of a key depend on one another, those of different keys do not.  So they are computed
-in *waves*: the first record of every key, then the second of every key that has two, and so on.
-A key with many records would make as many small waves; its own are computed by
-`ufunc.accumulate`, which goes through them one by one.  Sums of ints do not depend on
-the order, and are differences of one running sum over all records.
+The records of a key depend on one another; those of different keys do not.  So results are
+computed in *waves*: the first record of every key, then the second of every key that has two, and
+so on.  A key with many records would cause as many small waves; `ufunc.accumulate` computes it by
+itself, record by record.  Sums of ints do not depend on the order: they are differences of one
+running sum over all records.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _LONG_RUN = 64
 def accumulated(
     ufunc: np.ufunc, values: Any, start: Any, order: Any, starts: Any, counts: Any
 ) -> Any:
-    """The running result per record.
+    """Return the running result per record.
 
     Args:
-        ufunc: Of two arguments.
-        values: Per record.
-        start: Per key, or one for all.
+        ufunc: One of two arguments.
+        values: One number per record.
+        start: One number per key, or one for all.
         order: The records sorted by key.
-        starts: Where each key's records begin in `order`.
-        counts: How many each has.
+        starts: Where the records of each key begin in `order`.
+        counts: The number of records of each key.
 
     Raises:
         StateValueError: An int does not fit in its type.
     """
     kind = np.result_type(start.dtype, values.dtype)
+    # NumPy adds bools by `or`; a loop over Python's bools counts them.
     if kind.kind == "b" and ufunc in _ARITHMETIC:
         kind = np.dtype(np.int64)
     begin = np.broadcast_to(start, counts.shape).astype(kind)
@@ -74,6 +75,7 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
     for key in by_length[:longest].tolist():
         run = slice(starts[key], starts[key] + counts[key])
         chain = np.concatenate([begin[key : key + 1], values[run]])
+        # Ints that overflow are refused below, and a NaN is a result like any other.
         with np.errstate(all="ignore"):
             results[run] = ufunc.accumulate(chain, dtype=values.dtype)[1:]
         if wrapped is not None:
@@ -94,7 +96,7 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
 
 
 def checked_sum(values: Any, codes: Any, counts: Any) -> Any:
-    """The sum of ints per key.
+    """Return the sum of ints per key.
 
     Raises:
         StateValueError: One does not fit in 64 bits.
@@ -108,6 +110,7 @@ def checked_sum(values: Any, codes: Any, counts: Any) -> Any:
     if greatest * int(counts.max()) <= np.iinfo(kind).max:
         np.add.at(sums, codes, values)
         return sums
+    # The halves of 32 bits cannot overflow; Python puts them together exactly.
     high, low = np.zeros_like(sums), np.zeros_like(sums)
     np.add.at(high, codes, values >> kind(32))
     np.add.at(low, codes, values & kind(0xFFFFFFFF))
@@ -131,6 +134,7 @@ def _wrapped_difference(former: Any, value: Any, now: Any) -> Any:
 
 
 def _wrapped_product(former: Any, value: Any, now: Any) -> Any:
+    # A float64 has 53 bits: too few to tell a product just above the bound from one below.
     exact = former.astype(np.longdouble) * value.astype(np.longdouble)
     info = np.iinfo(now.dtype)
     return (exact < info.min) | (exact > info.max)

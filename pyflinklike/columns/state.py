@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ColumnState`: the state of all keys of a batch at once."""
+"""The state of all keys of a batch at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class EntryColumns:
     """One entry for each key of a batch, or for each pair of key and user key.
 
     Args:
-        name: Of the state.
-        table: Of its entries.
-        column: Of its values' type.
-        batch: Their rows in the table.
-        ttl: Where it has a TTL.
+        name: The name of the state, for messages.
+        table: The entries of the state.
+        column: Checks values.
+        batch: The rows of the keys in the table.
+        ttl: Judges and stamps entries; None without a TTL.
     """
 
     def __init__(
@@ -44,17 +44,18 @@ class EntryColumns:
         self._ttl = ttl
 
     def get(self, default: Any = None, where: Any = None) -> Any:
-        """The value of each key.
+        """Return the value of each key.
 
         Args:
-            default: For keys without one: a value, or one for each group.  A tuple of these for
-                TUPLE and ROW.
-            where: Which keys are read; the others are given the default.
+            default: For keys without a value: a value, or one for each group.  TUPLE and ROW take a
+                tuple of these.
+            where: The keys to read, as a bool for each group; None for all.  The others get the
+                default.
 
         Returns:
             A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
-            bytes, null where there is neither a value nor a default; a tuple or `Row` of such
-            arrays for TUPLE and ROW.  It is the caller's own.
+            bytes, null where a key has neither a value nor a default; for TUPLE and ROW a tuple or
+            `Row` of such arrays.  The arrays are the caller's own.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -67,10 +68,10 @@ class EntryColumns:
         return self._column.shown(self._table.values(rows), is_there, default)
 
     def arrow(self, where: Any = None) -> pa.Array:
-        """The value of each key as an Arrow array of the state's type, null where there is none.
+        """Return the value of each key as an Arrow array of the state's type, null without a value.
 
         Args:
-            where: Which keys are read.
+            where: The keys to read, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -79,7 +80,11 @@ class EntryColumns:
         return self._table.arrow(self._batch.rows, is_there)
 
     def exists(self, where: Any = None) -> np.ndarray[Any, Any]:
-        """Which keys have a value, as `get` would find it: a NumPy array of bools.
+        """Return which keys have a value, as `get` would find it: a NumPy array of bools.
+
+        Args:
+            where: The keys to look at, as a bool for each group; None for all.  The others are
+                False.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -92,8 +97,8 @@ class EntryColumns:
 
         Args:
             values: One value for each group, or one for all; a tuple of columns for TUPLE and
-                ROW.  None is no value: `clear` removes one.
-            where: Which keys are written.
+                ROW.  None is not a value: `clear` removes one.
+            where: The keys to write, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -112,7 +117,7 @@ class EntryColumns:
         self._table.remove(self._batch.rows[self._which(where)])
 
     def _read(self, where: Any) -> Any:
-        """Judge and refresh entries as a read does; which keys have a value."""
+        """Judge and refresh entries as a read does, and return which keys have a value."""
         which = self._which(where)
         is_there = np.zeros(len(self._batch.rows), bool)
         if self._ttl is None:
@@ -123,7 +128,7 @@ class EntryColumns:
         return is_there
 
     def _which(self, where: Any) -> Any:
-        """The places of the chosen keys in the batch."""
+        """Return the numbers of the chosen keys in the batch."""
         return chosen(self.name, self._batch.rows, where)
 
     def _refuse_nulls(self, rows: Any) -> None:
@@ -138,9 +143,9 @@ class EntryColumns:
 class ColumnState(EntryColumns):
     """One value for each key of the batch, read and written as columns.
 
-    What is given and taken has one value for each group of the batch, in the order of
+    What is put and got has one value for each group of the batch, in the order of
     `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
-    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys: a NumPy array with a
+    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys by a NumPy array with a
     bool for each group; the others are neither read nor written, and a TTL leaves them alone.
     """
 
@@ -148,7 +153,7 @@ class ColumnState(EntryColumns):
         """Remove the value of each key.
 
         Args:
-            where: Of which keys.
+            where: The keys to clear, as a bool for each group; None for all.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -157,16 +162,16 @@ class ColumnState(EntryColumns):
 
 
 def chosen(name: str, rows: Any, where: Any) -> Any:
-    """Which of the rows of a batch are chosen.
+    """Return the numbers of the chosen rows of a batch.
 
     Args:
-        name: Of the state, for messages.
-        rows: None between calls.
+        name: The name of the state, for messages.
+        rows: The rows of the batch's keys; None between calls.
         where: A bool for each row, or None for all.
 
     Raises:
-        StateAccessError: There is no call.
-        StateValueError: It is no such mask.
+        StateAccessError: No call is running.
+        StateValueError: `where` is no such mask.
     """
     if rows is None:
         msg = (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of one state as columns: values, stamps, and which rows have an entry.
 
-A `ColumnTable` is the view that a state has of what `pyflinklike.columns.key_group` keeps; it is
-pointed at one key group at a time, as the tables of any backend are.
+A `ColumnTable` is the view that a state has of the columns of a key group.  It is pointed at one
+key group at a time, as the tables of any backend are.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class BatchRows:
         latest: The greatest timestamp of each group's records in ms.
         records: How many records the batch has.
         codes: The group of each record.
-        timestamps: Of each record in ms, or None.
-        parts: Of the same batch, for entries of maps; they end with it.
+        timestamps: The time of each record in ms, or None.
+        parts: The rows of map entries of the same batch; they end with it.
     """
 
     rows: Any = None
@@ -42,7 +42,7 @@ class BatchRows:
     parts: list[BatchRows] = attrs.field(factory=list)
 
     def end(self) -> None:
-        """The call is over: there are no rows any more."""
+        """End the call: there are no rows any more."""
         for part in self.parts:
             part.end()
         self.rows = self.latest = self.codes = self.timestamps = None
@@ -53,11 +53,11 @@ class ColumnTable:
     """The entries of one state in the current key group, by row.
 
     Args:
-        spec: Of the state; one entry per key.
+        spec: The declaration of the state, which has one entry per key.
     """
 
     portion_bytes = 1 << 29
-    """How much of a key group is made columns of at once, about."""
+    """About how many bytes of a key group become columns at once."""
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
@@ -71,23 +71,23 @@ class ColumnTable:
     # By row
 
     def present(self, rows: Any) -> Any:
-        """Which of the rows have an entry."""
+        """Return which of the rows have an entry."""
         return self._columns.present[rows]
 
     def stamps(self, rows: Any) -> Any:
-        """The stamps of rows in ms; of those without an entry any number."""
+        """Return the stamps of rows in ms; any number for a row without an entry."""
         return self._columns.stamps[rows]
 
     def values(self, rows: Any) -> Any:
-        """The values of rows; of those without an entry any value."""
+        """Return the values of rows; any value for a row without an entry."""
         return self._columns.values.take(rows)
 
     def arrow(self, rows: Any, present: Any) -> Any:
-        """The values of rows as an Arrow array, null where not present."""
+        """Return the values of rows as an Arrow array, null where not present."""
         return self._columns.values.to_arrow(rows, present)
 
     def put(self, rows: Any, values: Any, stamps: Any = None) -> None:
-        """Store entries; no row twice."""
+        """Store entries.  No row may stand twice."""
         columns = self._columns
         columns.values.put(rows, values)
         columns.count += len(rows) - int(columns.present[rows].sum())
@@ -102,7 +102,7 @@ class ColumnTable:
         self._columns.dirty[rows] = True
 
     def remove(self, rows: Any) -> None:
-        """Remove entries; rows without one stay as they are."""
+        """Remove entries.  Rows without one stay as they are."""
         columns = self._columns
         rows = rows[columns.present[rows]]
         columns.count -= len(rows)
@@ -110,28 +110,28 @@ class ColumnTable:
         columns.dirty[rows] = True
 
     def next_rows(self, count: int) -> Any:
-        """The next rows with an entry that a sweep shall look at; a pass begins anew at the end."""
+        """Return the next rows with an entry for a sweep, which begins anew at the end."""
         columns, end = self._columns, self._size()
         first = columns.cursor if columns.cursor < end else 0
         columns.cursor = min(first + count, end)
         return first + np.flatnonzero(columns.present[first : columns.cursor])
 
     def all_rows(self) -> Any:
-        """Every row with an entry."""
+        """Return every row with an entry."""
         return np.flatnonzero(self._columns.present[: self._size()])
 
     def count(self) -> int:
-        """How many entries the key group holds."""
+        """Return how many entries the key group holds."""
         return self._columns.count
 
     def has_nulls(self, rows: Any) -> bool:
-        """Whether a value of rows has a null that NumPy cannot show."""
+        """Return whether a value of these rows has a null, which NumPy cannot show."""
         return self._columns.values.has_nulls(rows)
 
-    # What rows are
+    # By row of keys; a state of many entries per key overrides these
 
     def _size(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return self._group.index.count
 
     def _restored_rows(self, changes: ColumnChanges) -> Any:
@@ -146,11 +146,11 @@ class ColumnTable:
     # For the log
 
     def discard(self) -> None:
-        """Forget what changed."""
+        """Forget that anything changed."""
         self._columns.dirty[:] = False
 
     def drain(self) -> list[ColumnChanges]:
-        """What changed since the last drain; the changes count as taken."""
+        """Return what changed since the last drain.  The changes count as drained."""
         dirty = self._columns.dirty
         rows = np.flatnonzero(dirty)
         if not len(rows):
@@ -159,11 +159,11 @@ class ColumnTable:
         return self._portions(rows)
 
     def contents(self) -> list[ColumnChanges]:
-        """Every entry, as changes to an empty key group."""
+        """Return every entry, as changes to an empty key group."""
         return self._portions(self.all_rows())
 
     def apply(self, changes: ColumnChanges) -> None:
-        """Take over entries that were restored; they do not count as changed."""
+        """Apply entries that are restored.  They do not count as changed."""
         if not len(changes):
             return
         columns = self._columns
@@ -175,7 +175,7 @@ class ColumnTable:
         columns.count = int(columns.present[: self._size()].sum())
 
     def _portions(self, rows: Any) -> list[ColumnChanges]:
-        """Entries in portions whose columns Arrow can hold: its strings end at 2 GiB."""
+        """Split entries into portions that Arrow can hold: its columns of strings end at 2 GiB."""
         each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         parts = [rows] if count == 1 else np.array_split(rows, count)

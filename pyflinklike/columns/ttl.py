@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-to-live of a column of entries: `pyflinklike.state.ttl_rules`, many keys at a time."""
+"""Time-to-live of a column of entries: the rules of TTL, for many keys at a time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["TtlColumns"]
 
 
 class TtlColumns(TtlRules):
-    """A column table whose entries expire, as `pyflinklike.state.ttl.TtlTable` is for others.
+    """A column table whose entries expire, as `TtlTable` is for other tables.
 
     Args:
         table: Holds the entries.
-        config: An enabled TTL.
-        clock: Tells the time, in ms.
-        batch: Tells how many records a batch has.
+        config: A TTL that is enabled.
+        clock: Tells the time in ms.
+        batch: Says how many records the batch has.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class TtlColumns(TtlRules):
         super().__init__(config, clock)
 
     def read(self, rows: Any, latest: Any) -> Any:
-        """Judge entries as a read of each does: which have a value to show.
+        """Judge entries as a read of each does, and return which have a value to show.
 
         Args:
-            rows: Of the entries, none twice.
+            rows: The rows of the entries, none twice.
             latest: The timestamps of their keys in ms.
         """
         table = self._table
@@ -49,6 +49,7 @@ class TtlColumns(TtlRules):
                 shown = shown & ~expired
         if self._refresh:
             now = self.stamps(latest)
+            # A restamp makes a row dirty, so equal stamps are left alone.
             stale = table.present(rows) & (table.stamps(rows) != now)
             table.restamp(rows[stale], now[stale])
         return shown
@@ -57,22 +58,22 @@ class TtlColumns(TtlRules):
         """Store values, stamped now.
 
         Args:
-            rows: Of the entries, none twice.
-            values: Of these.
+            rows: The rows of the entries, none twice.
+            values: A value for each row.
             latest: The timestamps of their keys in ms.
         """
         self._table.put(rows, values, self.stamps(latest))
 
     def entered(self) -> None:
-        """Nothing: where a sweep stands is kept with the key group."""
+        """Do nothing: the key group itself remembers where a sweep stands."""
 
     def sweep_some(self) -> None:
-        """Flink's incremental cleanup: as many entries as it looks at for a batch's records."""
+        """Sweep as Flink's incremental cleanup does, for each record of the batch at once."""
         if self._sweep_size:
             self._drop(self._table.next_rows(self._sweep_size * self._batch.records))
 
     def drop_expired(self) -> int:
-        """Delete every expired entry of the key group; the number deleted."""
+        """Delete every expired entry of the key group, and return how many."""
         return self._drop(self._table.all_rows())
 
     def _drop(self, rows: Any) -> int:
@@ -82,9 +83,9 @@ class TtlColumns(TtlRules):
         return len(dead)
 
     def without_expired(self, contents: ColumnChanges) -> ColumnChanges:
-        """What a full snapshot takes of these contents of the table."""
+        """Return those contents of the table that a full snapshot takes."""
         return contents.where(~self.are_expired(contents.stamps))
 
     def count(self) -> int:
-        """How many entries the key group holds, expired or not."""
+        """Return how many entries the key group holds, expired or not."""
         return self._table.count()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which types the user keys of a map may have as columns."""
+"""The types that user keys of a map may have as columns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["user_key_column"]
 
 
 def user_key_column(name: str, type_info: TypeInformation) -> ValueColumn:
-    """How user keys of a map are given.
+    """Choose the column of a map's user keys.
 
     Args:
-        name: Of the state, for messages.
-        type_info: Of the user keys.
+        name: The name of the state, for messages.
+        type_info: The declared type of the user keys.
 
     Raises:
-        DeclarationTypeError: They cannot be told apart as columns.
+        DeclarationTypeError: Keys of this type cannot be told apart as columns.
     """
     if type_info in (Types.FLOAT(), Types.DOUBLE()) or isinstance(type_info, TupleTypeInfo):
         msg = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of state as columns: what a function may put, and what it is given back.
+"""Types of state as columns: what a function may put, and what it gets back.
 
 | declared type                    | put and got                                        |
 |----------------------------------|----------------------------------------------------|
@@ -10,8 +10,8 @@
 | STRING, CHAR, bytes              | Arrow strings or binary                            |
 | TUPLE, ROW, ROW_NAMED of these   | a tuple, or `Row`, of such columns                 |
 
-What is stored is what `TypeInformation.freeze` makes of the same values one by one, so that
-functions per record and columnar ones read each other's state.
+Columns store what `TypeInformation.freeze` makes of the same values one by one, so that
+functions per record and columnar functions read each other's state.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _TEXTS = (Types.STRING(), Types.CHAR(), Types.PRIMITIVE_ARRAY(Types.BYTE()))
 
 
 def value_column(name: str, type_info: TypeInformation) -> ValueColumn:
-    """How values of a state's type are put and got.
+    """Choose the column of a state's values.
 
     Args:
-        name: Of the state, for messages.
-        type_info: Of its values.
+        name: The name of the state, for messages.
+        type_info: The declared type of the values.
 
     Raises:
-        DeclarationTypeError: Columns of this type are not there.
+        DeclarationTypeError: There are no columns of this type.
     """
     if type_info in _INTS:
         return IntColumn(name, type_info, np.dtype(_INTS[type_info]))
@@ -92,12 +92,12 @@ def _is_flat(type_info: TupleTypeInfo) -> bool:
 
 @attrs.frozen
 class ValueColumn:
-    """Values of one type: what `Vector.take` gives is what a function gets.
+    """Values of one type: a function gets what `Vector.take` returns.
 
     Args:
-        name: Of the state, for messages.
-        type_info: Of the values.
-        dtype: NumPy's.
+        name: The name of the state, for messages.
+        type_info: The declared type of the values.
+        dtype: NumPy's type for them; object where they are not one NumPy array.
     """
 
     name: str
@@ -105,14 +105,14 @@ class ValueColumn:
     dtype: Any
 
     def checked(self, given: Any, count: int) -> Any:
-        """What was given, in the form that vectors take.
+        """Return values from a function in the form that vectors take.
 
         Args:
             given: One value for each of `count` keys, or one for all.
-            count: How many.
+            count: How many keys there are.
 
         Raises:
-            StateValueError: It does not fit the type.
+            StateValueError: A value does not fit the type.
         """
         values = plain_array(given, f"state {self.name!r}")
         self._check_count(values, count)
@@ -121,10 +121,10 @@ class ValueColumn:
         return np.broadcast_to(values.astype(self.dtype, copy=False), (count,))
 
     def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
-        """What a function gets: the values, and the default where there is none.
+        """Return what a function gets: the values, and the default where there is none.
 
         Raises:
-            StateValueError: There is a key without a value and no default for it.
+            StateValueError: A key has no value, and there is no default.
         """
         if is_there.all():
             return taken
@@ -188,16 +188,17 @@ class FloatColumn(ValueColumn):
         if self.dtype.itemsize < 8 and (np.isinf(floats) & np.isfinite(values)).any():
             raise self._misfit(values)
         floats = np.array(floats, ndmin=floats.ndim)
+        # As `freeze` does: one NaN is stored, whichever of the many a function computed.
         floats[np.isnan(floats)] = np.nan
         return floats
 
 
 @attrs.frozen
 class TimeColumn(ValueColumn):
-    """Dates and timestamps of the years 1 to 9999, as Python's are.
+    """Dates and timestamps of the years 1 to 9999, Python's range.
 
     Args:
-        ends: The first and the last.
+        ends: The first and the last value of the type.
     """
 
     ends: Sequence[Any]
@@ -206,6 +207,7 @@ class TimeColumn(ValueColumn):
         if values.dtype.kind != "M" or np.isnat(values).any():
             raise self._misfit(values)
         times = values.astype(self.dtype)
+        # NumPy casts ns to us by cutting off, without a word: what changes is refused.
         if (times != values).any() or times.min() < self.ends[0] or times.max() > self.ends[1]:
             raise self._misfit(values)
         return times
@@ -215,7 +217,7 @@ class TextColumn(ValueColumn):
     """Strings and bytes: Arrow columns."""
 
     def checked(self, given: Any, count: int) -> Any:
-        """An Arrow array of as many values."""
+        """Return an Arrow array of `count` values."""
         kind = self.type_info.arrow_type
         try:
             if isinstance(given, (str, bytes)):
@@ -237,7 +239,7 @@ class TextColumn(ValueColumn):
         return values
 
     def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
-        """An Arrow array, null where there is neither a value nor a default."""
+        """Return an Arrow array, null where there is neither a value nor a default."""
         if is_there.all():
             return taken
         other = pa.scalar(default, self.type_info.arrow_type)
@@ -249,19 +251,19 @@ class TupleColumns(ValueColumn):
     """Tuples and rows: a column for each field.
 
     Args:
-        fields: Of the fields.
+        fields: The column of each field.
     """
 
     fields: Sequence[ValueColumn]
 
     def checked(self, given: Any, count: int) -> Any:
-        """A tuple of columns."""
+        """Return a tuple of columns."""
         return tuple(
             field.checked(part, count) for field, part in zip(self.fields, self._parts(given))
         )
 
     def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
-        """A tuple or Row of columns."""
+        """Return a tuple or Row of columns."""
         defaults = [None] * len(self.fields) if default is None else self._parts(default)
         parts = [
             field.shown(part, is_there, each)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that grow and are written by row: what keys and states of a key group are kept in.
+"""Columns that grow and are written by row: they hold the keys and states of a key group.
 
-A vector has a place for each row of the key group's key index.  Numbers lie in a NumPy array;
-strings and bytes behind one another in a buffer, with a place in it for each row; a tuple is one
-vector for each field.  All of them are read and written many rows at a time.
+A vector has a place for each row of the key group's key index.  Numbers lie in a NumPy array.
+Strings and bytes lie behind one another in a buffer, and each row holds a place in it.  A tuple is
+one vector for each field.  All of them are read and written many rows at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_BYTES = 2**31 - 1
 
 
 def grown(array: Any, count: int, fill: Any = 0) -> Any:
-    """The array, with room for so many rows at least: twice as many as there were."""
+    """Return the array with room for at least `count` rows: the same, or twice as long."""
     if count <= len(array):
         return array
     larger = np.full(max(count, 2 * len(array), _LEAST), fill, array.dtype)
@@ -35,34 +35,34 @@ def grown(array: Any, count: int, fill: Any = 0) -> Any:
 
 
 class Vector(ABC):
-    """Values by row, in two forms: an Arrow array, and what is fastest to compute with."""
+    """Values by row, in two forms: an Arrow array, and the *fast form*, what computes fastest."""
 
     kind: pa.DataType
-    """Of the Arrow arrays."""
+    """The type of the Arrow arrays."""
 
     @abstractmethod
     def reserve(self, count: int) -> None:
-        """Make room for so many rows."""
+        """Make room for at least `count` rows."""
 
     @abstractmethod
     def put(self, rows: Any, values: Any) -> None:
-        """Write rows, of which the last of equal ones stays: Arrow or the fast form."""
+        """Write rows, from Arrow or the fast form; of equal rows the last one stays."""
 
     @abstractmethod
     def take(self, rows: Any) -> Any:
-        """Rows in the fast form."""
+        """Return rows in the fast form."""
 
     @abstractmethod
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        """Rows as an Arrow array, null where they are not present."""
+        """Return rows as an Arrow array, null where they are not present."""
 
     @abstractmethod
     def has_nulls(self, rows: Any) -> bool:
-        """Whether a row has a null that the fast form cannot show."""
+        """Return whether a row has a null that the fast form cannot show."""
 
     @abstractmethod
     def equal(self, rows: Any, values: Any) -> Any:
-        """Which of the rows equal the values of an Arrow array; two nulls are equal."""
+        """Return which of the rows equal the values of an Arrow array; two nulls are equal."""
 
     @abstractmethod
     def keep(self, rows: Any) -> None:
@@ -75,11 +75,11 @@ class Vector(ABC):
 
 
 class FixedVector(Vector):
-    """Numbers, bools, dates and timestamps; nulls cost nothing where there are none.
+    """Numbers, bools, dates and timestamps; without nulls there is no mask to keep.
 
     Args:
-        kind: Arrow's type.
-        dtype: NumPy's.
+        kind: Arrow's type of the values.
+        dtype: NumPy's type of the same values.
     """
 
     def __init__(self, kind: pa.DataType, dtype: Any) -> None:
@@ -132,10 +132,10 @@ class FixedVector(Vector):
 
 
 class BytesVector(Vector):
-    """Strings or bytes.  What is overwritten stays in the buffer until it is half of it.
+    """Strings or bytes.  Overwritten ones stay in the buffer until they are half of it.
 
     Args:
-        kind: Arrow's type.
+        kind: Arrow's type of the values.
     """
 
     def __init__(self, kind: pa.DataType) -> None:
@@ -217,8 +217,8 @@ class StructVector(Vector):
     """Tuples: one vector for each field, any value of which may be null.
 
     Args:
-        kind: Arrow's type.
-        fields: Of the fields.
+        kind: Arrow's type of the tuples.
+        fields: A vector for each field.
     """
 
     def __init__(self, kind: pa.DataType, fields: Sequence[Vector]) -> None:
@@ -261,7 +261,7 @@ class StructVector(Vector):
 
 
 def vector_of(kind: pa.DataType) -> Vector:
-    """An empty vector for an Arrow type."""
+    """Make an empty vector for an Arrow type."""
     if pa.types.is_struct(kind):
         return StructVector(kind, [vector_of(field.type) for field in kind])
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -272,6 +272,7 @@ def vector_of(kind: pa.DataType) -> Vector:
 
 
 def _zero(kind: pa.DataType) -> Any:
+    # Arrow casts no int64 to a date of 32 bits.
     return (
         pa.scalar(0, pa.int64())
         .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())

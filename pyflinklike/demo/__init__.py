@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A demonstration on a year of real flights; `python -m pyflinklike.demo` runs it.
 
-Only the standard library, attrs and pyarrow are imported here; `runs` needs PySpark.
+Only the standard library, attrs and pyarrow are imported here; the runs need PySpark.
 """
 
 from pyflinklike.demo.flights import FLIGHT_TYPE, flown, read_days, write_days

@@ -34,7 +34,7 @@ _LOG_LINES = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; the exit status."""
+    """Run the demo, and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         return _main(options)
@@ -69,17 +69,17 @@ def run(
     days_per_batch: int = 1,
     aircraft: str | None = None,
 ) -> bool:
-    """Stream the days, process them as a batch, print what was found.
+    """Stream the days, process them as a batch, print the findings.
 
     Args:
         spark: The session.
-        days: As `read_days` gave them.
-        directory: An empty one, for the files and the query's checkpoint.
-        days_per_batch: Of a micro-batch.
-        aircraft: The tail number of one to tell more about.
+        days: The tables that `read_days` returned.
+        directory: An empty directory, for the files and the query's checkpoint.
+        days_per_batch: How many days go into a micro-batch.
+        aircraft: The tail number of an aircraft to report in detail; None for none.
 
     Returns:
-        Whether stream and batch found the same.
+        True if stream and batch found the same.
     """
     from pyflinklike.demo.runs import find_on_batch, find_on_stream
 
@@ -119,7 +119,7 @@ def _counts(found: Any) -> str:
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether the same rows were found, in whatever order."""
+    """Return whether the same rows were found, in any order."""
     return Counter(one) == Counter(other)
 
 
@@ -149,14 +149,14 @@ def _count(text: str) -> int:
 
 @contextmanager
 def _session(directory: Path) -> Iterator[SparkSession]:
-    """A local Spark that is reachable from this machine only, and keeps quiet."""
+    """Start a local Spark that only this machine can reach, and that keeps quiet."""
     from pyspark.sql import SparkSession
 
     # The workers run this interpreter and PySpark its own Spark.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.pop("SPARK_HOME", None)
-    # What goes wrong is raised, too; an interrupt is not worth a stack trace.
+    # Errors that py4j logs are raised, too; an interrupt is not worth a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.master(f"local[{_CORES}]").appName("pyflinklike demo")
     with _stderr_to(directory / "spark.log"):
@@ -186,12 +186,12 @@ def _settings(directory: Path) -> dict[str, Any]:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Give a file to what is started inside as its stderr, for as long as it runs."""
+    """Send the stderr of processes that are started inside to a file, for as long as they run."""
     kept = os.dup(2)
     try:
         with log.open("wb") as file:
             os.dup2(file.fileno(), 2)
-        # Our own messages still go where they did.
+        # Python's own messages still go to the terminal.
         with os.fdopen(os.dup(kept), "w") as own, redirect_stderr(own):
             yield
     except Exception:

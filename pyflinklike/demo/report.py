@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo shows: a progress line while it runs, and what it found."""
+"""The output of the demo: a progress line while it runs, and the findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 COLD_BATCHES = 5
-"""How many micro-batches start the JVM's compiler and the Python workers: no rate counts them."""
+"""Micro-batches that start the JVM's compiler and the Python workers: no rate counts them."""
 
 _MOST = 10
 _LAST = 5
@@ -48,13 +48,13 @@ Update = Callable[[int, str], None]
 
 @attrs.frozen
 class Input:
-    """What goes into a run, counted.
+    """The input of a run, counted.
 
     Args:
-        days: How many files.
-        records: All of them.
-        without_tailnum: Records without a key.
-        cancelled: Records with a key, of flights that were cancelled.
+        days: How many files there are.
+        records: How many records they have.
+        without_tailnum: How many records have no key.
+        cancelled: How many records with a key are of cancelled flights.
         start: The first event time, naive UTC.
         end: The last event time of a flight that was flown: the watermark ends 1 ms before it.
     """
@@ -68,7 +68,7 @@ class Input:
 
     @staticmethod
     def of(days: list[pa.Table]) -> Input:
-        """The counts of tables that `read_days` gave."""
+        """Count tables that `read_days` returned."""
         flights = pa.concat_tables(days)
         has_key, is_flown = pc.is_valid(flights["tailnum"]), pc.is_valid(flights["delay"])
         used = flights.filter(pc.and_(has_key, is_flown))
@@ -84,15 +84,15 @@ class Input:
 
     @property
     def processed(self) -> int:
-        """How many records reach the function."""
+        """The number of records that reach the function."""
         return self.records - self.without_tailnum - self.cancelled
 
 
 def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
-    """The silences that a stream knows when its last flight is at `end`.
+    """Return the silences that a stream knows when its last flight is at `end`.
 
-    Its watermark is 1 ms before that then.  A batch knows that nothing follows its last record, so all aircraft are silent at its
-    end.  A stream waits.
+    Its watermark is then 1 ms before that.  A batch knows that nothing follows its last record, so
+    at its end all aircraft are silent.  A stream waits.
     """
     return [row for row in silences if end - row[1] > _SILENCE]
 
@@ -102,9 +102,9 @@ def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, 
 
 @contextmanager
 def progress_display(total: int) -> Iterator[Update]:
-    """A progress bar of `total` days where there is a terminal and rich, else plain lines.
+    """Show a progress bar of `total` days on a terminal with rich, else plain lines.
 
-    Gives a function to call with the number of days done and a text on them.
+    The context is a function to call with the number of days done and a text about them.
     """
     try:
         from rich import progress
@@ -144,7 +144,7 @@ def _plain_progress(total: int) -> Update:
 def print_findings(
     source: Input, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
 ) -> None:
-    """What the stream found."""
+    """Print the findings of the stream."""
     _print_input(source)
     _print_alerts(alerts)
     _print_silences(silences)
@@ -197,7 +197,7 @@ def _print_silences(silences: list[tuple[Any, ...]]) -> None:
 def print_aircraft(
     tailnum: str, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
 ) -> None:
-    """What was found on one aircraft, in order of time."""
+    """Print the findings about one aircraft, in order of time."""
     events = [
         (row[1], "late three flights running", f"{row[2]} {row[3]}, {row[4]} min")
         for row in alerts
@@ -214,7 +214,7 @@ def print_aircraft(
 
 
 def print_run(source: Input, stream: Findings, batch_seconds: float, days_per_batch: int) -> None:
-    """How fast it went, once Spark has warmed up."""
+    """Print the rates, once Spark has warmed up."""
     whole = f"{stream.seconds:.1f} s for {source.days} days, {days_per_batch} to a micro-batch"
     batch = f"{batch_seconds:.1f} s, {source.records / batch_seconds:,.0f} records/s"
     print()
@@ -228,7 +228,7 @@ def print_run(source: Input, stream: Findings, batch_seconds: float, days_per_ba
 
 
 def _warm(batches: Sequence[MicroBatch]) -> list[tuple[str, str]]:
-    """The rate after the first micro-batches, in which the JVM and the workers are started."""
+    """Return the rate after the first micro-batches, which start the JVM and the workers."""
     warm = [each for each in batches if each.number >= COLD_BATCHES]
     if not warm:
         return [("warm", f"no rate: Spark warms up in the first {COLD_BATCHES} micro-batches")]
@@ -244,7 +244,7 @@ def _warm(batches: Sequence[MicroBatch]) -> list[tuple[str, str]]:
 
 
 def print_comparison(equal: bool, unknown: int) -> None:
-    """Whether the batch found the same."""
+    """Print whether the batch found the same."""
     print(f"  equal   {'yes' if equal else 'NO'}: the batch found {_equality(equal)}")
     print(
         f"          (and {unknown:,} aircraft with no flight in the last {_SILENCE.days} days of the"
@@ -257,7 +257,7 @@ def _equality(equal: bool) -> str:
 
 
 def print_state(checkpoint: Path, backend: str) -> None:
-    """Where the state is."""
+    """Print where the state is."""
     files = [path for path in (checkpoint / "state").rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 2**20
     print(f"  state   working copy: {backend}, in the memory of Spark's Python workers")

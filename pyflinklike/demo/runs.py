@@ -25,12 +25,12 @@ _POLL_SECONDS = 0.2
 
 @attrs.frozen
 class MicroBatch:
-    """What Spark tells of a micro-batch.
+    """Spark's numbers of a micro-batch.
 
     Args:
         number: Its id, from 0 on.
-        records: How many it read.
-        seconds: From its trigger to its commit.
+        records: How many records it read.
+        seconds: The time from its trigger to its commit.
     """
 
     number: int
@@ -40,14 +40,14 @@ class MicroBatch:
 
 @attrs.define
 class Findings:
-    """What a run found, in no particular order.
+    """The findings of a run, in no particular order.
 
     Args:
         alerts: (tailnum, departure, flight, route, delay) of each third late flight.
         silences: (tailnum, last departure before it) of each silence.
         seconds: How long the run took.
-        batches: The micro-batches of a stream that had records, in order; of very many the last,
-            as Spark keeps 100.
+        batches: The micro-batches of a stream that had records, in order; at most the last 100,
+            since Spark keeps no more.
     """
 
     alerts: list[tuple[Any, ...]] = attrs.field(factory=list)
@@ -57,7 +57,7 @@ class Findings:
 
 
 class _Collected:
-    """What the micro-batches of a stream have found; one that is retried replaces its first try."""
+    """The findings of a stream's micro-batches; a retried one replaces its first try."""
 
     def __init__(self) -> None:
         self._alerts: dict[int, list[tuple[Any, ...]]] = {}
@@ -73,7 +73,7 @@ class _Collected:
         self._silences[number] = _rows(batch)
 
     def found(self) -> Findings:
-        """All so far."""
+        """Return all findings so far."""
         return Findings(
             [row for rows in list(self._alerts.values()) for row in rows],
             [row for rows in list(self._silences.values()) for row in rows],
@@ -104,10 +104,10 @@ def find_on_stream(
 
     Args:
         spark: The session.
-        days: As `write_days` wrote them.
-        checkpoint: Where the query keeps its state; an empty or missing directory.
+        days: The directory that `write_days` filled.
+        checkpoint: The directory of the query's state; empty or missing.
         days_per_batch: How far the watermark moves at a time.
-        on_progress: Called with Spark's progress of a micro-batch, and what is found by then.
+        on_progress: Called with Spark's progress of a micro-batch, and the findings so far.
 
     Raises:
         StreamingQueryException: The query failed.

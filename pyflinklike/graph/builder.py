@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API adds nodes to, as a program declares them."""
+"""The nodes of a program, added by the API as the program declares them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["GraphBuilder"]
 N = TypeVar("N", bound=Node)
 
 _NO_OPERATORS = (FromSource, KeyBy, Partition, SideOutput, Union)
-"""What Flink does not run by itself: sources, and what only says where elements go."""
+"""Nodes that Flink does not run by themselves: sources, and nodes that only route elements."""
 
 
 class GraphBuilder:
-    """All nodes of a program, by number; they are kept for further jobs of it."""
+    """All nodes of a program, by number; they stay for further jobs of the program."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, Node] = {}
 
     def __getitem__(self, number: int) -> Node:
-        """The node of a number."""
+        """Return the node of a number."""
         return self._nodes[number]
 
     def add(self, kind: type[N], **fields: Any) -> N:
-        """A new node.
+        """Add a new node, and return it.
 
         Args:
-            kind: Its class.
-            fields: Of the node, but for its number.
+            kind: The class of the node.
+            fields: The fields of the node, except its number.
         """
         node = kind(id=len(self._nodes) + 1, **fields)
         assert all(each in self._nodes for each in node.inputs)
@@ -42,11 +42,11 @@ class GraphBuilder:
         return node
 
     def change(self, number: int, **settings: Any) -> Node:
-        """Give a node other settings; whatever reads it does not change.
+        """Give a node other settings; nodes that read it do not change.
 
         Args:
-            number: Of the node.
-            settings: Such as name, uid or parallelism.
+            number: The number of the node.
+            settings: Fields such as name, uid or parallelism.
         """
         node = self._nodes[number] = attrs.evolve(self._nodes[number], **settings)
         return node
@@ -57,10 +57,10 @@ class GraphBuilder:
         return len(self._nodes)
 
     def without_sink(self, begin: int) -> list[int]:
-        """The numbers of the operators behind which no sink is.
+        """Return the numbers of the operators that have no sink behind them.
 
         Args:
-            begin: Only those of greater numbers.
+            begin: Only operators with a greater number are returned.
         """
         to_sinks = [node.id for node in self._nodes.values() if isinstance(node, ToSink)]
         covered = self.graph(to_sinks).nodes
@@ -71,10 +71,10 @@ class GraphBuilder:
         ]
 
     def graph(self, sinks: Iterable[int]) -> JobGraph:
-        """The part of the graph that some nodes need, and these.
+        """Return the part of the graph that some nodes need, these nodes included.
 
         Args:
-            sinks: Their numbers.
+            sinks: The numbers of the nodes.
         """
         needed: set[int] = set()
         missing = list(sinks)

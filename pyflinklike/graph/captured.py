@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions as they are when a program declares them, whatever it changes afterwards.
 
-PyFlink pickles a function where it is declared, with all that it refers to: a lambda of a loop
-keeps the value that the loop's variable has then, and what a function appends to a list of the
-program is not seen by the program.  So it is here, whichever host runs the job.
+PyFlink pickles a function where it is declared, with all that it refers to.  So a lambda of a loop
+keeps the value that the loop's variable has then, and a function that appends to a list of the
+program appends to its own copy.  Functions are captured here, too, whichever host runs the job.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ F = TypeVar("F")
 
 
 def captured(function: F) -> F:
-    """A function with copies of all that it refers to.
+    """Return a function with copies of all that it refers to.
 
     Raises:
-        DeclarationTypeError: It refers to something that cannot be pickled.
+        DeclarationTypeError: The function refers to something that cannot be pickled.
     """
     try:
         return own_copy(function)
@@ -37,6 +37,6 @@ def captured(function: F) -> F:
 
 
 def own_copy(function: F) -> F:
-    """A copy, as each parallel instance has one."""
+    """Return a copy, since each parallel instance has its own."""
     copy: F = cloudpickle.loads(cloudpickle.dumps(function))
     return copy

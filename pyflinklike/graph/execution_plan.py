@@ -23,11 +23,11 @@ _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 
 
 def execution_plan(graph: JobGraph, parallelism: int) -> str:
-    """The operators of a graph as JSON, in the form of Flink's `getExecutionPlan`.
+    """Return the operators of a graph as JSON, in the form of Flink's `getExecutionPlan`.
 
     Args:
-        graph: Of a job.
-        parallelism: Of an operator that asks for no number.
+        graph: The graph of a job.
+        parallelism: The parallelism of an operator that asks for none.
     """
     shown = [node for node in graph.nodes.values() if not isinstance(node, _NOT_SHOWN)]
     nodes = [_entry(node, graph, node.parallelism or parallelism) for node in shown]
@@ -35,7 +35,7 @@ def execution_plan(graph: JobGraph, parallelism: int) -> str:
 
 
 def mermaid(graph: JobGraph) -> str:
-    """A flow chart of a graph, which Mermaid draws."""
+    """Return a flow chart of a graph, which Mermaid draws."""
     lines = ["flowchart LR"]
     for node in graph.nodes.values():
         opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
@@ -74,7 +74,7 @@ def _pact_of(node: Node) -> str:
 def _senders(
     number: int, graph: JobGraph, parallelism: int, strategy: str | None = None
 ) -> list[dict[str, Any]]:
-    """The operators behind an input, with the way in which their elements come."""
+    """Return the operators behind an input, with the way in which their elements come."""
     node = graph.nodes[number]
     if isinstance(node, KeyBy):
         strategy = strategy or "HASH"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a `FileSink` writes: folders, names of files, and when another file begins."""
+"""The folders and names of a `FileSink`'s files, and the rule for beginning another file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _MEBIBYTE = 1024 * 1024
 
 @attrs.frozen
 class OutputFileConfig:
-    """How files are called, as PyFlink's: `prefix-name of the writer-number suffix`.
+    """The names of files, as PyFlink's: `prefix-name of the writer-number suffix`.
+
+    Args:
+        part_prefix: The text before the writer's name.
+        part_suffix: The text after the number.
 
     Args:
         part_prefix: Before the name.
@@ -27,45 +31,53 @@ class OutputFileConfig:
 
     @staticmethod
     def builder() -> OutputFileConfigBuilder:
-        """Says how files are called."""
+        """Make a builder of the configuration."""
         return OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What is before the name."""
+        """Return the text before the writer's name."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """What is after the number."""
+        """Return the text after the number."""
         return self.part_suffix
 
 
 @attrs.define
 class OutputFileConfigBuilder:
-    """Says how files are called, and `build`s the configuration."""
+    """Sets the names of files, and `build`s the configuration."""
 
     _config: OutputFileConfig = attrs.field(factory=OutputFileConfig, init=False)
 
     def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
-        """How names begin."""
+        """Set the beginning of names.
+
+        Args:
+            prefix: The text before the writer's name.
+        """
         self._config = attrs.evolve(self._config, part_prefix=prefix)
         return self
 
     def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
-        """How names end."""
+        """Set the end of names.
+
+        Args:
+            suffix: The text after the number.
+        """
         self._config = attrs.evolve(self._config, part_suffix=suffix)
         return self
 
     def build(self) -> OutputFileConfig:
-        """The configuration."""
+        """Make the configuration."""
         return self._config
 
 
 @attrs.frozen
 class RollingPolicy:
-    """When another file begins, as PyFlink's.
+    """The rule for beginning another file, as PyFlink's.
 
     Args:
-        part_size: Once a file has so many bytes; None for never.
+        part_size: The size in bytes at which a file ends; None for no limit.
     """
 
     part_size: int | None = None
@@ -76,28 +88,28 @@ class RollingPolicy:
         rollover_interval: int = 60_000,  # noqa: ARG004  accepted for the sake of scripts
         inactivity_interval: int = 60_000,  # noqa: ARG004
     ) -> RollingPolicy:
-        """By size; times end no file here, for files are seen only when a batch or job has ended.
+        """Roll by size.  Times end no file here: files are seen only when a batch or job ends.
 
         Args:
-            part_size: In bytes.
-            rollover_interval: In ms.
-            inactivity_interval: In ms.
+            part_size: The size in bytes at which a file ends.
+            rollover_interval: A time in ms; not used.
+            inactivity_interval: A time in ms; not used.
         """
         return RollingPolicy(part_size)
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> RollingPolicy:
-        """With each checkpoint."""
+        """Begin another file with each checkpoint."""
         return RollingPolicy()
 
 
 @attrs.frozen
 class BucketAssigner:
-    """Which folder a line is written to, as PyFlink's.
+    """The folder that a line is written to, as PyFlink's.
 
     Args:
-        pattern: Of `strftime`, for the processing time; empty for the folder of the sink.
-        time_zone: Of the text, or None for that of the machine.
+        pattern: A pattern of `strftime` for the processing time; empty for the folder of the sink.
+        time_zone: The name of the time zone of the folder's name; None for the machine's.
     """
 
     pattern: str
@@ -105,28 +117,28 @@ class BucketAssigner:
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """The folder of the sink itself."""
+        """Write to the folder of the sink itself."""
         return BucketAssigner("")
 
     @staticmethod
     def date_time_bucket_assigner(
         format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
     ) -> BucketAssigner:
-        """A folder for each hour, or whatever the pattern says.
+        """Write to a folder for each hour, or for each text of another pattern.
 
         Args:
-            format_str: As Java writes it, of `yyyy MM dd HH mm ss` and signs between.
-            timezone_id: Such as `Europe/Berlin`.
+            format_str: A pattern in Java's form, of `yyyy MM dd HH mm ss` and signs between.
+            timezone_id: The name of a time zone, such as `Europe/Berlin`; None for the machine's.
         """
         for java, python in _PATTERNS:
             format_str = format_str.replace(java, python)
         return BucketAssigner(format_str, timezone_id)
 
     def bucket(self, now: int) -> str:
-        """The folder's name.
+        """Return the folder's name.
 
         Args:
-            now: In ms.
+            now: The processing time in ms.
         """
         zone = dt.timezone.utc if self.time_zone is None else ZoneInfo(self.time_zone)
         moment = dt.datetime.fromtimestamp(now / 1000, zone)

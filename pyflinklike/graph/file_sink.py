@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of text files as a sink: PyFlink's `FileSink`.
 
-A file is written under a hidden name, which sources leave out, and renamed when the job ends well,
-or the micro-batch that it was written in.
+A file is written under a hidden name, which sources leave out.  It is renamed when its job or its
+micro-batch ends well.
 """
 
 from __future__ import annotations
@@ -34,31 +34,35 @@ __all__ = [
 
 @attrs.frozen
 class Encoder:
-    """How an element becomes bytes, as `pyflink.common.Encoder`.
+    """The conversion of an element to bytes, as `pyflink.common.Encoder`.
 
     Args:
-        charset_name: Of the text.
+        charset_name: The encoding of the text.
     """
 
     charset_name: str
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """A line for each element, with the text that Java has for it."""
+        """Make a line for each element, with the text that Java has for it.
+
+        Args:
+            charset_name: The encoding of the text, by a name that Python knows.
+        """
         return Encoder(charset_name)
 
 
 @attrs.frozen
 class FileSink(Sink):
-    """Writes lines to files, as PyFlink's; a folder for each hour, unless it is told otherwise.
+    """Writes lines to files, as PyFlink's; by default into a folder for each hour.
 
     Args:
-        base_path: The folder.
+        base_path: The folder, or its `file:` address.
         encoder: Makes lines.
-        file_config: Says how files are called.
-        rolling_policy: Says when another one begins.
-        bucket_assigner: Says in which folder.
-        clock: Tells the processing time in ms.
+        file_config: The names of files.
+        rolling_policy: The rule for beginning another file.
+        bucket_assigner: Chooses the folder of a line.
+        clock: Returns the processing time in ms.
     """
 
     base_path: str
@@ -70,14 +74,14 @@ class FileSink(Sink):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
-        """A sink that writes a line for each element.
+        """Begin a sink that writes a line for each element.
 
         Args:
             base_path: The folder, or its `file:` address.
-            encoder: `Encoder.simple_string_encoder()`.
+            encoder: The result of `Encoder.simple_string_encoder()`.
 
         Raises:
-            DeclarationTypeError: It is no encoder.
+            DeclarationTypeError: `encoder` is no `Encoder`.
         """
         if not isinstance(encoder, Encoder):
             msg = f"it takes an Encoder, got {shown(encoder)}; give Encoder.simple_string_encoder()"
@@ -86,7 +90,7 @@ class FileSink(Sink):
 
     @staticmethod
     def for_bulk_format(*_: Any) -> NoReturn:
-        """Refuse it: Spark writes such files.
+        """Refuse files of columns: Spark writes them.
 
         Raises:
             HostError: Always.
@@ -96,11 +100,11 @@ class FileSink(Sink):
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """It is."""
+        """True: tasks write the lines."""
         return True
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove hidden files of writers whose names begin so."""
+        """Remove hidden files of writers whose names begin with `name`."""
         begin = glob.escape(f".{self.file_config.part_prefix}-{name}")
         for hidden in local_path(self.base_path).rglob(f"{begin}*.inprogress.*"):
             hidden.unlink(missing_ok=True)
@@ -112,38 +116,50 @@ class FileSink(Sink):
         type_info: TypeInformation,
         name: str | None = None,
     ) -> SinkWriter:
-        """What writes the lines of one instance."""
+        """Make the writer of the lines of one instance."""
         return _FileWriter(self, type_info, name or str(uuid.uuid4()))
 
 
 @attrs.define
 class FileSinkBuilder:
-    """Says how files are written, and `build`s the sink."""
+    """Sets how files are written, and `build`s the sink."""
 
     _sink: FileSink
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSinkBuilder:
-        """How files are called."""
+        """Set the names of files.
+
+        Args:
+            output_file_config: A configuration made by `OutputFileConfig.builder()`.
+        """
         return self._with(file_config=output_file_config)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSinkBuilder:
-        """When another file begins."""
+        """Set the rule for beginning another file.
+
+        Args:
+            rolling_policy: A policy made by a static method of `RollingPolicy`.
+        """
         return self._with(rolling_policy=rolling_policy)
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSinkBuilder:
-        """In which folder."""
+        """Set the folders.
+
+        Args:
+            bucket_assigner: An assigner made by a static method of `BucketAssigner`.
+        """
         return self._with(bucket_assigner=bucket_assigner)
 
     def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:  # noqa: ARG002
-        """Nothing: times end no file here."""
+        """Do nothing: times end no file here."""
         return self
 
     def disable_compact(self) -> FileSinkBuilder:
-        """Nothing: small files are not put together here."""
+        """Do nothing: small files are not put together here."""
         return self
 
     def build(self) -> FileSink:
-        """The sink."""
+        """Make the sink."""
         return self._sink
 
     def _with(self, **changes: Any) -> FileSinkBuilder:
@@ -153,7 +169,7 @@ class FileSinkBuilder:
 
 @attrs.define
 class _Part:
-    """A file that is written."""
+    """A file that is being written."""
 
     file: IO[bytes]
     hidden: Path
@@ -209,7 +225,7 @@ class _FileWriter:
 
 
 def _ended(file: IO[bytes]) -> None:
-    """Close a file of which contents and name are on the disk: it may be written down next."""
+    """Close a file once its contents and name are on the disk: a commit may name it next."""
     file.flush()
     os.fsync(file.fileno())
     file.close()

@@ -28,31 +28,35 @@ __all__ = ["FileSource", "FileSourceBuilder", "StreamFormat", "local_path"]
 
 @attrs.frozen
 class StreamFormat:
-    """How a file is read, as PyFlink's.
+    """The format of a file, as PyFlink's.
 
     Args:
-        charset_name: Of the text.
+        charset_name: The encoding of the text.
     """
 
     charset_name: str
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """A string for each line; what is compressed is told by the ending of its name."""
+        """Read a string for each line; the ending of a file's name says how it is compressed.
+
+        Args:
+            charset_name: The encoding of the text, by a name that Python knows.
+        """
         return StreamFormat(charset_name)
 
 
 @attrs.frozen
 class FileSource(Source):
-    """The lines of files, as PyFlink's; folders are gone through, hidden files are left out.
+    """The lines of files, as PyFlink's; folders are read recursively, hidden files are left out.
 
-    The order of lines is kept within a file.
+    Lines of one file keep their order.
 
     Args:
-        paths: Of files and folders.
-        charset: Of the text.
-        discovery_interval: How often new files are looked for, in ms; None reads those that are
-            there, and ends.
+        paths: The paths of files and folders.
+        charset: The encoding of the text.
+        discovery_interval: How often to look for new files, in ms; None reads the files that exist,
+            and ends.
     """
 
     paths: tuple[str, ...]
@@ -61,11 +65,11 @@ class FileSource(Source):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """A source of the lines of files.
+        """Begin a source of the lines of files.
 
         Args:
-            stream_format: `StreamFormat.text_line_format()`.
-            paths: Of files and folders, or their `file:` addresses.
+            stream_format: The result of `StreamFormat.text_line_format()`.
+            paths: Paths of files and folders, or their `file:` addresses.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -80,7 +84,7 @@ class FileSource(Source):
 
     @staticmethod
     def for_bulk_file_format(*_: Any) -> NoReturn:
-        """Refuse it: Spark reads such files.
+        """Refuse files of columns: Spark reads them.
 
         Raises:
             HostError: Always.
@@ -93,31 +97,31 @@ class FileSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it reads only the files that are there."""
+        """True where it reads only the files that exist when it begins."""
         return self.discovery_interval is None
 
     @property
     def type_info(self) -> TypeInformation:
-        """STRING."""
+        """STRING: the elements are lines."""
         return Types.STRING()
 
     @property
     def identity(self) -> str:
-        """Its paths."""
+        """The paths, which distinguish it from other sources."""
         return f"the files of {', '.join(str(local_path(path).absolute()) for path in self.paths)}"
 
     @property
     def discovery_milliseconds(self) -> int | None:
-        """How often new files are looked for, in ms; None reads those that are there, and ends."""
+        """The time between looks for new files, in ms; None reads existing files, and ends."""
         return self.discovery_interval
 
     def discover(self, known: Container[str]) -> list[str]:
-        """The paths of the files that are there and not known yet, by the times of their contents.
+        """Return the paths of files that are not known yet, by the times of their contents.
 
-        A file counts as soon as it has its name: write it under a hidden one, and rename it.
+        A file counts as soon as it has its name: write it under a hidden name, and rename it.
 
         Raises:
-            HostError: A path is not of this machine, or not there.
+            HostError: A path is not on this machine, or does not exist.
         """
         new = {each for each in map(_absolute, self._files()) if each not in known}
         times = {each: _modified(each) for each in new}
@@ -126,30 +130,31 @@ class FileSource(Source):
 
     @property
     def is_in_parts(self) -> bool:
-        """Files, which are listed once: tasks that list them see others where some come or go."""
+        """True for a source that ends: its files are listed once, since later lists may differ."""
         return self.is_bounded
 
     def parts(self) -> list[str]:
-        """The paths of the files that are there, in order.
+        """Return the paths of the files that exist, in order.
 
         Raises:
-            HostError: A path is not of this machine, or not there.
+            HostError: A path is not on this machine, or does not exist.
         """
         return [_absolute(each) for each in self._files()]
 
     def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
-        """The lines of a file, without event times."""
+        """Yield the lines of a file, without event times."""
         return self._lines([Path(part)])
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The lines of the files of one instance, without event times.
+        """Yield the lines of the files of one instance, without event times.
 
         Raises:
-            HostError: It is to look for new files, or a path is not of this machine, or not there.
+            HostError: The source looks for new files, or a path is not on this machine, or does not
+                exist.
         """
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
-        # By name: another instance may see a file that this one does not.
+        # By name, not by number: another instance may see a file that this one does not.
         own = [each for each in self.parts() if crc32(each.encode()) % parallelism == index]
         return self._lines(map(Path, own))
 
@@ -170,12 +175,12 @@ class FileSource(Source):
 
 @attrs.define
 class FileSourceBuilder:
-    """Says how files are read, and `build`s the source."""
+    """Sets how files are read, and `build`s the source."""
 
     _source: FileSource
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there, and end; so it is if nothing else is said."""
+        """Read the files that exist, and end; this is the default."""
         self._source = attrs.evolve(self._source, discovery_interval=None)
         return self
 
@@ -190,15 +195,15 @@ class FileSourceBuilder:
         return self
 
     def build(self) -> FileSource:
-        """The source."""
+        """Make the source."""
         return self._source
 
 
 def local_path(path: str) -> Path:
-    """The path of a file on this machine.
+    """Return the path of a file on this machine.
 
     Raises:
-        HostError: It is an address on another one.
+        HostError: The path is an address on another machine.
     """
     if "://" not in path and not path.startswith("file:"):
         return Path(path)
@@ -213,7 +218,7 @@ def local_path(path: str) -> Path:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """A file, or all in a folder, those in its folders too, in the order of their names."""
+    """Yield a file, or all files in a folder and in its folders, in the order of their names."""
     if not path.is_dir():
         yield path
         return
@@ -235,7 +240,7 @@ def _absolute(path: Path) -> str:
 
 
 def _modified(path: str) -> int | None:
-    """When a file was written last, in ns; None where it went away since it was found."""
+    """Return when a file was written last, in ns; None where it has gone since it was found."""
     try:
         return os.stat(path).st_mtime_ns
     except FileNotFoundError:

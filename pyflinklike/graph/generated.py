@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that a function makes of numbers, for trials: Flink's `DataGeneratorSource`, which is Java's only."""
+"""Elements that a function makes of numbers, for trials: Flink's `DataGeneratorSource` of Java."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
 
 @attrs.frozen
 class RateLimiterStrategy:
-    """How fast a source gives elements, as Flink's.
+    """The speed of a source, as Flink's.
 
     Args:
-        records_per_second: Elements in a second, of all instances together.
+        records_per_second: The number of elements in a second, of all instances together.
     """
 
     records_per_second: int
 
     @staticmethod
     def per_second(records_per_second: int) -> RateLimiterStrategy:
-        """So many elements in a second, of all instances together.
+        """Yield this many elements in a second, of all instances together.
+
+        Args:
+            records_per_second: An int above 0.
 
         Raises:
-            DeclarationValueError: It is no int above 0.
+            DeclarationValueError: `records_per_second` is no int above 0.
         """
         if not is_int(records_per_second) or records_per_second < 1:
             msg = f"a rate is an int above 0, got {shown(records_per_second)}; give for example 5"
@@ -45,18 +48,20 @@ class RateLimiterStrategy:
 class DataGeneratorSource(Source):
     """The results of a function for the numbers from 0 on.
 
-    One with a count ends, and gives all elements at once.  One without a count never ends: on Spark it
-    keeps its rate, also over restarts; the local runner reads it as fast as it can.
+    A source with a count ends, and yields all elements at once.  A source without a count never
+    ends: on Spark it keeps its rate, also over restarts; the local runner reads it as fast as it
+    can.
 
     Args:
-        generator_function: Given a number, makes an element.
-        count: How many elements there are; None for no end.
-        rate_limiter_strategy: How fast one without an end gives elements.
-        type_info: Of the elements; None is any object that pickles.
+        generator_function: Makes an element of a number.
+        count: The number of elements; None for no end.
+        rate_limiter_strategy: The speed of a source without an end.
+        type_info: The type of the elements; None is any object that pickles.
 
     Raises:
-        DeclarationTypeError: The function cannot be called, or the type is none.
-        DeclarationValueError: The count is no int above 0; or both or none of count and rate are given.
+        DeclarationTypeError: The function cannot be called, or the type is no `TypeInformation`.
+        DeclarationValueError: The count is no int above 0; or both or none of count and rate are
+            given.
     """
 
     def __init__(
@@ -74,30 +79,30 @@ class DataGeneratorSource(Source):
         self.rate = (
             None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
         )
-        """Elements in a second, of one without an end."""
+        """The number of elements in a second, for a source without an end."""
         self._type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it has a count."""
+        """True where the source has a count."""
         return self._count is not None
 
     @property
     def type_info(self) -> TypeInformation:
-        """As it was given."""
+        """The declared type of the elements."""
         return self._type_info
 
     @property
     def identity(self) -> str:
-        """How many there are, or how many in a second."""
+        """The number of elements, or the number in a second."""
         how_many = f"{self.rate} in a second" if self._count is None else str(self._count)
         return f"generated elements, {how_many}"
 
     def element(self, number: int) -> Any:
-        """The element of a number.
+        """Return the element of a number.
 
         Args:
-            number: From 0 on.
+            number: The number, from 0 on.
 
         Raises:
             UserFunctionError: The function fails.
@@ -109,7 +114,7 @@ class DataGeneratorSource(Source):
             raise UserFunctionError(msg) from error
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The elements of one instance, without event times."""
+        """Yield the elements of one instance, without event times."""
         numbers: Any = counted(index, parallelism)
         if self._count is not None:
             numbers = NumberSequenceSource(0, self._count - 1).part(index, parallelism)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements as text, as Flink's Java writes them: for `print` and for files.
 
-`java_text` is what `toString` of the Java object gives that PyFlink makes of an element of a type.
-`print_text` is what `DataStream.print` writes: untyped elements as Python writes them, and rows,
-which PyFlink puts together itself.
+`java_text` writes what `toString` returns for the Java object that PyFlink makes of an element of a
+type.  `print_text` writes what `DataStream.print` writes: untyped elements as Python writes them,
+and rows as PyFlink itself puts them together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["java_text", "print_text"]
 
 
 def print_text(value: Any, type_info: TypeInformation) -> str:
-    """What `print` writes for an element, without the prefix.
+    """Return the text that `print` writes for an element, without the prefix.
 
     Args:
         value: The element.
-        type_info: Its type.
+        type_info: The type of the element.
     """
     if isinstance(type_info, PickledByteArrayTypeInfo):
         return str(value)
@@ -37,11 +37,11 @@ def print_text(value: Any, type_info: TypeInformation) -> str:
 
 
 def java_text(value: Any, type_info: TypeInformation) -> str:
-    """What Java writes for an element.
+    """Return the text that Java writes for an element.
 
     Args:
         value: The element.
-        type_info: Its type; where that is none of Java's, the value decides.
+        type_info: The type of the element; where Java has no such type, the value decides.
     """
     if value is None:
         return "null"
@@ -88,27 +88,28 @@ def _text(value: Any, parts: list[TypeInformation]) -> str:
 
 
 def _timestamp_text(value: dt.datetime) -> str:
-    """As `java.sql.Timestamp`: a fraction without zeros at its end, and of one digit at least."""
+    """Write it as `java.sql.Timestamp`: the fraction has a digit at least, and no zeros behind."""
     fraction = f"{value.microsecond:06}".rstrip("0") or "0"
     return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def _double_text(value: float) -> str:
-    """As `Double.toString`."""
+    """Write it as `Double.toString`."""
     return _decimal_text(value, repr(value))
 
 
 def _float_text(value: float) -> str:
-    """As `Float.toString`: the fewest digits that tell the number among those of 32 bits."""
+    """Write it as `Float.toString`: the fewest digits that identify it among 32-bit floats."""
     if not math.isfinite(value):
         return _decimal_text(value, "")
     wanted = struct.pack("<f", value)
+    # Nine digits identify every float of 32 bits.
     digits = next(n for n in range(1, 10) if _as_float(f"{value:.{n}g}") == wanted)
     return _decimal_text(value, repr(float(f"{value:.{digits}g}")))
 
 
 def _as_float(text: str) -> bytes | None:
-    """The 32 bits of a number; None where rounding has made it greater than the greatest."""
+    """Return the 32 bits of a number; None where rounding has made it greater than the greatest."""
     try:
         return struct.pack("<f", float(text))
     except OverflowError:
@@ -116,7 +117,7 @@ def _as_float(text: str) -> bytes | None:
 
 
 def _decimal_text(value: float, shortest: str) -> str:
-    """A number as Java writes it: from 10^-3 to 10^7 without an exponent."""
+    """Write a number as Java does: from 10^-3 to 10^7 without an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job: what a host is given to run."""
+"""A job: a graph and settings, the input of a host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N = TypeVar("N", bound=Node)
 
 
 class RuntimeExecutionMode(Enum):
-    """How a job runs, as `pyflink.datastream.RuntimeExecutionMode`."""
+    """The way in which a job runs, as `pyflink.datastream.RuntimeExecutionMode`."""
 
     STREAMING = "streaming"
     """Elements are processed as they come, and watermarks follow them."""
@@ -43,31 +43,31 @@ class JobGraph:
     """The nodes that some sinks need.
 
     Args:
-        nodes: By number, ascending: every node comes after its inputs.
+        nodes: The nodes by number, ascending: every node comes after its inputs.
     """
 
     nodes: Mapping[int, Node]
 
     def of_kind(self, kind: type[N]) -> Iterator[N]:
-        """The nodes of a class, in order."""
+        """Return the nodes of a class, in order."""
         return (node for node in self.nodes.values() if isinstance(node, kind))
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all sources come to an end."""
+        """True where all sources come to an end."""
         return all(node.source.is_bounded for node in self.of_kind(FromSource))
 
     @property
     def sinks(self) -> tuple[ToSink, ...]:
-        """Where elements go out."""
+        """The nodes where elements go out."""
         return tuple(self.of_kind(ToSink))
 
     @cached_property
     def consumers(self) -> Mapping[int, tuple[tuple[Node, int], ...]]:
-        """Who gets the elements of a node, by its number: a node, and which of its inputs that is.
+        """The readers of each node, by its number: a node, and which of its inputs that is.
 
-        Inputs are counted from 0.  A node that reads another one twice is there twice.  In a part of
-        a graph, inputs from elsewhere are left out.
+        Inputs are counted from 0.  A node that reads another one twice is there twice.  In a part
+        of a graph, inputs from elsewhere are left out.
         """
         found: dict[int, list[tuple[Node, int]]] = {number: [] for number in self.nodes}
         for node in self.nodes.values():
@@ -77,18 +77,18 @@ class JobGraph:
         return {number: tuple(each) for number, each in found.items()}
 
     def main_consumers(self, node: Node) -> tuple[tuple[Node, int], ...]:
-        """Who gets the main output of a node: `consumers` but for side outputs."""
+        """Return the readers of a node's main output: `consumers` without side outputs."""
         return tuple(each for each in self.consumers[node.id] if not _is_side_output(each[0]))
 
     def side_outputs(self, node: Node) -> tuple[SideOutput, ...]:
-        """The side outputs of a node that are read; any other is dropped."""
+        """Return the side outputs of a node that are read; any other is dropped."""
         return tuple(each for each, _ in self.consumers[node.id] if isinstance(each, SideOutput))
 
     def is_only_broadcast(self, number: int) -> bool:
-        """Whether all that comes of a node goes to broadcast inputs.
+        """Return whether all elements of a node go to broadcast inputs only.
 
         Args:
-            number: Of the node.
+            number: The number of the node.
         """
         consumers = self.consumers[number]
         return bool(consumers) and all(
@@ -98,10 +98,10 @@ class JobGraph:
 
     @cached_property
     def state_names(self) -> Mapping[int, str]:
-        """What names the state of each node that has one: its uid, or its kind and position.
+        """The name of the state of each node that has one: its uid, or its kind and position.
 
-        The position counts the nodes with state in the order in which they were declared, so
-        it stays as long as no such node is declared before.
+        The position counts the nodes with state in the order in which they were declared, so it
+        stays as long as no such node is declared before.
         """
         stateful = [each for each in self.nodes.values() if isinstance(each, _STATEFUL)]
         return {
@@ -119,25 +119,26 @@ def _is_side_output(node: Node) -> bool:
 
 @attrs.frozen(kw_only=True)
 class JobSettings:
-    """How a job is to run, from its `ExecutionConfig` and `Configuration`.
+    """The settings of a job, from its `ExecutionConfig` and `Configuration`.
 
     Args:
-        name: Of the job.
-        is_batch: Whether it runs in batch mode; `AUTOMATIC` is decided already.
-        parallelism: How many instances an operator has that asks for no number; None leaves
-            that to the host.
-        max_parallelism: How many key groups there are; None leaves that to the host.
-        job_parameters: For `RuntimeContext.get_job_parameter`.
-        records_per_batch: How many elements a collection or sequence gives before a watermark
-            follows; None leaves that to the host.
-        state_backend: Where working state is kept; None leaves that to the host.
-        checkpoint_dir: Where the job keeps what it continues from, or None.
-        recovery_path: What the program says that it continues from, or None.
-        is_dropped_when_cancelled: Whether it does not continue once it was cancelled.
-        files_per_batch: How many files a micro-batch has of a source that looks for them; None is
-            all that there are.
-        checkpoint_interval: How long a micro-batch lasts at least, in ms; None is as short as can be.
-        python_files: Paths of files that functions import.
+        name: The name of the job.
+        is_batch: True for batch mode; `AUTOMATIC` is decided already.
+        parallelism: The number of instances of an operator that asks for none; None leaves it to
+            the host.
+        max_parallelism: The number of key groups; None leaves it to the host.
+        job_parameters: Texts by name, for `RuntimeContext.get_job_parameter`.
+        records_per_batch: The number of elements that a collection or sequence yields before a
+            watermark follows; None leaves it to the host.
+        state_backend: The storage of working state; None leaves it to the host.
+        checkpoint_dir: The directory of the state that the job continues from, or None.
+        recovery_path: The path that the program wants to continue from, or None.
+        is_dropped_when_cancelled: True if the job does not continue once it was cancelled.
+        files_per_batch: The number of files in a micro-batch of a source that looks for them; None
+            for all that exist.
+        checkpoint_interval: The least duration of a micro-batch, in ms; None is as short as
+            possible.
+        python_files: The paths of files that functions import.
         configuration: All keys of the program's `Configuration`, as text.
     """
 
@@ -159,23 +160,23 @@ class JobSettings:
 
 @attrs.frozen
 class Job:
-    """What a host is given to run.
+    """The input of a host: a graph, and how to run it.
 
     Args:
-        graph: What is to be done.
-        settings: How.
+        graph: The nodes.
+        settings: The settings of the whole job.
     """
 
     graph: JobGraph
     settings: JobSettings
 
     def settings_of(self, source: FromSource) -> JobSettings:
-        """The settings by which a source is read: what feeds broadcast inputs only is not cut.
+        """Return the settings of a source: a source that feeds broadcast inputs only is not cut.
 
         So its elements come before all others, as in batch mode, where a host can see to that.
 
         Args:
-            source: Its node.
+            source: The node of the source.
         """
         if source.source.is_bounded and self.graph.is_only_broadcast(source.id):
             return attrs.evolve(self.settings, records_per_batch=None)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a graph: what happens to elements, one frozen value for each step.
+"""The nodes of a graph: steps in the life of elements, one frozen value for each step.
 
-A node has a number, and names its inputs by theirs, which are smaller: a graph has no circle, and
-the order of the numbers is one in which every node comes after its inputs.  Settings that a
-program may still change (its name, its uid) make another value with the same number, so nobody
-holds on to a node: one holds its number.
+A node has a number, and names its inputs by their numbers, which are smaller.  So a graph has no
+circle, and in the order of the numbers every node comes after its inputs.  Settings that a program
+may still change (its name, its uid) make another value with the same number, so code holds the
+number of a node, not the node.
 
-`KeyBy`, `Partition`, `Union` and `SideOutput` only say which elements go where.  What a node gives is of `type_info`.
+`KeyBy`, `Partition`, `Union` and `SideOutput` only say which elements go where.  The elements that
+a node yields are of its `type_info`.
 
 | node | inputs | function, and what the runtime has for it |
 |---|---|---|
@@ -65,13 +66,14 @@ class Node:
     """One step.
 
     Args:
-        id: Its number, from 1, greater than those of its inputs.
-        name: What it is called where it is shown; PyFlink's word where the program gives none.
+        id: Its number, from 1, greater than the numbers of its inputs.
+        name: The name that is shown; PyFlink's word where the program gives none.
         inputs: The numbers of the nodes whose elements it gets, in order.  One may be there twice.
-        type_info: Of the elements that it gives; for a sink of those that it gets.
-        uid: Names its state, or None.
-        parallelism: How many instances it was asked to have; None leaves that to the job.
-        max_parallelism: How many key groups it was asked to have; None leaves that to the job.
+        type_info: The type of the elements that it yields; for a sink, of the elements that it
+            gets.
+        uid: The name of its state, or None.
+        parallelism: The number of instances that was asked for; None leaves it to the job.
+        max_parallelism: The number of key groups that was asked for; None leaves it to the job.
         description: The program's own words for it, or None.
     """
 
@@ -90,8 +92,8 @@ class FromSource(Node):
     """Elements come in.
 
     Args:
-        source: Gives them.
-        strategy: Says what watermarks follow; its assigner, if it has one, tells their times.
+        source: Where the elements come from.
+        strategy: The rule for watermarks; its assigner, if it has one, sets the times of elements.
     """
 
     source: Source
@@ -106,7 +108,7 @@ class Stateless(Node):
     """A function of one element, which needs no other one; elements keep order and time.
 
     Args:
-        function: The user's.
+        function: The user's function.
     """
 
     function: Function
@@ -119,7 +121,7 @@ class Map(Stateless):
 
 @attrs.frozen(kw_only=True)
 class FlatMap(Stateless):
-    """A `FlatMapFunction`: any number of outputs; None is none."""
+    """A `FlatMapFunction`: any number of outputs; None is no output."""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,8 +141,8 @@ class AsyncWait(Stateless):
     Args:
         timeout: How long one element may take with all its retries, in ms; 0 is for ever.
         capacity: How many elements may be waited for at a time.
-        is_ordered: Whether outputs keep the order of their elements.
-        retry: When to try again, an `AsyncRetryStrategy`, or None for never.
+        is_ordered: True keeps outputs in the order of their elements.
+        retry: An `AsyncRetryStrategy`, or None for no retries.
     """
 
     timeout: int
@@ -154,7 +156,7 @@ class AssignTimestamps(Node):
     """Elements get other event times, and other watermarks follow from here on.
 
     Args:
-        strategy: Says which.
+        strategy: The rule for times and watermarks.
     """
 
     strategy: WatermarkStrategy
@@ -164,7 +166,7 @@ class AssignTimestamps(Node):
 
 
 class Partitioning(Enum):
-    """How elements are spread over the instances of the next operator; names as in plans."""
+    """The distribution of elements over the instances of the next operator; names as in plans."""
 
     FORWARD = "FORWARD"
     REBALANCE = "REBALANCE"
@@ -181,9 +183,9 @@ class KeyBy(Node):
     """Elements get a key.  A node that takes no keys gets the elements alone.
 
     Args:
-        selector: Tells the key of an element; called once for each, where the element comes from.
-            A `KeySelector`, which has `open` and `close`.
-        key_type: Of the keys; keys of the pickled type are equal if their pickles are.
+        selector: A `KeySelector`, which has `open` and `close`; called once for each element, where
+            the element comes from.
+        key_type: The type of the keys; keys of the pickled type are equal if their pickles are.
     """
 
     selector: Any
@@ -195,9 +197,10 @@ class Partition(Node):
     """A hint which instance gets an element; but `BROADCAST` gives each instance a copy.
 
     Args:
-        how: By which rule.
-        partitioner: For `CUSTOM`: called with a key and the number of instances, tells which.
-        selector: For `CUSTOM`: tells the key of an element.
+        how: The rule of distribution.
+        partitioner: For `CUSTOM`: called with a key and the number of instances, returns the
+            instance.
+        selector: For `CUSTOM`: returns the key of an element.
     """
 
     how: Partitioning
@@ -206,7 +209,7 @@ class Partition(Node):
 
     @property
     def is_seen(self) -> bool:
-        """Whether functions see it: each instance gets a copy, or the program tells which gets what."""
+        """True where functions see it: all instances get copies, or the program chooses one."""
         return self.how in (Partitioning.BROADCAST, Partitioning.CUSTOM)
 
 
@@ -220,7 +223,7 @@ class SideOutput(Node):
     """The elements that its input, an operator, put out with a tag.
 
     Args:
-        tag: Whose id counts.
+        tag: The tag, of which only the id counts.
     """
 
     tag: OutputTag
@@ -233,13 +236,12 @@ class SideOutput(Node):
 class Keyed(Node):
     """A function of keyed elements.  Its input is a `KeyBy`.
 
-    What it gives for an element has that one's time, what it gives in a timer the timer's; what a
-    window gives has the window's `max_timestamp()`, which `WindowOperator.collecting` can tell.
+    An output for an element has the element's time, an output of a timer the timer's.  An output of
+    a window has the window's `max_timestamp()`; `WindowOperator.collecting` can return it.
 
     Args:
-        function: Of any class that `runtime.callers` knows for one input: a `KeyedProcessFunction`
-            (windows are one: `pyflinklike.windows.WindowOperator`), or a map, flat_map or filter
-            function with state of keys.
+        function: A function with one input: a `KeyedProcessFunction` (windows are one:
+            `WindowOperator`), or a map, flat_map or filter function with state of keys.
     """
 
     function: Function
@@ -249,8 +251,8 @@ class Keyed(Node):
 class Fold(Node):
     """The fold of the elements of each key.  Its input is a `KeyBy`.
 
-    In streaming mode every element gives out the fold so far, in batch mode each key gives out its
-    fold once: `pyflinklike.folds.Fold(function, type_info, running=...)`.
+    In streaming mode every element yields the fold so far; in batch mode each key yields its fold
+    once.
 
     Args:
         function: Folds two elements, or a fold and an element.
@@ -261,12 +263,12 @@ class Fold(Node):
 
 @attrs.frozen(kw_only=True)
 class TwoInputs(Node):
-    """A function of two inputs, for `runtime.two_inputs`; one of them may be there twice.
+    """A function of two inputs; both may be the same node.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoProcessFunction`, `CoMapFunction` or
             `CoFlatMapFunction`.
-        is_keyed: Whether both inputs are `KeyBy` nodes, of one key type.
+        is_keyed: True where both inputs are `KeyBy` nodes of one key type.
     """
 
     function: Function
@@ -280,7 +282,7 @@ class WithBroadcast(Node):
     Args:
         function: A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` where the first
             input is a `KeyBy`.
-        states: The broadcast states.
+        states: The descriptors of the broadcast states.
     """
 
     function: Function
@@ -295,7 +297,7 @@ class ToSink(Node):
     """Elements go out.
 
     Args:
-        sink: Takes them.
+        sink: Where the elements go.
     """
 
     sink: Sink

@@ -15,19 +15,19 @@ from pyflinklike.shown import shown
 __all__ = ["pictured", "svg"]
 
 _HEIGHT, _LETTER, _MARGIN = 36.0, 8.0, 28.0
-"""Of a node and of a letter of its name, in px."""
+"""The height of a node, the width of a letter of its name, and the margin, in px."""
 
 
 def pictured(graph: JobGraph, form: str) -> str:
-    """A graph in one of the forms of pictures.
+    """Return a graph in one of the forms of pictures.
 
     Args:
-        graph: Of a job.
+        graph: The graph of a job.
         form: "mermaid" or "svg".
 
     Raises:
         DeclarationValueError: There is no such form.
-        RequirementError: As `svg`.
+        RequirementError: graphlay is missing, for "svg".
     """
     if form == "mermaid":
         return mermaid(graph)
@@ -38,10 +38,10 @@ def pictured(graph: JobGraph, form: str) -> str:
 
 
 def svg(graph: JobGraph) -> str:
-    """A drawing of a graph by graphlay: elements go from the left to the right.
+    """Return a drawing of a graph by graphlay: elements go from left to right.
 
     Args:
-        graph: Of a job.
+        graph: The graph of a job.
 
     Raises:
         RequirementError: graphlay is missing: the extra `plan`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host gives for a job: a way to follow it, to end it, and to get what it collects."""
+"""The run of a job: a way to follow it, to end it, and to get the elements it collects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DrivenRun", "Host", "JobRun", "JobStatus"]
 
 
 class JobStatus(Enum):
-    """What has become of a job, as `pyflink.common.JobStatus`."""
+    """The status of a job, as `pyflink.common.JobStatus`."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -30,11 +30,11 @@ class JobStatus(Enum):
     RECONCILING = "RECONCILING"
 
     def is_terminal_state(self) -> bool:
-        """Whether nothing more will become of it, not even a restart on another cluster."""
+        """Return whether the status is final, with no restart, not even on another cluster."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Return whether the status is final."""
         return self.is_terminal_state()
 
 
@@ -52,10 +52,10 @@ class JobRun(Protocol):
         """
 
     def collected(self, sink: int) -> Iterator[Any]:
-        """The elements that came to a `CollectSink`, as they come; ends when the job does.
+        """Yield the elements that come to a `CollectSink`; end when the job does.
 
         Args:
-            sink: The number of its node.  It may be asked for once.
+            sink: The number of its node; each may be asked for once.
 
         Raises:
             PyflinklikeError: The job failed; raised when it is the next element's turn.
@@ -65,14 +65,14 @@ class JobRun(Protocol):
         """Have the job end soon; nothing happens where it has ended."""
 
     def status(self) -> JobStatus:
-        """What has become of it."""
+        """Return the status of the job."""
 
 
 class DrivenRun(ABC):
-    """A job that works whenever somebody waits for it or for what it collects: a `JobRun`.
+    """A job that works whenever somebody waits for it or for its elements: a `JobRun`.
 
     Args:
-        collected: Where elements arrive that come to a `CollectSink`, by the number of its node.
+        collected: The elements that come to each `CollectSink`, by the number of its node.
     """
 
     def __init__(self, collected: Mapping[int, deque[Any]]) -> None:
@@ -88,7 +88,7 @@ class DrivenRun(ABC):
                 self._work.close()
 
     def collected(self, sink: int) -> Iterator[Any]:
-        """The elements that came to a `CollectSink`; works while there are none."""
+        """Yield the elements that come to a `CollectSink`; work while there are none."""
         elements = self._collected[sink]
         while True:
             while elements:
@@ -99,18 +99,18 @@ class DrivenRun(ABC):
     def cancel(self) -> None:
         """End the job where it stands."""
         self._is_cancelled = True
-        # Where another thread does the work, that one ends it.
+        # Where another thread does the work, that thread ends it.
         with contextlib.suppress(ValueError):
             self._work.close()
             if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
                 self._ended(JobStatus.CANCELED)
 
     def status(self) -> JobStatus:
-        """What has become of it."""
+        """Return the status of the job."""
         return self._status
 
     def _driven(self) -> Generator[None, None, None]:
-        """All the work, and what becomes of the job by it."""
+        """Do all the work, and set the status that follows from it."""
         try:
             yield from self._running()
         except GeneratorExit:
@@ -127,7 +127,7 @@ class DrivenRun(ABC):
 
     @abstractmethod
     def _running(self) -> Generator[None, None, None]:
-        """All the work, to its end; stops whenever it may be told to end."""
+        """Do all the work, to its end; yield whenever it may be told to end."""
 
     @abstractmethod
     def _abandon(self) -> None:

@@ -31,7 +31,7 @@ class SerializationSchema(ABC):
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
-        """The bytes of an element.
+        """Return the bytes of an element.
 
         Args:
             element: The element.
@@ -46,7 +46,7 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def deserialize(self, message: bytes | None) -> Any:
-        """The element of some bytes.
+        """Return the element of some bytes.
 
         Args:
             message: The bytes; None where a record has no value.
@@ -56,20 +56,21 @@ class DeserializationSchema(ABC):
         """
 
     def get_produced_type(self) -> TypeInformation:
-        """Of the elements; by default any object that pickles."""
+        """Return the type of the elements; by default any object that pickles."""
         return Types.PICKLED_BYTE_ARRAY()
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     """Text.
 
-    What cannot be decoded becomes U+FFFD, and what cannot be encoded `?`, as in Java.
+    Bytes that cannot be decoded become U+FFFD, and characters that cannot be encoded `?`, as in
+    Java.
 
     Args:
-        charset: Of the bytes.
+        charset: The encoding of the bytes, by a name that Python knows.
 
     Raises:
-        DeclarationValueError: There is no such charset.
+        DeclarationValueError: There is no such encoding.
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:
@@ -80,7 +81,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
             raise DeclarationValueError(msg) from error
 
     def serialize(self, element: Any) -> bytes:
-        """The bytes of a text.
+        """Return the bytes of a text.
 
         Raises:
             OutputError: The element is no text.
@@ -93,15 +94,15 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return element.encode(self._charset, "replace")
 
     def deserialize(self, message: bytes | None) -> str:
-        """The text of bytes.
+        """Return the text of bytes.
 
         Raises:
-            ValueError: There are none.
+            ValueError: The record has no value.
         """
         return value_of(message).decode(self._charset, "replace")
 
     def get_produced_type(self) -> TypeInformation:
-        """STRING."""
+        """Return STRING."""
         return Types.STRING()
 
 
@@ -109,23 +110,23 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are."""
 
     def serialize(self, element: Any) -> bytes:
-        """The element.
+        """Return the element.
 
         Raises:
-            OutputError: It is not bytes.
+            OutputError: The element is not bytes.
         """
         return _bytes(element, "ByteArraySchema writes bytes")
 
     def deserialize(self, message: bytes | None) -> bytes:
-        """The bytes.
+        """Return the bytes.
 
         Raises:
-            ValueError: There are none.
+            ValueError: The record has no value.
         """
         return value_of(message)
 
     def get_produced_type(self) -> TypeInformation:
-        """PRIMITIVE_ARRAY of BYTE, whose values are bytes."""
+        """Return PRIMITIVE_ARRAY of BYTE, whose values are bytes."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
@@ -133,10 +134,10 @@ class RowFieldExtractorSchema(SerializationSchema):
     """One field of rows, which holds bytes.
 
     Args:
-        field_index: Its position, from 0.
+        field_index: The position of the field, from 0.
 
     Raises:
-        DeclarationValueError: It is negative.
+        DeclarationValueError: The position is negative.
     """
 
     def __init__(self, field_index: int) -> None:
@@ -146,7 +147,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         self._index = field_index
 
     def serialize(self, element: Any) -> bytes | None:
-        """The field; None where it is None.
+        """Return the field; None where it is None.
 
         Raises:
             OutputError: There is no such field, or it does not hold bytes.
@@ -168,13 +169,13 @@ def _bytes(value: Any, rule: str) -> bytes:
 
 
 def value_of(message: bytes | None) -> bytes:
-    """The bytes of a record.
+    """Return the bytes of a record.
 
     Args:
-        message: They, or None.
+        message: The value of the record, or None.
 
     Raises:
-        ValueError: There are none.
+        ValueError: The record has no value.
     """
     if message is None:
         msg = "the record has no value: it is a tombstone; read it with a DeserializationSchema of your own"
@@ -183,14 +184,14 @@ def value_of(message: bytes | None) -> bytes:
 
 
 def check_schema(schema: Any, kind: type) -> None:
-    """See that an argument is a schema.
+    """Check that an argument is a schema.
 
     Args:
         schema: The argument.
-        kind: The class that it must be of.
+        kind: The class that it must be an instance of.
 
     Raises:
-        DeclarationTypeError: It is none.
+        DeclarationTypeError: It is no instance.
     """
     if not isinstance(schema, kind):
         remedy = instance_of(kind, schema, "give for example SimpleStringSchema()")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of a job go, as plain declarations.
+"""The sinks of a job, as plain declarations.
 
-A host carries them out in its own way: by `writer`, where the elements are in this process.
+A host writes them in its own way; `writer` is for elements that are in this process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CollectSink", "DeliveryGuarantee", "PrintSink", "Renaming", "Sink", 
 
 
 class DeliveryGuarantee(Enum):
-    """What a sink promises, as `pyflink.datastream.connectors.base.DeliveryGuarantee`."""
+    """The promise of a sink, as `pyflink.datastream.connectors.base.DeliveryGuarantee`."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -29,26 +29,26 @@ class DeliveryGuarantee(Enum):
 
 
 class Renaming(NamedTuple):
-    """What makes a written file visible; done twice, it is as if it was done once.
+    """The step that makes a written file visible; done twice, it has the effect of once.
 
     Args:
-        hidden: The path that it was written to.
-        path: The path that it is to have.
+        hidden: The path that the file was written to.
+        path: The path that the file is to have.
     """
 
     hidden: Path
     path: Path
 
     def perform(self) -> None:
-        """Rename it, if that was not done before."""
+        """Rename the file, if that was not done before."""
         if self.hidden.exists():
             self.hidden.rename(self.path)
 
     def check(self) -> None:
-        """See that this process can rename it.
+        """Check that this process can rename the file.
 
         Raises:
-            HostError: What a task has written is not to be seen from here.
+            HostError: The driver cannot see a file that a task has written.
         """
         if not self.hidden.exists():
             msg = (
@@ -66,32 +66,32 @@ class SinkWriter(Protocol):
 
         Args:
             value: The element.
-            timestamp: Its time in ms, or None.
+            timestamp: The time of the element in ms, or None.
         """
 
     def prepare(self) -> list[Renaming]:
-        """Write no more, and give what makes visible all that was written; it outlasts this process."""
+        """Write no more, and return the steps that make the files visible, in any process."""
 
     def finish(self) -> None:
-        """The job has ended well: make all that was written visible."""
+        """Make all that was written visible: the job has ended well."""
 
     def abandon(self) -> None:
-        """The job has failed: take back what is not visible yet."""
+        """Take back what is not visible yet: the job has failed."""
 
 
 class Sink:
-    """Something that takes elements."""
+    """A place where elements go."""
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """Whether each worker of a cluster writes the elements that it has, and not the program."""
+        """True where workers write their own elements; otherwise only the program writes."""
         return False
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove what writers whose names begin so have begun and not finished.
+        """Remove unfinished output of writers whose names begin with `name`.
 
         Args:
-            name: The beginning of their names.
+            name: The beginning of the writers' names.
         """
 
     def writer(
@@ -101,13 +101,13 @@ class Sink:
         type_info: TypeInformation,
         name: str | None = None,  # noqa: ARG002
     ) -> SinkWriter:
-        """What writes the elements of one instance, in this process.
+        """Make the writer of the elements of one instance, in this process.
 
         Args:
-            index: Of the instance, from 0.
+            index: The number of the instance, from 0.
             parallelism: How many instances there are.
-            type_info: Of the elements.
-            name: Of the writer, for names of files; by chance if there is none.
+            type_info: The type of the elements.
+            name: The name of the writer, for names of files; None for a random one.
 
         Raises:
             HostError: It cannot be written in this process.
@@ -123,20 +123,20 @@ class Sink:
 class PrintSink(Sink):
     """Writes a line for each element to the standard output, as `DataStream.print`.
 
-    The line is `identifier:n> text`; `n>` is there only where there are several instances, and
-    the identifier only where there is one.
+    The line is `identifier:n> text`; `n>` is there only where there are several instances, and the
+    identifier only where it is given.
 
     Args:
-        identifier: Before the text.
+        identifier: The text before the instance; None for none.
     """
 
     identifier: str | None = None
 
     def prefix(self, index: int, parallelism: int) -> str:
-        """What comes before the text of an element.
+        """Return the text before that of an element.
 
         Args:
-            index: Of the instance that prints, from 0.
+            index: The number of the instance that prints, from 0.
             parallelism: How many instances there are.
         """
         subtask = str(index + 1) if parallelism > 1 else ""
@@ -150,7 +150,7 @@ class PrintSink(Sink):
         type_info: TypeInformation,
         name: str | None = None,  # noqa: ARG002  lines have no names
     ) -> SinkWriter:
-        """What prints the elements of one instance."""
+        """Make the writer that prints the elements of one instance."""
         return _Printer(self.prefix(index, parallelism), type_info)
 
 
@@ -160,7 +160,7 @@ class _Printer:
     type_info: TypeInformation
 
     def write(self, value: Any, _: int | None) -> None:
-        # The stream of the moment: whoever captures output puts another one in its place.
+        # The stream of the moment: a program that captures output puts another one in its place.
         sys.stdout.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
 
     def prepare(self) -> list[Renaming]:
@@ -175,4 +175,4 @@ class _Printer:
 
 @attrs.frozen
 class CollectSink(Sink):
-    """Gives elements to the program, as `execute_and_collect`: see `running.JobRun.collected`."""
+    """Gives elements to the program, as `execute_and_collect`, by `JobRun.collected`."""

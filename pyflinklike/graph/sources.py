@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of a job come from, as plain declarations.
+"""The sources of a job, as plain declarations.
 
 Each host reads them in its own way: the local runner in this process, by `read`; Spark by a source
 of its own.  A source that only one host can read subclasses `Source` without `read`.
@@ -23,16 +23,16 @@ __all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
 
 
 class Source(ABC):
-    """Something that gives elements."""
+    """A place where elements come from."""
 
     @property
     @abstractmethod
     def is_bounded(self) -> bool:
-        """Whether it comes to an end."""
+        """True where the source comes to an end."""
 
     @property
     def type_info(self) -> TypeInformation:
-        """Of the elements: any object that pickles, unless the source knows better."""
+        """The type of the elements: any object that pickles, unless the source knows better."""
         return Types.PICKLED_BYTE_ARRAY()
 
     @property
@@ -42,53 +42,53 @@ class Source(ABC):
 
     @property
     def identity(self) -> str:
-        """Tells it from other sources of a program, the same in each run of it."""
+        """Distinguishes it from other sources of a program, the same in each run of the program."""
         return type(self).__name__
 
     @property
     def discovery_milliseconds(self) -> int | None:
-        """How often new parts are looked for, in ms; None for a source that is not in parts."""
+        """The time between looks for new splits, in ms; None for a source without splits."""
         return None
 
     def discover(self, known: Container[str]) -> list[str]:
-        """The names of the parts that are there and not known yet, the oldest first.
+        """Return the names of splits that are not known yet, the oldest first.
 
         Args:
-            known: Those found before.
+            known: The names that were found before.
         """
         raise NotImplementedError
 
     @property
     def is_in_parts(self) -> bool:
-        """Whether it comes in parts that have names, and not in as many as there are instances."""
+        """True where its splits have names, in a number that does not depend on the instances."""
         return False
 
     def parts(self) -> list[str]:
-        """The names of all parts of a source that ends, as they are now."""
+        """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
     def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
-        """The elements of a part with their event times in ms (None without one).
+        """Yield the elements of a split with their event times in ms (None without one).
 
         Args:
-            part: Its name.
+            part: The name of the split.
         """
         raise NotImplementedError
 
     @property
     def is_read_anywhere(self) -> bool:
-        """Whether each worker of a cluster can read its part, and not the program only."""
+        """True where workers can read their splits; otherwise only the driver can."""
         return True
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The elements with their event times in ms (None without one), in this process.
+        """Yield the elements with their event times in ms (None without one), in this process.
 
         Args:
-            index: Of the instance that reads, from 0.
+            index: The number of the instance that reads, from 0.
             parallelism: How many instances share the elements.
 
         Raises:
-            HostError: It cannot be read in this process.
+            HostError: The source cannot be read in this process.
         """
         msg = (
             f"{type(self).__name__} is read by Spark only, got execution.target: local for "
@@ -102,28 +102,28 @@ class CollectionSource(Source):
     """The elements of `from_collection`, in order.
 
     Args:
-        elements: Converted to their type already; nobody else holds them.
+        elements: The elements, already converted to their type; nobody else holds them.
     """
 
     elements: tuple[Any, ...] = attrs.field(repr=lambda elements: f"<{len(elements)} elements>")
 
     @property
     def is_bounded(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     @property
     def parallelism(self) -> int | None:
-        """One instance, which keeps the order."""
+        """1: one instance keeps the order."""
         return 1
 
     @property
     def identity(self) -> str:
-        """How many elements: pickles of equal ones may differ."""
+        """The number of elements: pickles of equal elements may differ."""
         return f"a collection of {len(self.elements)}"
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The elements, without event times: copies, for another job may read them, too."""
+        """Yield the elements, without event times: copies, since another job may read them, too."""
         assert (index, parallelism) == (0, 1)
         return ((as_given(element), None) for element in self.elements)
 
@@ -139,7 +139,7 @@ class NumberSequenceSource(Source):
         end: The last number.
 
     Raises:
-        DeclarationValueError: One of them is no int of 64 bits, or the first one is greater.
+        DeclarationValueError: A number is no int of 64 bits, or the first one is greater.
     """
 
     start: int
@@ -156,7 +156,7 @@ class NumberSequenceSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     @property
@@ -166,14 +166,14 @@ class NumberSequenceSource(Source):
 
     @property
     def identity(self) -> str:
-        """Its ends."""
+        """The two ends of the sequence."""
         return f"the numbers from {self.start} to {self.end}"
 
     def part(self, index: int, parallelism: int) -> range:
-        """The numbers of one instance.
+        """Return the numbers of one instance.
 
         Args:
-            index: Of the instance, from 0.
+            index: The number of the instance, from 0.
             parallelism: How many instances there are.
         """
         count = self.end - self.start + 1
@@ -181,5 +181,5 @@ class NumberSequenceSource(Source):
         return range(first, last)
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """The numbers of one instance, without event times."""
+        """Yield the numbers of one instance, without event times."""
         return ((number, None) for number in self.part(index, parallelism))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What event time elements have, and how far it has come: PyFlink's `WatermarkStrategy`."""
+"""The event time of elements, and how far it has come: PyFlink's `WatermarkStrategy`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["TimestampAssigner", "WatermarkKind", "WatermarkStrategy"]
 
 
 class TimestampAssigner(ABC):
-    """Tells the event time of an element, as `pyflink.common.watermark_strategy.TimestampAssigner`."""
+    """Returns the event time of an element, as PyFlink's `TimestampAssigner`."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
-        """The event time of an element.
+        """Return the event time of an element.
 
         Args:
             value: The element.
-            record_timestamp: The time that it has already, in ms; None where it has none (PyFlink
-                gives the least number of 64 bits).
+            record_timestamp: The time that the element has already, in ms; None where it has none
+                (PyFlink gives the least number of 64 bits).
 
         Returns:
             The time in ms since the epoch.
@@ -34,7 +34,7 @@ class TimestampAssigner(ABC):
 
 
 class WatermarkKind(Enum):
-    """How watermarks follow the times of elements."""
+    """The ways in which watermarks follow the times of elements."""
 
     NONE = "no watermarks"
     BOUNDED = "bounded out of orderness"
@@ -42,17 +42,17 @@ class WatermarkKind(Enum):
 
 @attrs.define
 class WatermarkStrategy:
-    """How elements get their event time, and how watermarks follow, as PyFlink's.
+    """The source of event times, and the rule for watermarks, as PyFlink's.
 
     A watermark of `t` says that no element of time `t` or before is to come.
 
     Args:
-        kind: Whether there are watermarks before the end of the input.
-        delay: How far elements may lie behind the greatest time seen, in ms; the watermark is
-            that time less the delay and less 1 ms.
-        assigner: Tells the time of elements; None leaves them the time that they have.
-        idleness: After how long without an element an input is left out of minima, in ms; None
-            for never.
+        kind: The rule for watermarks before the end of the input.
+        delay: How far elements may lie behind the greatest time seen, in ms; the watermark is that
+            time less the delay and less 1 ms.
+        assigner: Returns the time of elements; None leaves them the time that they have.
+        idleness: The time without an element after which an input is left out of minima, in ms;
+            None for never.
     """
 
     kind: WatermarkKind = WatermarkKind.NONE
@@ -62,12 +62,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For elements whose times never go back: the greatest time seen less 1 ms."""
+        """Make a strategy for times that never go back: the greatest time seen less 1 ms."""
         return WatermarkStrategy(WatermarkKind.BOUNDED)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: DurationLike) -> WatermarkStrategy:
-        """For elements that lie behind by no more than this: the greatest time less it less 1 ms.
+        """Make a strategy for late elements: the greatest time seen less this, less 1 ms.
 
         Args:
             max_out_of_orderness: A `Duration`, `Time`, `timedelta` or an int of ms.
@@ -83,11 +83,14 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """No watermark until the end of the input."""
+        """Make a strategy without a watermark until the end of the input."""
         return WatermarkStrategy()
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
-        """Have the event time of elements told; this strategy itself changes, as PyFlink's.
+        """Set how the event time of elements is found; this strategy itself changes, as PyFlink's.
+
+        Args:
+            timestamp_assigner: Returns the event time of an element.
 
         Raises:
             DeclarationTypeError: It is no `TimestampAssigner`.
@@ -102,7 +105,7 @@ class WatermarkStrategy:
         return self
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy:
-        """A strategy that leaves an input out of minima while it gives nothing.
+        """Return a strategy that leaves an input out of minima while it yields nothing.
 
         Its timestamp assigner stays; PyFlink's loses it.
 
@@ -124,7 +127,7 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: DurationLike,
         update_interval: DurationLike | None = None,  # noqa: ARG002
     ) -> WatermarkStrategy:
-        """The same strategy: no host here lets one source run ahead of another one.
+        """Return the same strategy: no host here lets one source run ahead of another one.
 
         Raises:
             DeclarationTypeError: The drift is no length of time.
@@ -133,5 +136,5 @@ class WatermarkStrategy:
         return attrs.evolve(self)
 
     def watermark_after(self, greatest: int) -> int | None:
-        """The watermark once the greatest event time seen is this, in ms; None where there is none."""
+        """Return the watermark, in ms, once the greatest event time seen is this; None for none."""
         return None if self.kind is WatermarkKind.NONE else greatest - self.delay - 1

@@ -19,17 +19,17 @@ __all__ = ["KafkaBatchReader"]
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Reads what there is when the query is planned.
+    """Reads the records that the topics have when the query is planned.
 
     Args:
-        options: Of the reader.
+        options: The options of the reader.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A range of offsets for each task.
+        """Return a range of offsets for each task.
 
         Raises:
             DeclarationValueError: A partition would end before it starts.
@@ -52,11 +52,11 @@ class KafkaBatchReader(DataSourceReader):
         return list(split(ranges, self._options.min_partitions))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a range; runs in a task.
+        """Read the records of a range; this runs in a task.
 
         Raises:
             DataLossError: Records are gone, and `failOnDataLoss` is set.
-            BrokerError: They cannot be read.
+            BrokerError: The records cannot be read.
         """
         if isinstance(partition, OffsetRange):  # Spark plans one task where there are no ranges
             yield from fetch(partition, self._options)

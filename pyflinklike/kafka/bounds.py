@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From `startingOffsets` and `endingOffsets` to offsets."""
+"""`startingOffsets` and `endingOffsets` as offsets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["resolved"]
 def resolved(
     bounds: Bounds, partitions: list[Partition], cluster: Cluster, option: str
 ) -> dict[Partition, int]:
-    """The offsets that an option means, now.
+    """Return the offsets that an option means, now.
 
     Args:
-        bounds: What it says.
-        partitions: That are subscribed to.
+        bounds: The value of the option.
+        partitions: The partitions that are subscribed to.
         cluster: The brokers.
-        option: Its name.
+        option: The name of the option.
 
     Raises:
-        DeclarationValueError: It names other partitions than these, or an offset after the end.
+        DeclarationValueError: The option names other partitions, or an offset after the end.
         BrokerError: A broker does not answer.
     """
     if bounds == "earliest":

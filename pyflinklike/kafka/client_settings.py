@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`kafka.*` options as the settings of librdkafka, the client that confluent-kafka wraps.
 
-Spark's own connector hands them to Kafka's Java client.  librdkafka knows most of Java's names;
-those it does not know, and those that this data source sets itself, are refused with the name
-to use instead.  The names are those of librdkafka's CONFIGURATION.md.
+Spark's own connector hands them to Kafka's Java client.  librdkafka knows most of Java's names.
+Names that it does not know, and settings that this data source sets itself, are refused with the
+name to use instead.  The names are those of librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _API_TIMEOUT: Final = "default.api.timeout.ms"
 _PEM = "kafka.ssl.ca.location, a file of PEM certificates"
 _LOGIN = "kafka.sasl.username and kafka.sasl.password"
 _INSTEAD: Final = {
-    # Java's, of which librdkafka has another name
+    # Java's settings, for which librdkafka has another name
     "sasl.jaas.config": _LOGIN,
     "sasl.login.callback.handler.class": _LOGIN,
     "sasl.client.callback.handler.class": _LOGIN,
@@ -45,7 +45,7 @@ _INSTEAD: Final = {
     "max.request.size": "kafka.message.max.bytes",
     "partitioner.class": "kafka.partitioner",
     "max.poll.records": "nothing: a task reads its whole range",
-    # what this data source sets itself
+    # settings of this data source itself
     "auto.offset.reset": "the option startingOffsets",
     "enable.auto.commit": "nothing: offsets are kept in the checkpoint",
     "enable.auto.offset.store": "nothing: offsets are kept in the checkpoint",
@@ -58,7 +58,7 @@ _INSTEAD: Final = {
     "key.serializer": "casts of the columns: key and value are string or binary",
     "value.serializer": "casts of the columns: key and value are string or binary",
 }
-# A producer or an admin client warns of each, although nothing is wrong.
+# A producer or an admin client warns of each of these, although nothing is wrong.
 _OF_CONSUMERS: Final = (
     "fetch.",
     "queued.",
@@ -76,13 +76,13 @@ _OF_CONSUMERS: Final = (
 
 
 def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """The settings that options beginning with `kafka.` give the client.
+    """Return the settings that options beginning with `kafka.` give the client.
 
     Args:
         options: All options of the data source; their names count in lower case.
 
     Returns:
-        The settings of librdkafka, and how many ms a question to the brokers may take:
+        The settings of librdkafka, and how many ms a request to the brokers may take:
         `kafka.default.api.timeout.ms`, by default a minute, as in Java.
 
     Raises:
@@ -108,16 +108,16 @@ def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 def without_consumer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings for a client that does not consume."""
+    """Return the settings for a client that does not consume."""
     return {name: value for name, value in settings.items() if not name.startswith(_OF_CONSUMERS)}
 
 
 def made(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:
-    """A client with these settings.
+    """Make a client with these settings.
 
     Args:
-        client: Its class.
-        settings: Of librdkafka.
+        client: The class of the client.
+        settings: Settings of librdkafka.
 
     Raises:
         DeclarationValueError: librdkafka refuses a setting; secrets are not shown.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader asks the brokers: which topics there are, and where their partitions begin and end."""
+"""A reader's requests to the brokers: the topics, and the first and last offsets of partitions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["Cluster", "Topics"]
 
 @attrs.frozen
 class Topics:
-    """What is read, as it is now.
+    """The topics that are read, as they are now.
 
     Args:
-        partitions: That are subscribed to, sorted.
-        ids: Of their topics; none where the brokers tell none.
+        partitions: The partitions that are subscribed to, sorted.
+        ids: The id of each topic; empty where the brokers have no ids.
     """
 
     partitions: list[Partition]
@@ -43,7 +43,7 @@ class Cluster:
     """The brokers, as a reader's driver asks them.
 
     Args:
-        options: Of the reader.
+        options: The options of the reader.
 
     Raises:
         DeclarationValueError: librdkafka refuses a setting.
@@ -61,20 +61,20 @@ class Cluster:
         )
 
     def topics(self) -> Topics:
-        """What is subscribed to, as it is now.
+        """Return the topics that are subscribed to, as they are now.
 
         Raises:
-            BrokerError: No broker answers, or a topic is not there.
+            BrokerError: No broker answers, or a topic does not exist.
         """
         try:
-            # All of them: the question for one could create it.
+            # All topics: the request for one topic could create it.
             metadata = self._admin.list_topics(timeout=self._seconds)
         except KafkaException as error:
             raise self._away("their topics", error) from None
         there = {name: list(topic.partitions) for name, topic in metadata.topics.items()}
         chosen = self._options.subscription.chosen(there)
         names = sorted({topic for topic, _ in chosen})
-        # Without a controller, as in librdkafka's mock cluster, the question would never be sent.
+        # Without a controller, as in librdkafka's mock cluster, the request would never be sent.
         known = metadata.controller_id in metadata.brokers
         return Topics(chosen, self._ids(names) if names and known else {})
 
@@ -91,7 +91,7 @@ class Cluster:
         }
 
     def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The first offset that each still has.
+        """Return the first offset that each partition still has.
 
         Raises:
             BrokerError: A broker does not answer.
@@ -99,7 +99,7 @@ class Cluster:
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset after the last that may be read: with `read_committed`, that of the last stable one.
+        """Return the offset after the last readable one (`read_committed`: the last stable one).
 
         Raises:
             BrokerError: A broker does not answer.
@@ -109,11 +109,11 @@ class Cluster:
     def at_time(
         self, partitions: Iterable[Partition], milliseconds: int
     ) -> dict[Partition, int | None]:
-        """The offset of the first record of each with a time or a later one; None without one.
+        """Return each partition's offset of the first record at this time or later, or None.
 
         Args:
-            partitions: Which ones.
-            milliseconds: The time.
+            partitions: The partitions to look at.
+            milliseconds: The time, in ms since the epoch.
 
         Raises:
             BrokerError: A broker does not answer.
@@ -123,11 +123,11 @@ class Cluster:
         return {each: offset if offset >= 0 else None for each, offset in found.items()}
 
     def committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
-        """What a consumer group has committed; partitions for which it has not are left out.
+        """Return the offsets that a consumer group has committed, where it has.
 
         Args:
-            partitions: Which ones.
-            group: Its id.
+            partitions: The partitions to look at.
+            group: The id of the group.
 
         Raises:
             BrokerError: A broker does not answer, or this user may not describe the group.

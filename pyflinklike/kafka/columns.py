@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a record that is read: those of Spark's own Kafka connector, as Arrow."""
+"""The columns of a record that is read, as Arrow: those of Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
 )
 _AFTER_ALL: Final = 2**63 // 1000
-"""In ms, the first time that Spark has not, in the year 294,247; a producer may write any number."""
+"""The first time, in ms, that Spark does not have: in the year 294,247.  A producer may write
+any."""
 _FIELDS: Final = [
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
@@ -52,10 +53,10 @@ _FIELDS: Final = [
 
 
 def spark_columns(*, headers: bool) -> StructType:
-    """The columns as Spark's types.
+    """Return the columns as Spark's types.
 
     Args:
-        headers: Whether there are headers.
+        headers: True adds a column of headers.
     """
     return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
 
@@ -64,9 +65,9 @@ class Records:
     """Records of one partition that wait to become a batch.
 
     Args:
-        topic: Of all of them.
-        partition: Of all of them.
-        headers: Whether there is a column of headers.
+        topic: The topic of all of them.
+        partition: The partition of all of them.
+        headers: True adds a column of headers.
     """
 
     def __init__(self, topic: str, partition: int, *, headers: bool) -> None:
@@ -85,11 +86,11 @@ class Records:
         self._headers: list[list[dict[str, Any]] | None] = []
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many records wait."""
         return len(self._offsets)
 
     def full(self) -> bool:
-        """Whether they should become a batch: 10,000 records, or 16 MiB of keys and values."""
+        """Return whether they should become a batch: 10,000 records, or 16 MiB of keys, values."""
         return len(self._offsets) >= _MOST_RECORDS or self._bytes >= _MOST_BYTES
 
     def append(self, message: Any) -> None:
@@ -108,7 +109,7 @@ class Records:
             self._headers.append(found and [{"key": name, "value": held} for name, held in found])
 
     def drain(self) -> pa.RecordBatch:
-        """All that wait, as one batch."""
+        """Return all records that wait as one record batch."""
         count = len(self)
         milliseconds = pa.array(self._times, pa.timestamp("ms", tz="UTC"))
         columns = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages to the brokers: every one acknowledged, or an error."""
+"""Messages to the brokers: every message acknowledged, or an error."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _POLL_EVERY: Final = 1_000
 def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
     """Write messages, and wait until the brokers have all of them.
 
-    The producer is idempotent: what it sends again itself arrives once, and messages of a
+    The producer is idempotent: a message that it sends again itself arrives once, and messages of a
     partition arrive in the order in which they were given.
 
     Args:
-        messages: In the order in which they shall arrive.
-        settings: Of librdkafka; they go before the defaults, which are Java's.
+        messages: The messages, in the order in which they shall arrive.
+        settings: Settings of librdkafka; they override the defaults, which are Java's.
 
     Returns:
-        How many there were.
+        The number of messages.
 
     Raises:
-        DeliveryError: One was not acknowledged by all in-sync replicas, or cannot be sent.
+        DeliveryError: A message was not acknowledged by all in-sync replicas, or cannot be sent.
             Others may have arrived.
         DeclarationValueError: librdkafka refuses a setting.
     """
@@ -53,10 +53,10 @@ def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
 
 
 class Delivery:
-    """The messages of one task on their way: see `deliver`.
+    """The messages of one task on their way, as `deliver` describes.
 
     Args:
-        settings: Of librdkafka.
+        settings: Settings of librdkafka; they override the defaults, which are Java's.
 
     Raises:
         DeclarationValueError: librdkafka refuses a setting.
@@ -73,13 +73,13 @@ class Delivery:
         self._failed: tuple[Any, Any] | None = None
 
     def send(self, message: Message) -> None:
-        """Have a message on its way.
+        """Put a message on its way.
 
         Args:
-            message: Which arrives behind those of its partition that were sent before.
+            message: The message; it arrives behind those sent to its partition before.
 
         Raises:
-            DeliveryError: It cannot be sent, or one before it did not arrive.
+            DeliveryError: The message cannot be sent, or an earlier one did not arrive.
         """
         self._send(message)
         self._sent += 1
@@ -88,10 +88,10 @@ class Delivery:
             self._check()
 
     def finish(self) -> int:
-        """Wait until all have arrived, and tell how many there were.
+        """Wait until all messages have arrived, and return how many there were.
 
         Raises:
-            DeliveryError: One did not.
+            DeliveryError: A message did not arrive.
         """
         self._producer.flush()
         self._check()

@@ -46,15 +46,15 @@ def fetch(wanted: OffsetRange, options: ReaderOptions) -> Iterator[pa.RecordBatc
 
     Args:
         wanted: A range of a partition.
-        options: Of the reader.
+        options: The options of the reader.
 
     Yields:
-        Batches of up to 10,000 records or some 16 MiB, in the order of their offsets.
+        Record batches of up to 10,000 records or some 16 MiB, in the order of their offsets.
 
     Raises:
-        DataLossError: Records of the range are no longer there, and `failOnDataLoss` is set; or
-            the partition ends before the range.
-        BrokerError: Nothing comes for `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
+        DataLossError: Records of the range no longer exist, and `failOnDataLoss` is set; or the
+            partition ends before the range.
+        BrokerError: No record comes for `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
     """
     settings = {"fetch.wait.max.ms": 100, **options.settings, **_ALWAYS}
     consumer = made(Consumer, settings)
@@ -100,7 +100,7 @@ class _Fetch:
         error = message.error()
         offset = message.offset()
         if error is None:
-            # What came before a jump of `_skip_expired` may come again.
+            # Records from before a jump of `_skip_expired` may come again.
             if self._next <= offset < self._wanted.end:
                 self._records.append(message)
             self._next = max(self._next, offset + 1)
@@ -115,7 +115,7 @@ class _Fetch:
             raise BrokerError(self._sentence("a broker refuses it", error.str()))
 
     def _skip_expired(self, error: KafkaError) -> None:
-        """Go on at the first offset there is, if that is allowed."""
+        """Go on at the first offset that exists, if that is allowed."""
         wanted = self._wanted
         place = TopicPartition(wanted.topic, wanted.partition)
         seconds = self._options.api_timeout_ms / 1_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a topic no longer has: an error, or a word where the program says that it may go on."""
+"""Records that a topic no longer has: an error, or a warning where the program may go on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LOG: Final = logging.getLogger("pyflinklike.kafka")
 
 
 def report_loss(what: str, *, fail: bool) -> None:
-    """Say that records cannot be read any more.
+    """Report that records cannot be read any more: raise, or log a warning.
 
     Args:
-        what: Of which topic, partition and offsets, and why.
+        what: The topic, partition and offsets, and the reason, as the end of a sentence.
         fail: The option `failOnDataLoss`.
 
     Raises:
-        DataLossError: `fail` is set; else a warning is logged.
+        DataLossError: `fail` is set.
     """
     if fail:
         msg = (
@@ -35,14 +35,14 @@ def report_loss(what: str, *, fail: bool) -> None:
 
 
 def refuse_new_topics(start: Offsets, topic_ids: Mapping[str, str]) -> None:
-    """See that a topic is still the one that the stream has read.
+    """Check that a topic is still the one that the stream has read.
 
     Args:
-        start: How far it has read.
-        topic_ids: Of the topics there are.
+        start: How far the stream has read.
+        topic_ids: The ids of the topics that exist.
 
     Raises:
-        DataLossError: One was deleted and made anew.
+        DataLossError: A topic was deleted and made anew.
     """
     for topic, known in start.topic_ids.items():
         found = topic_ids.get(topic, known)
@@ -51,10 +51,10 @@ def refuse_new_topics(start: Offsets, topic_ids: Mapping[str, str]) -> None:
 
 
 def refuse_step_back(start: Mapping[Partition, int], latest: Mapping[Partition, int]) -> None:
-    """See that no partition ends before the place up to which it was read.
+    """Check that no partition ends before the offset up to which it was read.
 
     Raises:
-        DataLossError: One does.
+        DataLossError: A partition does.
     """
     for (topic, partition), offset in start.items():
         end = latest.get((topic, partition), offset)
@@ -66,10 +66,10 @@ def refuse_step_back(start: Mapping[Partition, int], latest: Mapping[Partition, 
 
 
 def report_gone(start: Iterable[Partition], present: Iterable[Partition], *, fail: bool) -> None:
-    """Say which partitions that were read are not there, or not asked for, any more.
+    """Report partitions that were read and no longer exist, or are no longer asked for.
 
     Raises:
-        DataLossError: There are some, and `fail` is set.
+        DataLossError: There are such partitions, and `fail` is set.
     """
     gone = sorted(set(start) - set(present))
     if gone:

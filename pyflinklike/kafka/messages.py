@@ -32,12 +32,12 @@ class Message:
     """One message to be written.
 
     Args:
-        topic: Its topic.
-        key: None for none.
-        value: None is a tombstone where topics are compacted.
-        partition: None to leave it to the partitioner.
-        headers: In order.
-        timestamp: In ms, above 0; None for the time when it is sent.
+        topic: The name of its topic; None is refused when it is sent.
+        key: The key; None for none.
+        value: The value; None is a tombstone where topics are compacted.
+        partition: The number of the partition; None leaves it to the partitioner.
+        headers: Names and values, in order.
+        timestamp: The time in ms, above 0; None for the time when it is sent.
     """
 
     topic: str | None
@@ -49,11 +49,11 @@ class Message:
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """See that a DataFrame can be written.
+    """Check that a DataFrame can be written.
 
     Args:
-        schema: Of the DataFrame.
-        topic: The option.
+        schema: The schema of the DataFrame.
+        topic: The option `topic`; None where a column names the topic.
 
     Raises:
         DeclarationValueError: A column is missing, unknown or of another type.
@@ -75,11 +75,11 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Message]:
-    """The messages of Arrow batches, in their order.
+    """Yield the messages of Arrow batches, in their order.
 
     Args:
-        batches: With columns that `check_columns` has seen.
-        topic: The option; it goes before the column.
+        batches: Record batches whose columns `check_columns` has accepted.
+        topic: The option `topic`; it overrides the column.
     """
     for batch in batches:
         topics = _held(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
@@ -89,7 +89,7 @@ def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator
 
 
 def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
-    """The messages of Spark's rows, in their order; for PySpark 4.0, whose streams have no Arrow."""
+    """Yield the messages of Spark's rows in their order; PySpark 4.0's streams have no Arrow."""
     for row in map(methodcaller("asDict"), rows):
         chosen = row["topic"] if topic is None else topic
         key, value = _bytes(row.get("key")), _bytes(row["value"])
@@ -97,7 +97,7 @@ def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
 
 
 def _held(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
-    """A column's values, or as many None."""
+    """Return a column's values, or as many None."""
     if name in batch.schema.names:
         held: list[Any] = batch.column(name).to_pylist()
         return held
@@ -105,7 +105,7 @@ def _held(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
 
 
 def _binary(batch: pa.RecordBatch, name: str) -> Iterable[bytes | None]:
-    """A column of text or bytes as bytes."""
+    """Return a column of text or bytes as bytes."""
     if name not in batch.schema.names:
         return repeat(None, batch.num_rows)
     held: list[bytes | None] = batch.column(name).cast(pa.binary()).to_pylist()

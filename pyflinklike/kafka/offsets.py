@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets: how far a stream has read, as it stands in Spark's checkpoint and progress."""
+"""Offsets: how far a stream has read, as Spark's checkpoint and progress have it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Partition = tuple[str, int]
 
 @attrs.frozen
 class Offsets:
-    """The next offset to read of each partition, and which topics these were.
+    """The next offset to read of each partition, and the ids of the topics.
 
     Args:
-        at: By partition.
-        topic_ids: By topic; none where the brokers tell none (Kafka before 2.8).
+        at: The offsets by partition.
+        topic_ids: The ids by topic; empty where the brokers have no ids (Kafka before 2.8).
     """
 
     at: Mapping[Partition, int]
     topic_ids: Mapping[str, str] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it: `{"offsets": {topic: {partition: offset}}, "topic_ids": {...}}`.
+        """Return what Spark stores: `{"offsets": {topic: {partition: 1}}, "topic_ids": {...}}`.
 
-        Equal offsets have equal JSON, to the order of its keys: Spark compares the text.
+        Equal offsets have equal JSON, including the order of its keys: Spark compares the text.
         """
         topics: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.at.items()):
@@ -41,10 +41,10 @@ class Offsets:
 
     @classmethod
     def from_json(cls, json: Any) -> Offsets:
-        """What `to_json` gave.
+        """Return the offsets that `to_json` wrote.
 
         Raises:
-            CorruptStateError: It is something else.
+            CorruptStateError: `json` is something else.
         """
         try:
             at = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the data source: named, and meant, as those of Spark's own Kafka connector.
+"""The options of the data source, with the names and meanings of Spark's own Kafka connector.
 
-An option that is not known is refused: one that were ignored could be a limit, or a place to
-start from.
+An option that is not known is refused: if it were ignored, it could be a limit, or a place to start
+from.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ Bounds = str | Mapping[Partition, int]
 
 @attrs.frozen
 class ReaderOptions:
-    """What a reader is told.
+    """The options of a reader.
 
     Args:
-        settings: Of librdkafka; they may hold secrets and are never shown.
-        api_timeout_ms: How long a question to the brokers may take.
-        poll_timeout_ms: How long a task waits for records that are there.
-        subscription: To which topics.
+        settings: Settings of librdkafka; they may hold secrets and are never shown.
+        api_timeout_ms: How long a request to the brokers may take.
+        poll_timeout_ms: How long a task waits for records that exist.
+        subscription: The topics that are read.
         starting: Where a new query starts.
         ending: Where a batch ends.
-        fail_on_data_loss: Whether records that are gone stop the query.
-        max_offsets: Per micro-batch; None for all.
-        min_partitions: Of Spark, at least.
-        include_headers: Whether there is a column of headers.
+        fail_on_data_loss: True stops the query where records are gone.
+        max_offsets: The greatest number of offsets per micro-batch; None for all.
+        min_partitions: The least number of Spark's partitions.
+        include_headers: True adds a column of headers.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -81,12 +81,12 @@ class ReaderOptions:
 
 @attrs.frozen
 class WriterOptions:
-    """What a writer is told.
+    """The options of a writer.
 
     Args:
-        settings: Of librdkafka; they may hold secrets and are never shown.
-        topic: For all records; None where a column names it.
-        record_ids: Whether each record gets a header by which repeats can be told.
+        settings: Settings of librdkafka; they may hold secrets and are never shown.
+        topic: The topic of all records; None where a column names it.
+        record_ids: True gives each record a header by which repeats can be recognised.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -95,15 +95,16 @@ class WriterOptions:
 
 
 def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOptions:
-    """The options of a stream or a batch that reads.
+    """Check the options of a stream or a batch that reads.
 
     Raises:
-        DeclarationValueError: One is unknown, missing or out of its range; says which, and what
-            is allowed.
+        DeclarationValueError: An option is unknown, missing or out of its range; the message says
+            which, and what is allowed.
     """
     given = _known(options, _READER, "a reader")
     settings, timeout = client_settings(options)
     prefix = given.get("groupIdPrefix", "spark-kafka-source")
+    # A consumer of librdkafka must have one, although no group is joined.
     settings.setdefault("group.id", f"{prefix}-pyflinklike")
     for name in ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger",):
         if name in given:
@@ -126,10 +127,10 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
 
 
 def writer_options(options: Mapping[str, str]) -> WriterOptions:
-    """The options of a stream or a batch that writes.
+    """Check the options of a stream or a batch that writes.
 
     Raises:
-        DeclarationValueError: One is unknown, missing or out of its range.
+        DeclarationValueError: An option is unknown, missing or out of its range.
     """
     given = _known(options, _WRITER, "a writer")
     settings, _ = client_settings(options)
@@ -137,7 +138,7 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
 
 
 def _known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict[str, str]:
-    """The options of these names, whatever the case they were given in."""
+    """Return the options of these names, whatever the case in which they were given."""
     canonical = {name.lower(): name for name in names}
     given = {}
     for name, value in options.items():
@@ -167,7 +168,7 @@ def _count(given: Mapping[str, str], name: str, default: str) -> int:
 
 
 def _bounds(given: Mapping[str, str], name: str, default: str, forbidden: int) -> Bounds:
-    """Where to start or to end; a stream may start at the latest, a batch ends at no earliest."""
+    """Read where to start or end; a stream may start at the latest, a batch ends at no earliest."""
     value = given.get(name, default).strip()
     word = value.lower()
     if word in ("earliest", "latest"):

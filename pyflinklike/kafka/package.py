@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages this room needs, which need not be installed: asked for before anything else."""
+"""The optional packages of the Kafka data source: checked before anything else."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NEEDED = {
 
 
 def require_packages() -> None:
-    """See that confluent-kafka is installed, and a PySpark with Python data sources.
+    """Check that confluent-kafka is installed, and a PySpark with Python data sources.
 
     Raises:
-        HostError: One is missing; names the extra to install.
+        HostError: A package is missing; the message names the extra to install.
     """
     for module, name in _NEEDED.items():
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of offsets: what one task reads, and how much one micro-batch."""
+"""Ranges of offsets: the share of one task, and the share of one micro-batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class OffsetRange(InputPartition):
     """The offsets of a partition of a topic that one task reads.
 
     Args:
-        topic: Its name.
-        partition: Its number.
+        topic: The name of the topic.
+        partition: The number of the partition.
         start: The first offset.
-        end: The one after the last.
+        end: The offset after the last one.
     """
 
     def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
@@ -28,37 +28,37 @@ class OffsetRange(InputPartition):
         self.topic, self.partition, self.start, self.end = topic, partition, start, end
 
     def __len__(self) -> int:
-        """How many offsets it has; records may be fewer."""
+        """Return how many offsets it has; there may be fewer records."""
         return self.end - self.start
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same range."""
+        """Return whether the other is the same range."""
         return isinstance(other, OffsetRange) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        """Equal for equal ranges."""
+        """Return a hash, equal for equal ranges."""
         return hash((self.topic, self.partition, self.start, self.end))
 
 
 def limited(
     start: Mapping[Partition, int], end: Mapping[Partition, int], most: int
 ) -> dict[Partition, int]:
-    """The ends of a micro-batch of at most so many offsets.
+    """Return the ends of a micro-batch of at most `most` offsets.
 
-    Each partition gets its share of them, by how much it has left; as in Spark's own connector.
-    At least one offset is taken where there is any, so that a stream always goes on.
+    Each partition gets its share of them, by how much it has left, as in Spark's own connector.  At
+    least one offset is taken where there is any, so that a stream always goes on.
 
     Args:
-        start: Of the micro-batch, for every partition of `end`.
-        end: What there is.
-        most: `maxOffsetsPerTrigger`.
+        start: The offsets where the micro-batch starts, for every partition of `end`.
+        end: The offsets where the partitions end now.
+        most: The value of `maxOffsetsPerTrigger`.
     """
     left = {each: last - start[each] for each, last in end.items()}
     total = sum(left.values())
     if total <= most:
         return dict(end)
     taken = {each: size * most // total for each, size in left.items()}
-    # What rounding leaves over goes to the largest.
+    # The remainder of the rounding goes to the largest partitions.
     for each in sorted(left, key=lambda each: (-left[each], each)):
         if sum(taken.values()) >= most:
             break
@@ -67,11 +67,12 @@ def limited(
 
 
 def split(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]:
-    """At least so many ranges, the large ones cut into parts of about equal size.
+    """Cut large ranges into parts of about equal size, so that there are at least `least`.
 
     Args:
-        ranges: None of them empty.
-        least: `minPartitions`; fewer come out only where there are fewer offsets.
+        ranges: Ranges that are not empty.
+        least: The value of `minPartitions`; the result is shorter only where there are fewer
+            offsets.
     """
     total = sum(map(len, ranges))
     if len(ranges) >= least or total == 0:
@@ -84,6 +85,6 @@ def split(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]:
 
 
 def _parts(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """A range in parts, no two of which differ by more than one offset."""
+    """Cut a range into parts whose lengths differ by one offset at most."""
     edges = [whole.start + len(whole) * number // count for number in range(count + 1)]
     return [OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(edges)]

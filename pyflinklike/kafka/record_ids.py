@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name for each record of a micro-batch, the same when the micro-batch is written again.
+"""An id for each record of a micro-batch, the same when the micro-batch is written again.
 
-Rows of a task come in another order when it is tried again, wherever they went through a shuffle.
-So a record is named by what it holds and, among those of its task that hold the same, by a number.
+The rows of a task come in another order when it is tried again, wherever they went through a
+shuffle.  So the id of a record is made of its contents and, among equal records of its task, of a
+number.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ _BATCH: Final = "streaming.sql.batchId"
 class RecordIds:
     """Gives the records of one task their ids: query, micro-batch, task, digest and number.
 
-    Keeps 16 bytes and a count for each different record of the task until the task ends.
+    It holds 16 bytes and a count for each different record of the task until the task ends.
 
     Args:
-        context: Of Spark's task.
+        context: The context of Spark's task.
 
     Raises:
+        HostError: The task does not belong to a stream.
         HostError: The task is of no stream.
     """
 
@@ -47,11 +49,11 @@ class RecordIds:
 
     @classmethod
     def of_task(cls) -> RecordIds:
-        """For the task that runs here."""
+        """Make the ids for the task that runs here."""
         return cls(TaskContext.get())
 
     def named(self, message: Message) -> Message:
-        """The message with the header that holds its id."""
+        """Return the message with a header that holds its id."""
         digest = _digest(message)
         number = self._seen[digest]
         self._seen[digest] = number + 1
@@ -60,7 +62,7 @@ class RecordIds:
 
 
 def _digest(message: Message) -> bytes:
-    """Of all that a message holds; lengths keep neighbours apart."""
+    """Return a digest of all that a message holds; lengths keep neighbours apart."""
     state = hashlib.blake2b(digest_size=16)
     parts = [message.topic, message.partition, message.key, message.value]
     for part in [*parts, *(each for header in message.headers for each in header)]:

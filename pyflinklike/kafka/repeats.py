@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a topic without the records that were written twice."""
+"""A topic without the records that were written twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DropRepeats(KeyedProcessFunction):
     """Lets the first record of an id through.
 
     Args:
-        within: For how long an id is remembered, in processing time.
+        within: How long an id is remembered, in processing time.
     """
 
     def __init__(self, within: DurationLike) -> None:
@@ -37,7 +37,7 @@ class DropRepeats(KeyedProcessFunction):
         self._seen = runtime_context.get_state(seen)
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        """Yield the record unless one of its id was there."""
+        """Yield the record unless one with its id was there before."""
         del ctx
         if self._seen.value() is None:
             self._seen.update(True)
@@ -50,14 +50,14 @@ def drop_repeats(
     """Drop records that a writer with `recordIds` wrote again.
 
     A record without such an id passes, whatever it holds.  A repeat that is read later than
-    `within` after the first one passes too; no other record is ever dropped.  State is one small
+    `within` after the first one passes, too; no other record is ever dropped.  State is one small
     entry per record for that time.
 
     Args:
         records: A stream or a batch of Kafka's columns, read with `includeHeaders`.
-        within: For how long ids are remembered, in processing time; a duration, or ms.  Longer
-            than the writing query may be away between two attempts at a micro-batch.
-        uid: Names the operator in the checkpoint.
+        within: How long ids are remembered, in processing time; a duration, or ms.  It must be
+            longer than the writing query may be away between two attempts at a micro-batch.
+        uid: The name of the operator in the checkpoint.
 
     Returns:
         The records with the same columns.
@@ -72,6 +72,7 @@ def drop_repeats(
         )
         raise DeclarationValueError(msg)
     given = sql.expr(f"filter(headers, each -> each.key = '{HEADER}')[0].value").cast("string")
+    # A record without an id gets its own position as one, so it is never a repeat.
     place = sql.concat_ws("/", "topic", "partition", "offset")
     named = records.withColumn(_ID, sql.coalesce(given, place))
     return key_by(named, _ID).process(DropRepeats(within), records.schema, uid=uid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets: which settings hold one, and messages without them."""
+"""Secrets: the settings that hold one, and messages without them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _HIDDEN: Final = "***"
 
 
 def is_secret(setting: str) -> bool:
-    """Whether what a setting of that name holds must not be shown."""
+    """Return whether the value of a setting of that name must not be shown."""
     return _SECRET.search(setting.lower()) is not None
 
 
 def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
-    """The text with `***` for every secret of these settings that it quotes.
+    """Return the text with `***` for every secret of these settings that it quotes.
 
     Args:
         text: A message of librdkafka, which quotes values that it refuses.
-        settings: Those it was given.
+        settings: The settings that librdkafka was given.
     """
     for name, value in settings.items():
         if value and is_secret(name):

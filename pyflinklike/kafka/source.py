@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data source itself: what Spark makes readers and writers of."""
+"""The data source from which Spark makes readers and writers."""
 
 from __future__ import annotations
 
@@ -23,34 +23,31 @@ from pyflinklike.kafka.writers import batch_writer, stream_writer
 __all__ = ["FORMAT", "KafkaDataSource", "register"]
 
 FORMAT = "pyflinklike_kafka"
-"""What `format(...)` is told."""
+"""The argument of `format(...)`."""
 
 
 class KafkaDataSource(DataSource):
     """Kafka's topics as DataFrames, streaming and batch, read and written; no jar is needed.
 
-    Options and columns are those of Spark's own connector; `register` makes it known to a
-    session.  See the reference for what differs.
+    Options and columns are those of Spark's own connector; `register` makes it known to a session.
+    The reference lists the differences.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is told: "pyflinklike_kafka"."""
+        """Return the argument of `format(...)`: "pyflinklike_kafka"."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of a reader: key, value, topic, partition, offset, timestamp, timestampType.
+        """Return the columns of a reader: those of Spark's own Kafka connector.
 
-        With `includeHeaders` also headers.  Options are checked here, before anything runs.
-
-        Raises:
-            DeclarationValueError: An option is unknown, missing or out of its range.
+        With `includeHeaders` there are also headers.
         """
         headers = self.options.get("includeHeaders", "false").lower() == "true"
         return spark_columns(headers=headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch.
+        """Make the reader of a batch.
 
         Raises:
             DeclarationValueError: An option is wrong, or the columns were declared by the program.
@@ -60,7 +57,7 @@ class KafkaDataSource(DataSource):
         return KafkaBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """The reader of a stream.
+        """Make the reader of a stream.
 
         Raises:
             DeclarationValueError: An option is wrong, or the columns were declared by the program.
@@ -71,7 +68,7 @@ class KafkaDataSource(DataSource):
         return stream_reader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of a batch; a topic is only ever added to.
+        """Make the writer of a batch; records are only ever added to a topic.
 
         Raises:
             DeclarationValueError: An option or a column is wrong, or the mode is "overwrite".
@@ -79,7 +76,7 @@ class KafkaDataSource(DataSource):
         return batch_writer(writer_options(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
-        """The writer of a stream; every output mode adds to the topic, as in Spark's connector.
+        """Make the writer of a stream; every output mode adds to the topic, as Spark's connector.
 
         Raises:
             DeclarationValueError: An option or a column is wrong.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of a stream: what Spark's driver asks between micro-batches, and what a task reads.
+"""The reader of a stream: the driver's questions between micro-batches, and the reads of tasks.
 
-Offsets are kept in Spark's checkpoint and nowhere else; no consumer group is joined.
-PySpark 4.2 and newer tell the reader where the micro-batch starts and how much it may take.
-Earlier ones ask only for the latest offset, so that rate limits cannot be kept there.
+Offsets are in Spark's checkpoint and nowhere else; no consumer group is joined.  PySpark 4.2 and
+newer tell the reader where the micro-batch starts and how much it may take.  Earlier versions ask
+only for the latest offset, so rate limits are not possible there.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _STEP_BACK_WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 class _Progress:
-    """Between which offsets the next micro-batch lies.
+    """The offsets between which the next micro-batch lies.
 
     Args:
-        options: Of the reader.
+        options: The options of the reader.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -59,17 +59,17 @@ class _Progress:
         self._connected: Cluster | None = None
         self._stop_at: Offsets | None = None
         self.seen: Offsets | None = None
-        """Where all ended that was there when `latest` last asked."""
+        """The ends of all partitions when `latest` last asked."""
 
     @property
     def _cluster(self) -> Cluster:
-        """Connected to when first asked, since readers are pickled before."""
+        """The brokers, connected to when first asked, since readers are pickled before."""
         if self._connected is None:
             self._connected = Cluster(self._options)
         return self._connected
 
     def first(self) -> Offsets:
-        """Where a new query starts."""
+        """Return where a new query starts."""
         topics = self._cluster.topics()
         start = resolved(
             self._options.starting, topics.partitions, self._cluster, "startingOffsets"
@@ -77,10 +77,10 @@ class _Progress:
         return Offsets(start, topics.ids)
 
     def latest(self, start: Offsets | None) -> Offsets:
-        """Where all that is there ends.
+        """Return the current ends of all partitions, at most those of `stop_here`.
 
         Args:
-            start: How far the query has read, None if that is not known.
+            start: How far the query has read; None if that is not known.
         """
         topics = self._cluster.topics()
         if start is None:
@@ -96,25 +96,26 @@ class _Progress:
         return Offsets(end, topics.ids)
 
     def stop_here(self) -> None:
-        """Never go beyond what is there now: `Trigger.AvailableNow`."""
+        """Never go beyond the present ends: `Trigger.AvailableNow`."""
         topics = self._cluster.topics()
         self._stop_at = Offsets(self._cluster.latest(topics.partitions), topics.ids)
 
     def take(self, start: Offsets, end: Offsets, most: int | None) -> Offsets:
-        """The end of a micro-batch of at most so many offsets; `start` itself if there are none."""
+        """Return the end of a micro-batch of at most `most` offsets; `start` if it is empty."""
         begins = self._begins(start, end)
         taken = dict(end.at) if most is None else limited(begins, end.at, most)
-        # While brokers have no controller they tell no ids; those that were known stay.
+        # While the brokers have no controller they tell no ids; the ids that were known stay.
         ids = {**start.topic_ids, **end.topic_ids}
         return start if taken == dict(start.at) else Offsets(taken, ids)
 
     def ranges(self, start: Offsets, end: Offsets, *, checked: bool) -> list[OffsetRange]:
-        """What the tasks of a micro-batch read.
+        """Return the ranges that the tasks of a micro-batch read.
 
         Args:
-            start: Of the micro-batch.
-            end: Of the micro-batch.
-            checked: Whether `latest` has just made `end`; else Spark found it in its checkpoint.
+            start: The offsets where the micro-batch starts.
+            end: The offsets where it ends.
+            checked: True where `latest` has just made `end`; False where Spark found it in its
+                checkpoint.
         """
         if not checked and start.at != end.at:
             self._check(start, self._cluster.topics())
@@ -132,7 +133,7 @@ class _Progress:
         report_gone(start.at, topics.partitions, fail=self._options.fail_on_data_loss)
 
     def _latest_after(self, start: Offsets, partitions: list[Partition]) -> dict[Partition, int]:
-        """The ends, asked for again while one seems to lie before the start."""
+        """Return the ends; ask again while one seems to lie before the start."""
         for wait in (*_STEP_BACK_WAITS, None):
             end = self._cluster.latest(partitions)
             if wait is None or all(end.get(each, at) >= at for each, at in start.at.items()):
@@ -144,7 +145,7 @@ class _Progress:
     def _begins(
         self, start: Offsets, end: Offsets, *, say: bool = False
     ) -> Mapping[Partition, int]:
-        """Where each partition of a micro-batch begins: one that is new, at its earliest offset."""
+        """Return where each partition of a micro-batch begins: a new one at its earliest offset."""
         new = [each for each in end.at if each not in start.at]
         first = (
             {each: min(at, end.at[each]) for each, at in self._cluster.earliest(new).items()}
@@ -165,7 +166,7 @@ class KafkaStreamReader(DataSourceStreamReader):
     """Reads topics as a stream.
 
     Args:
-        options: Of the reader.
+        options: The options of the reader.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -177,22 +178,22 @@ class KafkaStreamReader(DataSourceStreamReader):
         """The micro-batch whose start was compared with the topics when its end was found."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query starts: `startingOffsets`, as they are now.
+        """Return where a new query starts: `startingOffsets`, as they are now.
 
         Raises:
-            DeclarationValueError: They do not fit the topics.
-            BrokerError: A broker does not answer, or a topic is not there.
+            DeclarationValueError: The offsets do not fit the topics.
+            BrokerError: A broker does not answer, or a topic does not exist.
         """
         return self._planned(self._progress.first())
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
-        """The end of the next micro-batch: all there is, since no limit is told.
+        """Return the end of the next micro-batch: all partitions' ends, without a limit.
 
         Raises:
             DataLossError: A topic or partition that was read is gone, or was made anew.
             BrokerError: A broker does not answer.
         """
-        # After a restart nothing tells where the query is; then `partitions` compares.
+        # After a restart nothing says where the query is; then `partitions` compares.
         start, end = self._known, self._progress.latest(self._known)
         return self._planned(end) if start is None else self._take(start, end, None)
 
@@ -206,10 +207,10 @@ class KafkaStreamReader(DataSourceStreamReader):
         return end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A range of offsets for each task of a micro-batch.
+        """Return a range of offsets for each task of a micro-batch.
 
         Raises:
-            DataLossError: As for `latestOffset`, where that was not told the start; or a new
+            DataLossError: As for `latestOffset`, where that did not know the start; or a new
                 partition has lost its first records.
             CorruptStateError: The checkpoint holds other offsets than ours.
             BrokerError: A broker does not answer.
@@ -219,11 +220,11 @@ class KafkaStreamReader(DataSourceStreamReader):
         return self._progress.ranges(first, last, checked=(first, last) == self._checked)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a range; runs in a task.
+        """Read the records of a range; this runs in a task.
 
         Raises:
             DataLossError: Records are gone, and `failOnDataLoss` is set.
-            BrokerError: They cannot be read.
+            BrokerError: The records cannot be read.
         """
         assert isinstance(partition, OffsetRange)
         yield from fetch(partition, self._options)
@@ -253,13 +254,13 @@ if HAS_LIMITS:
 
 
 def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
-    """The reader for this PySpark.
+    """Make the reader for this PySpark.
 
     Args:
-        options: Of the reader.
+        options: The options of the reader.
 
     Raises:
-        HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot keep it.
+        HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot limit a micro-batch.
     """
     if HAS_LIMITS:
         return LimitedStreamReader(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partitions of which topics are read."""
+"""The subscription of a reader: partitions of topics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 @attrs.frozen
 class Subscription:
-    """One of the three ways to say what is read.
+    """One of the three ways to say what is read; the fields of the other two are empty.
 
     Args:
-        topics: By name; of `subscribe`.
-        pattern: That the whole name of a topic fits; of `subscribePattern`.
-        partitions: Of `assign`.
+        topics: The names of topics; of `subscribe`.
+        pattern: A regular expression that the whole name of a topic matches; of `subscribePattern`.
+        partitions: Single partitions; of `assign`.
     """
 
     topics: tuple[str, ...] = ()
@@ -34,13 +34,13 @@ class Subscription:
     partitions: tuple[Partition, ...] = ()
 
     def chosen(self, there: Mapping[str, Iterable[int]]) -> list[Partition]:
-        """The partitions to read, sorted.
+        """Return the partitions to read, sorted.
 
         Args:
-            there: The partitions of every topic there is.
+            there: The partitions of every topic that exists.
 
         Raises:
-            BrokerError: A topic or partition that is named is not there.
+            BrokerError: A topic or partition that is named does not exist.
         """
         every = {(topic, number) for topic, numbers in there.items() for number in numbers}
         if self.pattern is not None:
@@ -62,10 +62,10 @@ class Subscription:
 
 
 def subscription_of(given: Mapping[str, str]) -> Subscription:
-    """What the options say.
+    """Read the subscription from the options.
 
     Raises:
-        DeclarationValueError: Not exactly one of the three is given, or it cannot be read.
+        DeclarationValueError: Not exactly one of the three options is given, or it cannot be read.
     """
     names = [name for name in SUBSCRIPTIONS if name in given]
     if len(names) != 1:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writers of batches and streams: tasks write, and there is nothing left for the driver to commit.
+"""The writers of batches and streams: tasks write, and nothing is left for the driver to commit.
 
-Each record is written at least once.  What a task wrote before it failed, and a micro-batch whose
-driver was killed before Spark noted its end, come again: see `record_ids` and `repeats`.
+Each record is written at least once.  The records of a task that failed, and of a micro-batch whose
+driver was killed before Spark noted its end, come again; `recordIds` and `drop_repeats` are for
+these repeats.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _LOG: Final = logging.getLogger("pyflinklike.kafka")
 
 @attrs.frozen
 class Written(WriterCommitMessage):
-    """What a task has done.
+    """The result of a task.
 
     Args:
-        records: How many were acknowledged.
+        records: How many records were acknowledged.
     """
 
     records: int
@@ -50,7 +51,7 @@ Messages = Sequence["Written | None"]
 def batch_writer(
     options: WriterOptions, schema: StructType, *, overwrite: bool
 ) -> DataSourceWriter:
-    """The writer of a batch.
+    """Make the writer of a batch.
 
     Raises:
         DeclarationValueError: A column or an option does not fit.
@@ -66,7 +67,7 @@ def batch_writer(
 
 
 def stream_writer(options: WriterOptions, schema: StructType) -> DataSourceStreamWriter:
-    """The writer of a stream: of Arrow from PySpark 4.1 on, before of rows.
+    """Make the writer of a stream: of Arrow from PySpark 4.1 on, before that of rows.
 
     Raises:
         DeclarationValueError: A column or an option does not fit.
@@ -99,7 +100,7 @@ class _BatchWriter(DataSourceArrowWriter):
 
 
 class _Stream:
-    """What a stream's writer does on the driver: all is in the topics already."""
+    """The driver's part of a stream's writer: all records are in the topics already."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         _LOG.debug("micro-batch %d: %d records", batchId, _arrived(messages))

@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> None:
     """Run a script.
 
     Args:
-        arguments: Those of the command line.
+        arguments: The arguments of the command line, without the program's name.
     """
     parser = argparse.ArgumentParser(
         prog="python -m pyflinklike.run",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds `pyflink.X` at `pyflinklike.X`: one module, known by two names."""
+"""`pyflink.X` found at `pyflinklike.X`: one module, known by two names."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _OURS: Final = "pyflinklike"
 
 
 class _SameModule(Loader):
-    """Loads a module by giving the one that there is, which stays as it is.
+    """Loads a module by returning the module of ours that is imported already, unchanged.
 
     Args:
-        name: Of our module.
+        name: The name of our module.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,12 +38,12 @@ class _SameModule(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has put the spec of the other name there.
+        # The import system has put the spec of the other name into the module.
         module.__spec__ = self._own_spec
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of PyFlink among ours, and says of those that we lack what to use instead."""
+    """Finds modules of PyFlink among ours; for a missing one the error says what to use instead."""
 
     def find_spec(
         self,
@@ -82,7 +82,7 @@ _FINDER: Final = _Finder()
 
 
 def _in_place() -> MetaPathFinder:
-    """The finder of this process, which is asked from now on: whoever sent it has decided so."""
+    """Return the finder of this process, installed: the process that sent it has decided so."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     return _FINDER
@@ -92,10 +92,10 @@ def install(*, shadow: bool = False) -> None:
     """Have `import pyflink...` mean this library in this process; a second call does nothing.
 
     Args:
-        shadow: Whether a PyFlink that is installed may be hidden.
+        shadow: True permits hiding an installed PyFlink.
 
     Raises:
-        DeclarationError: A PyFlink is installed, and must not be hidden, or is imported already.
+        DeclarationError: A PyFlink is installed and must not be hidden, or is imported already.
     """
     if _FINDER in sys.meta_path:
         return
@@ -114,7 +114,7 @@ def install(*, shadow: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Take it back; modules that were imported stay with those who have them."""
+    """Undo `install`; modules that were imported stay with their importers."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     for name in [name for name in sys.modules if name.partition(".")[0] == _THEIRS]:

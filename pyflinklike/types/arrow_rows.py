@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns as Python's rows.
+"""Arrow columns as rows of Python.
 
 Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the session's
 time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a dict.
@@ -21,7 +21,7 @@ __all__ = ["to_python", "to_rows"]
 
 
 def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
-    """So many rows of Python columns with these names."""
+    """Make `count` rows of Python columns with these names."""
     cls = row_class(names)
     if not columns:
         return [cls._make(()) for _ in range(count)]
@@ -30,7 +30,7 @@ def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> lis
 
 
 def to_python(column: pa.Array, time_zone: str) -> list[Any]:
-    """The values of a column as Python's."""
+    """Return the values of a column as Python values."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         if kind.tz:

@@ -10,9 +10,9 @@ __all__ = ["milliseconds"]
 
 
 def milliseconds(column: pa.Array) -> pa.Array:
-    """The instants of a timestamp column in ms."""
+    """Return the instants of a timestamp column in ms, rounded down."""
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     quotients = pc.divide(micros, 1000)
-    # Arrow rounds towards zero; before the epoch that would be the ms after.
+    # Arrow rounds towards zero; before the epoch that is the ms after.
     below = pc.less(micros, pc.multiply(quotients, 1000))
     return pc.subtract(quotients, below.cast(pa.int64()))

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a type.
 
-A value has three forms.  The user's own form is whatever Flink's Python API takes and
-gives.  The *stored* form is what working state holds: immutable and shared with nobody,
-so that reading it hands out either that very object (`is_identity`) or a fresh copy, but
-never a reference to something that can change.  The column form is an Arrow array, the form that lasts.
+A value has three forms.  The user's own form is what Flink's Python API takes and gives.  The
+*stored* form is what working state holds: immutable, so that reading it hands out either that very
+object (`is_identity`) or a fresh copy, but never a reference to something that can change.  The
+column form is an Arrow array, the form that lasts.
 
     freeze      user -> stored        checks, copies, normalises
     thaw        stored -> user        the caller's own
     to_arrow    [stored] -> column    None becomes null
     from_arrow  column -> [stored]    equal to what went in
 
-Two rules follow.  What a column cannot hold is refused by `freeze`, which can tell the user
-which value it was; a commit long after could not.  And `freeze` rounds and normalises right
-away (float32, NaN), so that a value reads the same before and after a restart.
+Two rules follow.  What a column cannot hold is refused by `freeze`, which can name the value to
+the user; a commit long after could not.  And `freeze` rounds and normalises right away (float32,
+NaN), so that a value reads the same before and after a restart.
 
 A key of a map goes through `freeze_key`.  Keys that differ in Flink must not be equal in
 Python, and keys that are equal in Flink must be one key: so -0.0 becomes 0.0, and in a pickled
@@ -36,26 +36,27 @@ Column = Any
 
 
 class TypeInformation(Generic[T_co]):
-    """What a state's values are: checks them, copies them, writes them as a column.
+    """The type of a state's values: checks them, copies them, writes them as a column.
 
-    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types are immutable, hashable and compared by structure, field names and defaults included.
+    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types
+    are immutable, hashable and compared by structure, field names and defaults included.
     """
 
     __slots__ = ()
     accepts_none: ClassVar[bool] = False
-    """Whether None is a value of this type; inside a row None is always one."""
+    """True where None is a value of this type; inside a row None always is."""
 
     arrow_type: pa.DataType
     """The Arrow type of a column of stored values."""
 
     @property
     def is_identity(self) -> bool:
-        """Whether `thaw` returns its argument whatever it is, so that it can be left out."""
+        """True where `thaw` returns any argument as it is, so that it can be left out."""
         return True
 
     @property
     def is_pickled(self) -> bool:
-        """Whether a value, or a part of one, is unpickled when it is read."""
+        """True where a value, or a part of one, is unpickled when it is read."""
         return False
 
     @property
@@ -64,7 +65,7 @@ class TypeInformation(Generic[T_co]):
         return repr(self)
 
     def freeze(self, value: Any) -> Any:
-        """The stored form of a user's value.
+        """Return the stored form of a user's value.
 
         Raises:
             StateValueError: The value does not fit this type.
@@ -72,17 +73,17 @@ class TypeInformation(Generic[T_co]):
         raise NotImplementedError
 
     def freeze_key(self, value: Any) -> Any:
-        """The stored form of a map's key: hashable, and equal for equal keys only."""
+        """Return the stored form of a map's key: hashable, and equal for equal keys only."""
         if value is None:
             raise self._misfit(value, "a map key is never None")
         return self.freeze(value)
 
     def thaw(self, stored: Any) -> Any:
-        """The user's own copy of a stored value."""
+        """Return the user's own copy of a stored value."""
         return stored
 
     def converted(self, value: Any) -> Any:
-        """A user's value as whoever gets it across the border of an operator sees it.
+        """Return a user's value as it arrives at the other side of an operator's border.
 
         As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
 
@@ -92,20 +93,20 @@ class TypeInformation(Generic[T_co]):
         return self.thaw(self.freeze(value))
 
     def thaw_key(self, stored: Any) -> Any:
-        """The user's own copy of a stored key."""
+        """Return the user's own copy of a stored key."""
         return self.thaw(stored)
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """A column of stored values; None becomes null."""
+        """Write stored values as a column; None becomes null."""
         return pa.array(stored, type=self.arrow_type)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The stored values of a column; null becomes None."""
+        """Read the stored values of a column; null becomes None."""
         values: list[Any] = column.to_pylist()
         return values
 
     def _takes(self) -> str:
-        """What this type takes, for a message."""
+        """Say what this type takes, for a message."""
         raise NotImplementedError
 
     def _misfit(
@@ -116,7 +117,7 @@ class TypeInformation(Generic[T_co]):
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar as Python's own; anything else as it is."""
+    """Return a NumPy scalar as Python's own, anything else as it is."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return value

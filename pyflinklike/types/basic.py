@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types without parts: numbers, bool and text."""
+"""The types without parts: numbers, bools and text."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ class IntegralTypeInfo(TypeInformation[int]):
 
     name: str
     bits: int
+    # `low` and `high` are fields, not properties: `freeze` reads them for every value.
     arrow_type: pa.DataType = attrs.field(eq=False)
     low: int = attrs.field(init=False, eq=False)
     high: int = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        """Work out the range."""
+        """Compute the range."""
         object.__setattr__(self, "low", -(1 << self.bits - 1))
         object.__setattr__(self, "high", (1 << self.bits - 1) - 1)
 
     def freeze(self, value: Any) -> Any:
-        """The int itself."""
+        """Return the int itself."""
+        # The common case without a call; bools, numpy's ints and subclasses take the longer way.
         if type(value) is int and self.low <= value <= self.high:
             return value
         return self._convert(value)
@@ -66,7 +68,7 @@ class DoubleTypeInfo(TypeInformation[float]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
 
     def freeze(self, value: Any) -> Any:
-        """The float itself."""
+        """Return the float itself."""
         if type(value) is float:
             return value if value == value else _nan
         number = plain(value)
@@ -78,11 +80,11 @@ class DoubleTypeInfo(TypeInformation[float]):
             raise self._misfit(value) from None
 
     def freeze_key(self, value: Any) -> Any:
-        """The float, without a sign if it is zero."""
+        """Return the float, without a sign if it is zero."""
         return self.freeze(value) or 0.0
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The floats, with the one NaN."""
+        """Read the floats, every NaN as the one NaN."""
         values: list[Any] = column.to_pylist()
         if len(values) < _SMALL:  # the usual case, and a call of pyarrow.compute costs 5 us
             any_nan = any(value != value for value in values)
@@ -106,7 +108,7 @@ class FloatTypeInfo(DoubleTypeInfo):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
 
     def freeze(self, value: Any) -> Any:
-        """The nearest float of 32 bits."""
+        """Return the nearest float of 32 bits."""
         number = value if type(value) is float else DoubleTypeInfo.freeze(self, value)
         try:
             rounded = _float32.unpack(_float32.pack(number))[0]
@@ -123,12 +125,12 @@ class FloatTypeInfo(DoubleTypeInfo):
 
 @attrs.frozen(repr=False)
 class BooleanTypeInfo(TypeInformation[bool]):
-    """BOOLEAN: True or False, and no number."""
+    """BOOLEAN: True or False, never a number."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
 
     def freeze(self, value: Any) -> Any:
-        """The bool itself."""
+        """Return the bool itself."""
         if value is True or value is False:
             return value
         flag = plain(value)
@@ -151,13 +153,14 @@ class StringTypeInfo(TypeInformation[str]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
 
     def freeze(self, value: Any) -> Any:
-        """The str itself."""
+        """Return the str itself."""
+        # ASCII has no lone surrogates, so it needs no trial of UTF-8.
         if type(value) is str and value.isascii():
             return value
         return None if value is None else self._convert(value)
 
     def freeze_key(self, value: Any) -> Any:
-        """The str itself."""
+        """Return the str itself."""
         if type(value) is str and value.isascii():
             return value
         return self._convert(value)
@@ -186,7 +189,7 @@ class CharTypeInfo(StringTypeInfo):
     accepts_none: ClassVar[bool] = False
 
     def freeze(self, value: Any) -> Any:
-        """The str itself."""
+        """Return the str itself."""
         text = self._convert(value)
         if len(text) == 1:
             return text
@@ -195,10 +198,10 @@ class CharTypeInfo(StringTypeInfo):
     freeze_key = freeze
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The characters.
+        """Read the characters.
 
         Raises:
-            ValueError: A text is longer, or shorter.
+            ValueError: A text is longer or shorter than one character.
         """
         texts: list[Any] = column.to_pylist()
         if any(text is not None and len(text) != 1 for text in texts):
@@ -225,7 +228,7 @@ class BigIntTypeInfo(TypeInformation[int]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
 
     def freeze(self, value: Any) -> Any:
-        """The int itself."""
+        """Return the int itself."""
         if type(value) is int or value is None:
             return value
         number = plain(value)
@@ -234,14 +237,14 @@ class BigIntTypeInfo(TypeInformation[int]):
         raise self._misfit(value)
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """The ints as text."""
+        """Write the ints as text."""
         texts = [
             None if n is None else str(n) if n.bit_length() <= 2048 else hex(n) for n in stored
         ]
         return pa.array(texts, type=self.arrow_type)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The ints of their texts."""
+        """Read the ints from their texts."""
         return [None if text is None else int(text, 0) for text in column.to_pylist()]
 
     def _takes(self) -> str:
@@ -263,11 +266,11 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
 
     @property
     def is_identity(self) -> bool:
-        """No: what is stored is text."""
+        """False: the stored form is text."""
         return False
 
     def freeze(self, value: Any) -> Any:
-        """The text of the number."""
+        """Return the text of the number."""
         if value is None:
             return None
         number = plain(value)
@@ -278,11 +281,11 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
         return Decimal.__str__(number if number else number.copy_abs()).upper()
 
     def thaw(self, stored: Any) -> Any:
-        """The number of the text."""
+        """Return the number of the text."""
         return None if stored is None else Decimal(stored)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The texts.
+        """Read the texts.
 
         Raises:
             ArithmeticError: A text is no number.
@@ -290,7 +293,7 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
         texts: list[Any] = column.to_pylist()
         for text in texts:
             if text is not None:
-                Decimal(text)  # refused here, and not when the user reads it
+                Decimal(text)  # refused here, not when the user reads it
         return texts
 
     def _takes(self) -> str:

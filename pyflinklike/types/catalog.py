@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Types`: the types by the names that PyFlink gives them."""
+"""The types by the names that PyFlink gives them."""
 
 # ruff: noqa: N802 - the names are PyFlink's
 
@@ -84,87 +84,91 @@ class Types:
 
     @staticmethod
     def STRING() -> TypeInformation[str]:
-        """A str, or None."""
+        """Give the type of a str, or None."""
         return _STRING
 
     @staticmethod
     def BYTE() -> TypeInformation[int]:
-        """An int of 8 bits."""
+        """Give the type of an int of 8 bits."""
         return _BYTE
 
     @staticmethod
     def BOOLEAN() -> TypeInformation[bool]:
-        """True or False."""
+        """Give the type of True and False."""
         return _BOOLEAN
 
     @staticmethod
     def SHORT() -> TypeInformation[int]:
-        """An int of 16 bits."""
+        """Give the type of an int of 16 bits."""
         return _SHORT
 
     @staticmethod
     def INT() -> TypeInformation[int]:
-        """An int of 32 bits."""
+        """Give the type of an int of 32 bits."""
         return _INT
 
     @staticmethod
     def LONG() -> TypeInformation[int]:
-        """An int of 64 bits."""
+        """Give the type of an int of 64 bits."""
         return _LONG
 
     @staticmethod
     def FLOAT() -> TypeInformation[float]:
-        """A float, rounded to 32 bits."""
+        """Give the type of a float that is rounded to 32 bits."""
         return _FLOAT
 
     @staticmethod
     def DOUBLE() -> TypeInformation[float]:
-        """A float."""
+        """Give the type of a float."""
         return _DOUBLE
 
     @staticmethod
     def CHAR() -> TypeInformation[str]:
-        """A str of one character."""
+        """Give the type of a str of one character."""
         return _CHAR
 
     @staticmethod
     def BIG_INT() -> TypeInformation[int]:
-        """An int of any size, or None."""
+        """Give the type of an int of any size, or None."""
         return _BIG_INT
 
     @staticmethod
     def BIG_DEC() -> TypeInformation[Decimal]:
-        """A finite `decimal.Decimal`, or None."""
+        """Give the type of a finite `decimal.Decimal`, or None."""
         return _BIG_DEC
 
     @staticmethod
     def INSTANT() -> TypeInformation[Instant]:
-        """An `Instant`, or None."""
+        """Give the type of an `Instant`, or None."""
         return _INSTANT
 
     @staticmethod
     def SQL_DATE() -> TypeInformation[dt.date]:
-        """A `datetime.date`, or None."""
+        """Give the type of a `datetime.date`, or None."""
         return _SQL_DATE
 
     @staticmethod
     def SQL_TIME() -> TypeInformation[dt.time]:
-        """A `datetime.time` without a time zone, or None."""
+        """Give the type of a `datetime.time` without a time zone, or None."""
         return _SQL_TIME
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation[dt.datetime]:
-        """A `datetime.datetime` without a time zone, or None."""
+        """Give the type of a `datetime.datetime` without a time zone, or None."""
         return _SQL_TIMESTAMP
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation[Any]:
-        """Anything that pickle takes."""
+        """Give the type of anything that pickle takes."""
         return _PICKLED
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A `Row` with the fields f0, f1, and so on."""
+        """Give the type of a `Row` with the fields f0, f1, and so on.
+
+        Args:
+            field_types: The type of each field.
+        """
         return RowTypeInfo(field_types)
 
     @staticmethod
@@ -174,12 +178,12 @@ class Types:
         *,
         defaults: Mapping[str, Any] | None = None,
     ) -> RowTypeInfo:
-        """A `Row` with these fields.
+        """Give the type of a `Row` with these fields.
 
         Args:
-            field_names: Names of the fields.
-            field_types: Their types.
-            defaults: By name, what a field is in rows that were stored before it was declared:
+            field_names: The name of each field, no name twice.
+            field_types: The type of each field, in the order of the names.
+            defaults: By name, the value of a field in rows that were stored before it was declared:
                 None (as without a default), a bool, a finite number, a str or bytes.  PyFlink has
                 no such thing.
         """
@@ -187,34 +191,34 @@ class Types:
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo[tuple[Any, ...]]:
-        """A tuple of these fields."""
+        """Give the type of a tuple of these fields."""
         return TupleTypeInfo(field_types)
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """A list of numbers, booleans or characters, none of them None; bytes for BYTE."""
+        """Give the type of a list of numbers, bools or characters, none None; of bytes for BYTE."""
         _element(element_type, _PRIMITIVE, "primitive")
         return _BYTE_ARRAY if element_type == _BYTE else PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:
-        """A list of numbers, booleans, characters or strings, any of them None."""
+        """Give the type of a list of numbers, bools, characters or strings, any of them None."""
         _element(element_type, (*_PRIMITIVE, _STRING), "basic")
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation[T]) -> ObjectArrayTypeInfo[T]:
-        """A list of anything, any of them None."""
+        """Give the type of a list of anything, any of them None."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
     def MAP(
         key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]
     ) -> MapTypeInfo[K, V]:
-        """A dict."""
+        """Give the type of a dict."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
     def LIST(element_type: TypeInformation[T]) -> ListTypeInfo[T]:
-        """A list."""
+        """Give the type of a list."""
         return ListTypeInfo(element_type)

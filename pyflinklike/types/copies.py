@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements as they are when they are given, whatever their giver does with them later.
+"""Elements as they are when they are yielded, whatever the function does with them later.
 
-PyFlink writes an element in bytes before the function that gave it goes on, so a function may
-change a row and give it again.  Where elements of jobs are held before they travel, they are copied
-for that; what cannot be changed costs no more than a look at its class.
+PyFlink serializes an element before the function that yielded it goes on, so a function may change
+a row and yield it again.  Where elements of jobs are held before they travel, they are copied for
+that reason.  An immutable element costs no more than a look at its class.
 """
 
 from __future__ import annotations
@@ -30,16 +30,12 @@ _FIXED = frozenset(
         *(dt.date, dt.datetime, dt.time, dt.timedelta),
     }
 )
-"""Classes of what cannot be changed."""
+"""Classes whose values cannot be changed."""
 _are_fixed = _FIXED.issuperset
 
 
 def as_given(value: Any) -> Any:
-    """An element as it is now; the element itself where pickle cannot write it.
-
-    Args:
-        value: Of a user's function.
-    """
+    """Return an element as it is now: a copy, or itself where pickle cannot write it."""
     kind = value.__class__
     if kind in _FIXED or (kind is tuple and _are_fixed(map(type, value))):
         return value
@@ -50,7 +46,7 @@ def as_given(value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A value of its own: itself if it cannot be changed, else a copy.
+    """Return an immutable value itself, and of any other value a copy.
 
     Raises:
         OutputError: It cannot be pickled.
@@ -65,8 +61,8 @@ def copy_by(kind: type, copier: Copier) -> None:
     """Have values of a class copied without pickle.
 
     Args:
-        kind: The class itself, not those that are made of it.
-        copier: Given a value and what copies its parts, makes the copy.
+        kind: The class; its subclasses are not meant.
+        copier: Takes a value and the function that copies its parts, and returns the copy.
     """
     _COPIERS[kind] = copier
 
@@ -79,7 +75,7 @@ def _copy(value: Any) -> Any:
 
 
 def _by_attributes(value: Any, copy: Callable[[Any], Any]) -> Any:
-    """A copy of an object of a user's class, if pickle would take no more than its attributes."""
+    """Copy an object of a user's class, if pickle would take no more than its attributes."""
     try:
         make, args, state, *more = value.__reduce_ex__(4)
     except Exception:  # there is no way, or another one
@@ -94,6 +90,7 @@ def _by_attributes(value: Any, copy: Callable[[Any], Any]) -> Any:
 
 def _by_pickle(value: Any) -> Any:
     if isinstance(value, Enum):
+        # A member of an enum exists once, and unpickling it gives the same object.
         return value
     try:
         return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # made in this line

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of a row's fields: what a field is in rows that were stored before it was declared.
+"""Defaults of a row's fields: the value of a field in rows that were stored before its declaration.
 
-They are part of the type and of its signature, so whoever reads state without the program finds the
-same values as the program.  Hence they are plain: None, or what Python writes and reads as a
+Defaults are part of the type and of its signature, so whoever reads state without the program finds
+the same values as the program.  Hence they are plain: None, or what Python writes and reads as a
 literal.
 """
 
@@ -20,7 +20,7 @@ from pyflinklike.types.base import TypeInformation
 __all__ = ["Defaults", "checked_defaults", "default_of", "literal_of"]
 
 Defaults = tuple[tuple[str, str], ...]
-"""Names of fields, in their order, and literals."""
+"""Field names in the fields' order, each with the literal of its default."""
 
 _PLAIN = (bool, int, float, str, bytes)
 
@@ -28,15 +28,15 @@ _PLAIN = (bool, int, float, str, bytes)
 def checked_defaults(
     names: Sequence[str], types: Sequence[TypeInformation], defaults: Any
 ) -> Defaults:
-    """Defaults as they are kept in a type.
+    """Return defaults in the form that a type holds.
 
     Args:
-        names: Of the fields.
-        types: Of the fields.
-        defaults: Values by name; or what this function gave.
+        names: The name of each field.
+        types: The type of each field.
+        defaults: Values by name, or an earlier result of this function.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: A field is not there, or a value is none of
+        DeclarationTypeError, DeclarationValueError: A field does not exist, or a value does not fit
             its type or cannot be a default.
     """
     if isinstance(defaults, tuple):
@@ -63,6 +63,7 @@ def _checked(name: str, part: TypeInformation, value: Any) -> str:
     except StateValueError as error:
         msg = f"the default of field {name!r} must fit its type: {error}"
         raise DeclarationValueError(msg) from error
+    # The stored and the user's form must be one: a BIG_DEC is stored as text, which is no number.
     plain = type(stored) in _PLAIN and part.thaw(stored) is stored
     if not plain or (isinstance(stored, float) and not math.isfinite(stored)):
         msg = (
@@ -74,11 +75,11 @@ def _checked(name: str, part: TypeInformation, value: Any) -> str:
 
 
 def default_of(defaults: Defaults, name: str) -> Any:
-    """The default of a field in stored form; None where it has none."""
+    """Return the default of a field in stored form; None where it has none."""
     return ast.literal_eval(dict(defaults).get(name, "None"))
 
 
 def literal_of(defaults: Defaults, name: str) -> str:
-    """What a signature says of a field's default."""
+    """Return how a signature writes a field's default; "" where it has none."""
     found = dict(defaults).get(name)
     return "" if found is None else f" = {found}"

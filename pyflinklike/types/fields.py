@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of a row, whoever made its class: a mapping, our `Row`, Spark's, or a named tuple."""
+"""The fields of a row of any class: a mapping, our `Row`, Spark's, or a named tuple."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["field_of", "names_of"]
 
 
 def names_of(row: Any) -> tuple[str, ...] | None:
-    """The names of a row's fields; None where it has none."""
+    """Return the names of a row's fields; None where it has none."""
     if isinstance(row, Row):  # not by getattr: a Row is slow to refuse a name that is no field
         return type(row)._fields or None
     if isinstance(row, tuple):
@@ -23,9 +23,9 @@ def names_of(row: Any) -> tuple[str, ...] | None:
 
 
 def field_of(row: Any, name: str, default: Any) -> Any:
-    """A field of a row, or an attribute of any other object; the default where it has none.
+    """Return a field of a row, or an attribute of another object; the default where it has none.
 
-    A field is found under its name, also one called as a method of tuples, such as `count`.
+    A field is found by its name even if a method of tuples has the same name, such as `count`.
     """
     if isinstance(row, Row):  # the usual element, asked for several fields
         at = type(row)._positions.get(name)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that grow: which stored type may be read as which declared one, and how its columns become that.
+"""Types that grow: which declared types can read a stored one, and how its columns are converted.
 
     BYTE -> SHORT -> INT -> LONG -> BIG_INT,  FLOAT -> DOUBLE,  CHAR -> STRING
     a row                                     has fields more or fewer, or in another order
     elements, values of maps, fields          the same, inside
 
-Nothing else: what follows loses no digit of a number and mistakes no field for another.  A row in
-which one field goes and another comes is refused, for it may be one that was renamed; unless those
-that come have defaults, which a field that was there before needs not.
+Nothing else grows: no number loses a digit, and no field is taken for another.  A row in which one
+field goes and another comes is refused, since the field may have been renamed.  It is accepted
+where all fields that come have defaults.  A field that was there before needs no default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
 __all__ = ["Grow", "UngrownError", "growth"]
 
 Grow = Callable[[Column], Column]
-"""Makes a column of the declared type of one of the stored type."""
+"""Makes a column of the declared type from one of the stored type."""
 
 _CAST = "Savepoint.cast_state()"
 _TRANSFORM = "Savepoint.transform_state() and with_state()"
@@ -42,8 +42,8 @@ class UngrownError(ValueError):
     """One type does not grow into another.
 
     Args:
-        why: What does not, in a few words.
-        remedy: The verb of a savepoint that makes the one of the other.
+        why: The types that do not fit, in a few words.
+        remedy: The verb of a savepoint that converts one into the other.
     """
 
     def __init__(self, why: str, remedy: str) -> None:
@@ -53,10 +53,10 @@ class UngrownError(ValueError):
 
 
 def growth(stored: TypeInformation, declared: TypeInformation) -> Grow:
-    """How columns of a stored type become columns of a declared one.
+    """Return the conversion of columns of a stored type into columns of a declared one.
 
     Raises:
-        UngrownError: The one does not grow into the other.
+        UngrownError: The stored type does not grow into the declared one.
     """
     if stored == declared:
         return _same
@@ -148,7 +148,7 @@ def _of_rows(stored: Any, declared: Any) -> Grow:
 
 
 def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], declared: Any) -> Grow:
-    """Structs whose fields are those of the declared type, found by name."""
+    """Convert structs: the declared type's fields, each found by name in the stored ones."""
     places = [former.index(name) if name in former else None for name in names]
     said = getattr(declared, "defaults", ())
     defaults = [default_of(said, name) for name in names]
@@ -173,7 +173,7 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
 
 
 def _added(part: TypeInformation, default: Any, rows: int) -> Column:
-    """A field that was not stored."""
+    """Make a column of a field that was not stored."""
     if default is None:
         return pa.nulls(rows, part.arrow_type)
     return pa.repeat(part.to_arrow([default])[0], rows)

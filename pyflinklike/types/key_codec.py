@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys as bytes that sort as the keys do, and back.
 
-A key is a `None`, bool, int, float, str, bytes, `Decimal`, date, time,
-datetime or a tuple of these.  Every value starts with a byte naming its type,
-so that `1`, `1.0` and `True` are three keys, and decoding needs no schema and
-never runs code that the data names.  Within one type the unsigned order of the
-bytes is Python's order of the values:
+A key is None, a bool, int, float, str, bytes, `Decimal`, date, time, datetime, or a tuple of these.
+Every value starts with a byte that names its type.  So `1`, `1.0` and `True` are three keys, and
+decoding needs no schema and never runs code that the data names.  Within one type the unsigned
+order of the bytes is Python's order of the values:
 
 | type     | after the type byte                                              |
 |----------|------------------------------------------------------------------|
@@ -50,11 +49,11 @@ _LAST = (dt.datetime.max - _EPOCH) // _MICROSECOND
 
 
 _RAW = (IndexError, struct.error, ValueError, ArithmeticError)
-"""What damaged bytes make of decoding."""
+"""Errors that decoding raises for damaged bytes."""
 
 
 def encode_key(key: Any) -> bytes:
-    """The bytes of a key.
+    """Return the bytes of a key.
 
     Raises:
         StateValueError: The key, or an element of it, is of another type, or nested too deeply.
@@ -65,7 +64,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def decode_key(data: bytes) -> Any:
-    """The key that `encode_key` gave these bytes for.
+    """Return the key that `encode_key` wrote as these bytes.
 
     Raises:
         CorruptStateError: The bytes are not one whole key.
@@ -82,10 +81,10 @@ def decode_key(data: bytes) -> Any:
 
 
 def decode_first(data: bytes, at: int) -> tuple[Any, int]:
-    """The key whose bytes begin at `at`, and where they end.
+    """Return the key whose bytes begin at `at`, and where they end.
 
-    What follows a key must not begin with FF, which would belong to it: that is
-    how a zero byte within a str or bytes, and a None within a tuple, is told from the end.
+    The bytes behind a key must not begin with FF, which would be read as part of it: a zero byte
+    followed by FF is data in a str or bytes, or a None in a tuple, not the end.
 
     Raises:
         CorruptStateError: No key begins there.
@@ -118,6 +117,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         out.append(0)
     elif isinstance(key, float):
         out.append(_FLOAT)
+        # -0.0 + 0.0 is 0.0: equal floats are one key, and so are all NaN.
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
         out += b"\x00\xff" if depth else b"\x00"  # _NONE, told from a tuple's end
@@ -166,7 +166,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
 
 
 def _normalized(key: Decimal) -> Decimal:
-    """The one form of equal numbers; `Decimal.normalize` would round to the context."""
+    """Return the one form of equal numbers; `Decimal.normalize` would round to the context."""
     if not key:
         return Decimal(0)
     if not key.is_finite():
@@ -194,6 +194,7 @@ def _encode_int(value: int, out: bytearray) -> None:
     else:
         out.append(_INT_ZERO + (length if value > 0 else -length))
     if value < 0:
+        # The complement, so that of two negative ints the smaller one has the smaller bytes.
         magnitude = (1 << 8 * length) - 1 - magnitude
     out += magnitude.to_bytes(length, "big")
 

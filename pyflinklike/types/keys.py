@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The type of keys whose type nobody declared.
 
-A harness takes any key a selector gives.  Two keys are the same if their
-encodings are: `1`, `1.0` and `True` are three keys, as in PyFlink, where an
-undeclared key is grouped by its bytes.  Strings, ints and bytes, which cannot
-be equal to one another, stand for themselves; any other key is kept encoded.
+A harness takes any key that a selector returns.  Two keys are the same if their encodings are: `1`,
+`1.0` and `True` are three keys, as in PyFlink, which groups undeclared keys by their bytes.
+Strings, ints and bytes, which cannot be equal to one another, stand for themselves; any other key
+is kept encoded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EncodedKey:
 
 @attrs.frozen(repr=False)
 class AnyKeyTypeInfo(TypeInformation):
-    """Keys of any type `pyflinklike.types.key_codec` takes."""
+    """Keys of any type that `encode_key` takes."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
@@ -42,7 +42,7 @@ class AnyKeyTypeInfo(TypeInformation):
         return False
 
     def freeze(self, value: Any) -> Any:
-        """The key itself, or its encoding."""
+        """Return the key itself, or its encoding."""
         kind = type(value)
         if kind is str and value.isascii():
             return value
@@ -59,16 +59,16 @@ class AnyKeyTypeInfo(TypeInformation):
     freeze_key = freeze
 
     def thaw(self, stored: Any) -> Any:
-        """The key."""
+        """Return the key."""
         return decode_key(stored.data) if type(stored) is EncodedKey else stored
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
-        """A binary column of encoded keys."""
+        """Write a binary column of encoded keys."""
         encoded = [key.data if type(key) is EncodedKey else encode_key(key) for key in stored]
         return pa.array(encoded, pa.binary())
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
-        """The keys of a binary column."""
+        """Read the keys of a binary column."""
         return [self.freeze(decode_key(data)) for data in column.to_pylist()]
 
     def _takes(self) -> str:

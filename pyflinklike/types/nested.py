@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of lists, arrays and maps, and what all types with parts share.
 
-Each freezes to tuples of frozen parts, and is written part by part: all elements of all
-lists form one column, all values of one field another, so the cost per value is that
-of its scalar type and pyarrow never has to guess from Python objects.
+Each type freezes a value to tuples of frozen parts, and writes it part by part: all elements of all
+lists form one column, all values of one field another.  So a value costs what its scalar type
+costs, and pyarrow never has to guess from Python objects.
 
-None inside a row or tuple is always a value; in a list or map it is one only where
-the element type, or the map's value type, takes None.  Java's boxed arrays take it too.
+None inside a row or tuple is always a value.  In a list or map it is a value only where the element
+type, or the map's value type, takes None.  Java's boxed arrays take it, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyflinklike.types.nested_columns import (
 
 
 def require_type(type_info: Any, what: str) -> TypeInformation:
-    """The type itself.
+    """Return the type itself.
 
     Raises:
         DeclarationTypeError: It is no `TypeInformation`.
@@ -50,13 +50,13 @@ def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
-    """The error of a part as an error of the whole."""
+    """Turn the error of a part into an error of the whole."""
     return StateValueError(f"{part} of {outer!r}: {error}")
 
 
 @attrs.frozen(repr=False)
 class ListTypeInfo(TypeInformation[list[T]]):
-    """LIST: a list, or any other sequence of elements but a str."""
+    """LIST: a list, or any other sequence of elements except a str."""
 
     elem_type: TypeInformation[T] = attrs.field(validator=_part)
     arrow_type: Any = attrs.field(init=False, eq=False)
@@ -67,12 +67,12 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     @property
     def is_identity(self) -> bool:
-        """No: the user gets a list."""
+        """False: the user gets a list."""
         return False
 
     @property
     def is_pickled(self) -> bool:
-        """Whether the elements are."""
+        """True where the elements are pickled."""
         return self.elem_type.is_pickled
 
     @property
@@ -82,15 +82,15 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     @property
     def _none_fits(self) -> bool:
-        """Whether None is an element although the element type does not take it."""
+        """True where None is an element although the element type does not take it."""
         return False
 
     def freeze(self, value: Any) -> Any:
-        """A tuple of frozen elements."""
+        """Return a tuple of frozen elements."""
         return self._freeze(value, self.elem_type.freeze)
 
     def freeze_key(self, value: Any) -> Any:
-        """A tuple of elements frozen as keys."""
+        """Return a tuple of elements frozen as keys."""
         return self._freeze(value, _nested_key(self.elem_type))
 
     def _freeze(self, value: Any, freeze: Any) -> Any:
@@ -116,7 +116,7 @@ class ListTypeInfo(TypeInformation[list[T]]):
         raise self._misfit(value)
 
     def thaw(self, stored: Any) -> Any:
-        """A new list of the user's own elements."""
+        """Return a new list of the user's own elements."""
         elem_type = self.elem_type
         if elem_type.is_identity:
             return list(stored)
@@ -124,14 +124,14 @@ class ListTypeInfo(TypeInformation[list[T]]):
         return [None if element is None else thaw(element) for element in stored]
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """One column of all elements, and where each list begins."""
+        """Write one column of all elements, and where each list begins."""
         elements = self.elem_type.to_arrow(elements_of(stored))
         return pa.ListArray.from_arrays(
             offsets_of(stored), elements, type=self.arrow_type, mask=null_mask(stored)
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The lists, as tuples."""
+        """Read the lists, as tuples."""
         elements = covered(column, column.values)
         refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
         return sliced(column, self.elem_type.from_arrow(elements))
@@ -173,7 +173,7 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
     def freeze(self, value: Any) -> Any:
-        """The bytes themselves."""
+        """Return the bytes themselves."""
         if type(value) is bytes:
             return value
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -189,7 +189,7 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
 
 @attrs.frozen(repr=False)
 class MapTypeInfo(TypeInformation[dict[K, V]]):
-    """MAP: a dict.  Stored as pairs in insertion order, sorted if it is a key itself."""
+    """MAP: a dict, stored as pairs in insertion order; sorted where the map itself is a key."""
 
     _key_type_info: TypeInformation[K] = attrs.field(validator=_part)
     _value_type_info: TypeInformation[V] = attrs.field(validator=_part)
@@ -202,12 +202,12 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
     @property
     def is_identity(self) -> bool:
-        """No: the user gets a dict."""
+        """False: the user gets a dict."""
         return False
 
     @property
     def is_pickled(self) -> bool:
-        """Whether the keys or the values are."""
+        """True where the keys or the values are pickled."""
         return self._key_type_info.is_pickled or self._value_type_info.is_pickled
 
     @property
@@ -216,12 +216,13 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         return f"MapTypeInfo<{self._key_type_info.signature}, {self._value_type_info.signature}>"
 
     def freeze(self, value: Any) -> Any:
-        """A tuple of pairs."""
+        """Return a tuple of pairs."""
         return tuple(self._freeze(value, self._value_type_info.freeze).items())
 
     def freeze_key(self, value: Any) -> Any:
-        """A tuple of pairs in an order that does not depend on the dict's."""
+        """Return a tuple of pairs in an order that does not depend on the dict's."""
         pairs = self._freeze(value, _nested_key(self._value_type_info)).items()
+        # By their texts: frozen keys of several types do not compare with one another.
         return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
 
     def _freeze(self, value: Any, freeze: Any) -> dict[Any, Any]:
@@ -234,12 +235,12 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
             raise name_part(self, "an entry", error) from None
 
     def thaw(self, stored: Any) -> Any:
-        """A new dict of the user's own keys and values."""
+        """Return a new dict of the user's own keys and values."""
         thaw_key, thaw = self._key_type_info.thaw_key, self._value_type_info.thaw
         return {thaw_key(key): thaw(value) for key, value in stored}
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """A column of all keys, one of all values, and where each map begins."""
+        """Write a column of all keys, one of all values, and where each map begins."""
         pairs = elements_of(stored)
         keys = self._key_type_info.to_arrow([key for key, _ in pairs])
         values = self._value_type_info.to_arrow([value for _, value in pairs])
@@ -248,7 +249,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The maps, as tuples of pairs."""
+        """Read the maps, as tuples of pairs."""
         keys, values = covered(column, column.keys), covered(column, column.items)
         refuse_nulls(keys, False)
         refuse_nulls(values, self._value_type_info.accepts_none)
@@ -263,7 +264,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
 
 def _nested_key(part: TypeInformation) -> Any:
-    """How a part of a key is frozen: as a key, but None stays where the type takes it."""
+    """Return how to freeze one part of a key; None stays None if the type allows it."""
     freeze_key = part.freeze_key
     if not part.accepts_none:
         return freeze_key

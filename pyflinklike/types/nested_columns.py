@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values with parts lie in Arrow columns.
+"""Values with parts in Arrow columns.
 
-The elements of all lists form one column; offsets tell where each list begins, and a mask
-which ones are None.
+The elements of all lists form one column; offsets tell where each list begins, and a mask says
+which lists are None.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ __all__ = [
 
 
 def offsets_of(stored: Sequence[Any]) -> Column:
-    """Where each list begins in the column of all elements; None takes no room."""
+    """Return where each list begins in the column of all elements; None takes no room."""
     lengths = [0 if values is None else len(values) for values in stored]
     return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
 
 
 def elements_of(stored: Sequence[Any]) -> list[Any]:
-    """The elements of all lists."""
+    """Return the elements of all lists, one after another."""
     return list(chain.from_iterable(values for values in stored if values is not None))
 
 
 def null_mask(stored: Sequence[Any]) -> Column:
-    """The mask of what is None; none at all if nothing is, which is cheaper to write."""
+    """Return the mask of the values that are None; no mask if none is, which writes faster."""
     nulls = [value is None for value in stored]
     return pa.array(nulls, pa.bool_()) if any(nulls) else None
 
 
 def sliced(column: Column, parts: list[Any]) -> list[Any]:
-    """Cut the elements that belong to `column`, maybe a slice, back into tuples."""
+    """Cut the elements that belong to `column`, possibly a slice, back into tuples."""
     elements, starts = tuple(parts), column.offsets.to_pylist()
     if starts and starts[0]:
         starts = [start - starts[0] for start in starts]
@@ -53,7 +53,7 @@ def sliced(column: Column, parts: list[Any]) -> list[Any]:
 
 
 def covered(column: Column, parts: Column) -> Column:
-    """The stretch of `parts` that the lists of `column` cover."""
+    """Return the stretch of `parts` that the lists of `column` cover."""
     starts = column.offsets
     if not len(column):
         return parts.slice(0, 0)
@@ -65,7 +65,7 @@ def refuse_nulls(column: Column, optional: bool) -> None:
     """Refuse a column with nulls where null is no value.
 
     Raises:
-        ValueError: It has some.
+        ValueError: The column has nulls.
     """
     if column.null_count and not optional:
         msg = "a null among values that are never None"
@@ -73,7 +73,7 @@ def refuse_nulls(column: Column, optional: bool) -> None:
 
 
 def put_nulls(column: Column, values: list[Any]) -> list[Any]:
-    """The values, with None where the column is null."""
+    """Return the values, with None where the column is null."""
     if column.null_count:
         return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
     return values

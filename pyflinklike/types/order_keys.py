@@ -2,10 +2,10 @@
 """Order keys: which of two upserts of one key is the newer one.
 
 An order key is an int, float, Decimal, str, bytes, bool, date, time, datetime, `Instant`, or a
-tuple, list or `Row` of these, such as (partition, offset).  It compares as in
-Python and as in Spark: tuples and arrays from left to right, a shorter one before
-those it begins, a None inside one before everything else.  Numbers compare by
-value; other kinds do not compare with one another, and that is an error of the data.
+tuple, list or `Row` of these, such as (partition, offset).  Order keys compare as in Python and
+Spark: tuples and arrays from left to right, a shorter one before a longer one that begins with it,
+and a None inside before everything else.  Numbers compare by value.  Other kinds do not compare
+with one another, and that is an error of the data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Inst
 
 
 def checked_order(order: Any) -> Any:
-    """An order key in the form in which it is kept: lists and rows as tuples.
+    """Return an order key in the form that is stored: lists and rows as tuples.
 
     Raises:
         OrderKeyError: It is None or NaN, or contains something without an order.
@@ -38,7 +38,7 @@ def checked_order(order: Any) -> Any:
 
 
 def is_newer(order: Any, than: Any) -> bool:
-    """Whether an order key comes after another one; both as `checked_order` gave them.
+    """Return whether an order key comes after another one; both as `checked_order` returned them.
 
     Raises:
         OrderKeyError: The two do not compare.
@@ -58,7 +58,7 @@ def is_newer(order: Any, than: Any) -> bool:
 
 
 def is_nan(order: Any) -> bool:
-    """Whether a part of an order is a NaN, quiet or signalling.
+    """Return whether a part of an order key is a NaN, quiet or signalling.
 
     A NaN is refused, here and in views.  It is neither less nor greater than anything, so no later
     update would be newer.  Sorting it last, as PostgreSQL and Spark do, has the same result.
@@ -87,7 +87,7 @@ def _checked(order: Any) -> Any:
 
 
 def _comparable(order: Any) -> Any:
-    """The same with None below everything."""
+    """Return the same order key with None below everything."""
     if type(order) is not tuple:
         return order
     return tuple((False,) if each is None else (True, _comparable(each)) for each in order)

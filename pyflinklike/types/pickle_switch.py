@@ -16,19 +16,19 @@ from pyflinklike.types import TypeInformation
 __all__ = ["ALLOW_PICKLE", "check_pickled", "pickle_allowed"]
 
 ALLOW_PICKLE = "PYFLINKLIKE_ALLOW_PICKLE"
-"""An environment variable: 0 refuses unpickling whatever a program says."""
+"""An environment variable: 0 refuses unpickling, whatever a program says."""
 
 _YES, _NO = frozenset({"", "1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
 def pickle_allowed(allow_pickle: Any) -> bool:
-    """Whether state may be unpickled: if neither the program nor the environment refuses it.
+    """Return whether state may be unpickled: neither the program nor the environment refuses it.
 
     Args:
         allow_pickle: What the program says.
 
     Raises:
-        DeclarationTypeError: It is no bool.
+        DeclarationTypeError: `allow_pickle` is no bool.
         DeclarationValueError: The environment variable is neither yes nor no.
     """
     if not isinstance(allow_pickle, bool):
@@ -42,7 +42,7 @@ def pickle_allowed(allow_pickle: Any) -> bool:
 
 
 def check_pickled(what: str, *types: TypeInformation | None) -> None:
-    """Refuse types that are unpickled when they are read, where the switch is off.
+    """Refuse types whose values are unpickled when they are read, where the switch is off.
 
     Raises:
         DeclarationValueError: One of them is, or contains, such a type.

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The type of any Python object, kept as pickled bytes.
 
-Int, float, str, bytes, bool and None cannot be changed behind our back, so they are
-stored as they are.  Everything else is pickled by `freeze` and unpickled by `thaw`, never
-in between: rebuilding state from columns runs no pickle.
+Int, float, str, bytes, bool and None are immutable, so they are stored as they are.  Everything
+else is pickled by `freeze` and unpickled by `thaw`, never in between: rebuilding state from columns
+runs no pickle.
 
-As keys, PyFlink tells objects apart by their pickled bytes: 1, 1.0 and True are three
-keys.  Str, int and bytes keys keep their form here, as Python never takes one for
-another; all others become bytes, pickled without memo, so that `("a", "a")` is the same
-key whether or not its parts are one object.
+PyFlink tells keys apart by their pickled bytes: 1, 1.0 and True are three keys.  Here str, int and
+bytes keys keep their form, since Python never takes one for another.  All other keys become bytes,
+pickled without memo, so that `("a", "a")` is the same key whether or not its parts are one object.
 
 A cell of the column is a pickle, which starts with 0x80, or a letter and the scalar.
 """
@@ -41,11 +40,11 @@ class Pickled(bytes):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Equal to the same pickle only."""
+        """Return whether the other is the same pickle; plain bytes never are."""
         return type(other) is Pickled and bytes.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
-        """The opposite of equal."""
+        """Return the opposite of equal."""
         return not self == other
 
     __hash__ = bytes.__hash__
@@ -60,16 +59,16 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     @property
     def is_identity(self) -> bool:
-        """No: pickles are to be unpickled."""
+        """False: pickles are unpickled."""
         return False
 
     @property
     def is_pickled(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def freeze(self, value: Any) -> Any:
-        """An immutable scalar itself, the pickle of anything else."""
+        """Return an immutable scalar itself, and the pickle of anything else."""
         cls = type(value)
         if cls in _scalars:
             return value
@@ -78,7 +77,7 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
         return Pickled(self._dump(value, _dumps))
 
     def freeze_key(self, value: Any) -> Any:
-        """A str, int or bytes itself, the pickle of anything else."""
+        """Return a str, int or bytes itself, and the pickle of anything else."""
         cls = type(value)
         if cls in _key_scalars:
             return value
@@ -89,16 +88,16 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
         return Pickled(self._dump(value, _dumps_without_memo))
 
     def thaw(self, stored: Any) -> Any:
-        """The scalar itself, or a new object."""
+        """Return the scalar itself, or a new object."""
         return pickle.loads(stored) if type(stored) is Pickled else stored  # noqa: S301
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """One cell of bytes each."""
+        """Write a cell of bytes for each value."""
         cells = [None if v is None else _ENCODERS[type(v)](v) for v in stored]
         return pa.array(cells, type=self.arrow_type)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The scalars and pickles of the cells."""
+        """Read the scalars and pickles of the cells."""
         return [
             None if cell is None else Pickled(cell) if cell[0] == _PICKLE else _decode(cell)
             for cell in column.to_pylist()
@@ -131,7 +130,7 @@ def _dumps(value: Any) -> bytes:
 
 
 def _dumps_without_memo(value: Any) -> bytes:
-    """The pickle that does not depend on which equal parts are one object."""
+    """Return a pickle that does not depend on which equal parts are one object."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
     pickler.fast = True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How types are pickled: as the call of `Types` that makes them.
+"""Pickles of types: the call of `Types` that makes the type.
 
-So a pickle of a descriptor says `Types.LIST(Types.LONG())`, as a program does, and nothing of
+So the pickle of a descriptor says `Types.LIST(Types.LONG())`, as a program does, and names none of
 the classes that check and copy values, which are not public.
 """
 
@@ -67,14 +67,14 @@ _INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
 
 
 def register_reducers() -> None:
-    """Tell pickle and copy how each type is made."""
+    """Teach pickle and copy how each type is made."""
     for kind in _MADE_BY:
         copyreg.pickle(kind, _reduced)
     copyreg.pickle(IntegralTypeInfo, _reduced_integral)
     copyreg.pickle(ByteArrayTypeInfo, _reduced_bytes)
 
 
-# Any, as copyreg is declared to want makers of that very class.
+# The result is Any, since copyreg's stubs want a maker of that very class.
 def _reduced_integral(each: IntegralTypeInfo) -> Any:
     return _INTEGRAL[each.bits], ()
 

@@ -3,16 +3,16 @@
 
 Records, keys and row-typed state are `Row`s, so a row must cost what a tuple costs:
 
-* The names live in a class, one per schema, made once by `row_class`.  A row made
-  from a schema is a bare tuple of that class and has no dict of its own.
-* Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never
-  enters Python code.  A field called `count` or `index` hides the tuple's method; a
-  field named as a method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
-* A row is immutable, so state may keep and hand out the same object.  Hence the one
-  difference from PyFlink: `set_field_names` can name an unnamed row, but not rename a named one.
+* The names live in a class, one per schema, made once by `row_class`.  A row of a schema is a bare
+  tuple of that class and has no dict of its own.
+* Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never enters Python
+  code.  A field called `count` or `index` hides the tuple's method; a field named as a method of
+  `Row`, or with a leading underscore, is read by `row["as_dict"]`.
+* A row is immutable, so state may hold and hand out the same object.  This causes the one
+  difference from PyFlink: `set_field_names` can name an unnamed row, but cannot rename a named one.
 
-Two rows are equal if their values and their names are; any other tuple is compared by
-values.  The hash is the tuple's, which agrees with both.
+Two rows are equal if their values and their names are; any other tuple is compared by values.  The
+hash is the tuple's, which agrees with both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _new_tuple = tuple.__new__
 
 
 class _NoSuchFieldError(KeyError, ValueError):
-    """No such field; PyFlink raises a ValueError, everyone expects a KeyError."""
+    """There is no such field.  PyFlink raises a ValueError; everyone expects a KeyError."""
 
     __str__ = Exception.__str__
 
@@ -69,12 +69,12 @@ class Row(tuple[Any, ...]):
 
     @classmethod
     def _make(cls, values: Iterable[Any]) -> Row:
-        """A row of this schema; the caller vouches for the number of values."""
+        """Make a row of this schema; the caller vouches for the number of values."""
         return _new_tuple(cls, values)
 
     @classmethod
     def _in_order(cls, fields: dict[str, Any]) -> list[Any]:
-        """The values of `fields` in the order of this schema."""
+        """Return the values of `fields` in the order of this schema."""
         if fields.keys() != cls._positions.keys():
             msg = f"this Row has the fields {list(cls._fields)}, got {list(fields)}; name exactly these"
             raise ValueError(msg)
@@ -85,14 +85,14 @@ class Row(tuple[Any, ...]):
         return _checked(row_class(tuple(self)), args)
 
     def field_names(self) -> list[str] | None:
-        """The names of the fields; None for an unnamed row."""
+        """Return the names of the fields; None for an unnamed row."""
         return list(type(self)._fields) or None
 
     def set_field_names(self, field_names: Iterable[str]) -> None:
         """Name the fields of an unnamed row.
 
         Raises:
-            ValueError: The row has other names already, or another number of fields.
+            ValueError: The row already has other names, or another number of fields.
         """
         names = tuple(field_names)
         own = type(self)._fields
@@ -104,10 +104,11 @@ class Row(tuple[Any, ...]):
             raise ValueError(msg)
         named = row_class(names)
         _check_arity(named, self)
+        # Without slots of their own all classes of rows have one layout, so the class may change.
         object.__setattr__(self, "__class__", named)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The fields by name.
+        """Return the fields by name.
 
         Args:
             recursive: Turn rows inside, also those in lists and dicts, into dicts as well.
@@ -123,7 +124,7 @@ class Row(tuple[Any, ...]):
         return dict(zip(names, values))
 
     def _replace(self, /, **fields: Any) -> Row:
-        """A row like this one with these fields changed."""
+        """Return a row like this one, with these fields changed."""
         cls = type(self)
         unknown = fields.keys() - cls._positions.keys()
         if unknown:
@@ -131,7 +132,7 @@ class Row(tuple[Any, ...]):
         return cls._make(map(fields.pop, cls._fields, self))
 
     def __getitem__(self, item: Any) -> Any:
-        """The value at a position, or of a field."""
+        """Return the value at a position, or of a field."""
         if type(item) is str:
             try:
                 return _get_item(self, self._positions[item])
@@ -140,7 +141,7 @@ class Row(tuple[Any, ...]):
         return _get_item(self, item)
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse a name that is no field (a field does not come here)."""
+        """Refuse a name that is no field; Python asks here only for names it did not find."""
         raise AttributeError(str(self._no_such_field(name)))
 
     @classmethod
@@ -151,17 +152,17 @@ class Row(tuple[Any, ...]):
         )
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        """Refuse: a row is immutable."""
+        """Refuse to set an attribute: a row is immutable."""
         msg = f"a Row is immutable, got {name} = {shown(value)}; use row = row._replace({name}=...)"
         raise AttributeError(msg)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
-        """Refuse: a row is immutable."""
+        """Refuse to set an item: a row is immutable."""
         msg = f"a Row is immutable, got row[{shown(item)}] = {shown(value)}; use row = row._replace(name=...)"
         raise TypeError(msg)
 
     def __eq__(self, other: object) -> bool:
-        """Equal values and names; a tuple that is no row is compared by values."""
+        """Return whether values and names are equal; a tuple that is no row has no names."""
         if (
             type(other) is not type(self)
             and isinstance(other, Row)
@@ -171,7 +172,7 @@ class Row(tuple[Any, ...]):
         return tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
-        """The opposite of equal."""
+        """Return the opposite of equal."""
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
@@ -193,7 +194,7 @@ _METHODS = frozenset(vars(Row)) - frozenset(vars(tuple))
 
 @lru_cache(maxsize=4096)
 def row_class(names: tuple[str, ...]) -> type[Row]:
-    """The class of the rows with these field names; `Row` itself for no names.
+    """Return the class of the rows with these field names; `Row` itself for no names.
 
     Raises:
         ValueError: A name is not a string or occurs twice.
@@ -231,12 +232,12 @@ def _checked(cls: type[Row], values: tuple[Any, ...]) -> Row:
 
 
 def restore_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
-    """The row that was pickled; pickles name it `pyflinklike.restore_row`."""
+    """Make the row that was pickled; pickles name this function `pyflinklike.restore_row`."""
     return row_class(names)._make(values)
 
 
 _restore = restore_row
-"""Its name in pickles that state may hold from before there were doors."""
+"""Its name in older pickles, which stored state may still hold."""
 
 
 def _as_dicts(value: Any) -> Any:

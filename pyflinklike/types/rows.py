@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of rows and tuples: a fixed number of fields, each with its type.
 
-Both are stored as tuples of frozen fields and written as one column per field.  A row
-is a tuple with names, and its type is the tuple's with names.
+Both are stored as tuples of frozen fields and written as one column per field.  A row is a tuple
+with names, and its type is the tuple's type with names.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
     _freeze_key_fields: _FreezeFields = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        """Derive the Arrow type, and how the fields are frozen."""
+        """Derive the Arrow type, and the functions that freeze the fields."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
         # A struct without children has no bytes, so a reader could not check how long it is.
         object.__setattr__(self, "arrow_type", pa.struct(fields) if fields else pa.bool_())
@@ -63,12 +63,12 @@ class TupleTypeInfo(TypeInformation[T_co]):
 
     @property
     def is_identity(self) -> bool:
-        """Whether all fields are."""
+        """True where all fields are stored as they are."""
         return self._is_identity
 
     @property
     def is_pickled(self) -> bool:
-        """Whether a field is."""
+        """True where a field is pickled."""
         return any(part.is_pickled for part in self.field_types)
 
     @property
@@ -77,20 +77,22 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return f"TupleTypeInfo({', '.join(part.signature for part in self.field_types)})"
 
     def get_field_types(self) -> list[TypeInformation]:
-        """The types of the fields."""
+        """Return the types of the fields."""
         return list(self.field_types)
 
     def freeze(self, value: Any) -> Any:
-        """A tuple of frozen fields."""
+        """Return a tuple of frozen fields."""
         fits = type(value) is tuple and len(value) == len(self.field_types)
         values = value if fits else self._values(value)
         try:
             return self._freeze_fields(values)
         except StateValueError:
+            # Only now is the field looked for by itself: a value that fits pays nothing for the
+            # message.
             raise self._culprit(values) from None
 
     def freeze_key(self, value: Any) -> Any:
-        """A tuple of fields frozen as keys."""
+        """Return a tuple of fields frozen as keys."""
         values = self._values(value)
         try:
             return self._make(self._freeze_key_fields(values))
@@ -98,7 +100,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
             raise self._culprit(values) from None
 
     def thaw(self, stored: Any) -> Any:
-        """The tuple itself, or one with the user's own fields."""
+        """Return the tuple itself, or one with the user's own fields."""
         if self._is_identity:
             return stored
         return self._make(
@@ -106,7 +108,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
         )
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """One column per field."""
+        """Write one column per field."""
         nulls = null_mask(stored)
         if not self.field_types:
             return pa.array([None if v is None else True for v in stored], self.arrow_type)
@@ -120,13 +122,13 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return pa.StructArray.from_arrays(children, fields=list(self.arrow_type), mask=nulls)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The tuples."""
+        """Read the tuples."""
         children = [part.from_arrow(column.field(i)) for i, part in enumerate(self.field_types)]
         rows = zip(*children) if children else repeat((), len(column))
         return put_nulls(column, self._rows(rows))
 
     def _columns(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """The values field by field."""
+        """Return the values field by field."""
         return zip(*values) if values else [()] * len(self.field_types)
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
@@ -136,7 +138,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return tuple(values)
 
     def _values(self, value: Any) -> Sequence[Any]:
-        """The fields of a user's value, in order."""
+        """Return the fields of a user's value, in order."""
         if isinstance(value, (tuple, list)) and len(value) == len(self.field_types):
             return value
         raise self._misfit(value)
@@ -145,8 +147,9 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return f"field {i}"
 
     def _culprit(self, values: Sequence[Any]) -> StateValueError:
-        """The error of the field that does not fit, with its name."""
+        """Return the error of the field that does not fit, with its name."""
         for i, (part, value) in enumerate(zip(self.field_types, values)):
+            # freeze_key refuses all that freeze refuses, so it finds the field for both.
             error = None if value is None else _error_of(part.freeze_key, value)
             if error is not None:
                 return name_part(self, self._field_name(i), error)
@@ -160,7 +163,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
 
 
 def _freezing(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
-    """How so many fields are frozen, any of them None; for few of them without a loop."""
+    """Return what freezes this many fields, any of them None; few fields need no loop."""
     if len(freezes) == 2:
         first, second = freezes
 
@@ -204,10 +207,10 @@ def _default_names(count: int) -> tuple[str, ...]:
 class RowTypeInfo(TupleTypeInfo[Row]):
     """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
 
-    Without names the fields are f0, f1, and so on, and rows are taken by position.  With
-    names a named row or a dict must have the same names, in any order.
+    Without names the fields are f0, f1, and so on, and rows are taken by position.  With names, a
+    named row or a dict must have the same names, in any order.
 
-    `defaults`, a dict by name, is kept as `Defaults`.
+    `defaults` is given as a dict by name and held as `Defaults`.
     """
 
     field_names: tuple[str, ...] = attrs.field(converter=_tuple_of, default=None)
@@ -244,11 +247,11 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         return f"RowTypeInfo({', '.join(fields)})"
 
     def get_field_names(self) -> list[str]:
-        """The names of the fields."""
+        """Return the names of the fields."""
         return list(self.field_names)
 
     def freeze(self, value: Any) -> Any:
-        """A row of frozen fields."""
+        """Return a row of frozen fields."""
         row_type = self._class
         values = value if type(value) is row_type else self._values(value)
         try:

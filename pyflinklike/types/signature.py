@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a type's signature back to the type.
+"""A type's signature back to the type.
 
-State is stored with the signatures of its types.  The program that wrote it only compares
-them.  Code that reads state without that program gets the types back here.
+State is stored with the signatures of its types.  The program that wrote it only compares them.
+Code that reads state without that program gets the types back here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
     "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
 }
 _MAX_DEPTH = 64
-"""Arrow writes no types that are nested deeper."""
+"""Arrow does not write types that are nested deeper."""
 _NAME = re.compile(r"\w+")
 _FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
 
@@ -55,7 +55,7 @@ _LITERAL = re.compile(r"b?'(?:[^'\\]|\\.)*'|b?\"(?:[^\"\\]|\\.)*\"|-?[\w.]+(?:[+
 
 
 def type_of(signature: str) -> TypeInformation:
-    """The type that has this signature.
+    """Return the type that has this signature.
 
     Raises:
         IncompatibleStateError: It is none of `Types`.
@@ -85,12 +85,12 @@ class _Reader:
         return self._text[self._at :]
 
     def end(self) -> None:
-        """See that nothing is left."""
+        """Check that nothing is left."""
         if self._rest():
             raise ValueError(self._rest())
 
     def type(self) -> TypeInformation:
-        """The type that comes next."""
+        """Read the next type."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             msg = f"types within types, {self._depth} deep"

@@ -32,7 +32,7 @@ class Instant:
     nanos: int
 
     def __attrs_post_init__(self) -> None:
-        """Check what a column can hold."""
+        """Check that a column can hold the numbers."""
         if type(self.seconds) is not int or type(self.nanos) is not int:
             msg = f"an Instant takes ints, got {shown(self.seconds)}, {shown(self.nanos)}; use Instant.of_epoch_milli"
             raise DeclarationTypeError(msg)
@@ -45,16 +45,16 @@ class Instant:
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """The instant so many ms after 1970."""
+        """Return the instant that is `epoch_milli` ms after 1970."""
         seconds, millis = divmod(epoch_milli, 1_000)
         return Instant(seconds, millis * 1_000_000)
 
     def to_epoch_milli(self) -> int:
-        """Whole ms since 1970, rounded down."""
+        """Return whole ms since 1970, rounded down."""
         return self.seconds * 1_000 + self.nanos // 1_000_000
 
     def __reduce__(self) -> tuple[type[Instant], tuple[int, int]]:
-        """Pickle the call that makes it, not how it keeps its fields."""
+        """Pickle the call that makes the instant, not its fields."""
         return Instant, (self.seconds, self.nanos)
 
     def __repr__(self) -> str:
@@ -71,20 +71,20 @@ class InstantTypeInfo(TypeInformation[Instant]):
     )
 
     def freeze(self, value: Any) -> Any:
-        """The instant itself."""
+        """Return the instant itself."""
         if type(value) is Instant or value is None:
             return value
         raise self._misfit(value, "for epoch ms use Instant.of_epoch_milli")
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """Seconds and nanos side by side."""
+        """Write seconds and nanos side by side."""
         seconds = pa.array([v if v is None else v.seconds for v in stored], pa.int64())
         nanos = pa.array([v if v is None else v.nanos for v in stored], pa.int32())
         mask = pa.array([v is None for v in stored], pa.bool_())
         return pa.StructArray.from_arrays([seconds, nanos], fields=list(self.arrow_type), mask=mask)
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """The instants."""
+        """Read the instants."""
         parts = zip(
             column.is_valid().to_pylist(), column.field(0).to_pylist(), column.field(1).to_pylist()
         )
@@ -105,7 +105,7 @@ class DateTypeInfo(TypeInformation[dt.date]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.date32())
 
     def freeze(self, value: Any) -> Any:
-        """The date itself."""
+        """Return the date itself."""
         if type(value) is dt.date or value is None:
             return value
         if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
@@ -127,7 +127,7 @@ class TimeTypeInfo(TypeInformation[dt.time]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.time64("us"))
 
     def freeze(self, value: Any) -> Any:
-        """The time itself."""
+        """Return the time itself."""
         if value is None:
             return None
         if not isinstance(value, dt.time) or value.tzinfo is not None:
@@ -151,7 +151,7 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.timestamp("us"))
 
     def freeze(self, value: Any) -> Any:
-        """The datetime itself; of a subclass (pandas') whole microseconds are taken."""
+        """Return the datetime itself; of a subclass, such as pandas', whole microseconds."""
         if type(value) is dt.datetime and value.tzinfo is None and not value.fold:
             return value
         if value is None:

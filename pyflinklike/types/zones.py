@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Between instants and the local times of the session, both ways without loss.
 
-A function sees an instant as PySpark shows it: a naive `datetime` in the session's time
-zone.  When clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the
-second one (PEP 495).
+A function sees an instant as PySpark shows it: a naive `datetime` in the session's time zone.  When
+clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the second one (PEP
+495).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MICROS = pa.timestamp("us")
 _MARGIN = dt.timedelta(days=1)
 _DAYS = dt.timedelta(days=14)
 _END_OF_TABLES = 2037
-"""Arrow knows no change of clocks after that year, where Python goes on: columns decide."""
+"""Arrow knows no change of clocks after that year, and Python does; columns decide."""
 
 
 @lru_cache(maxsize=16)
 def zone_of(name: str) -> dt.tzinfo:
-    """A time zone by a name that Spark and Arrow know, such as America/New_York or +02:00."""
+    """Return a time zone by a name of Spark and Arrow, such as America/New_York or +02:00."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError):
@@ -38,7 +38,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
-    """A datetime as an instant in UTC; one without a zone is taken to be in `time_zone`."""
+    """Return a datetime as an instant in UTC; one without a zone is taken to be in `time_zone`."""
     if local.tzinfo is None:
         if local.year >= _END_OF_TABLES:
             instant: dt.datetime = to_instants([local], time_zone)[0].as_py()
@@ -48,7 +48,7 @@ def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
 
 
 def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
-    """The opposite: naive, with its `fold`."""
+    """Return an instant as a naive datetime in `time_zone`, with its `fold`."""
     if instant.year >= _END_OF_TABLES:
         local: dt.datetime = to_local_times(pa.array([instant]), time_zone)[0]
         return local
@@ -56,7 +56,7 @@ def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
 
 
 def to_instants(values: Sequence[Any], time_zone: str) -> pa.Array:
-    """The column of instants of naive datetimes and None."""
+    """Make the column of instants of naive datetimes and None."""
     naive = pa.array(values, _MICROS)
     first = _first(naive, time_zone)
     if not _may_repeat(naive, time_zone):
@@ -70,7 +70,7 @@ def to_instants(values: Sequence[Any], time_zone: str) -> pa.Array:
 
 
 def to_local_times(instants: pa.Array, time_zone: str) -> list[Any]:
-    """The naive datetimes, with their `fold`, of a column of instants."""
+    """Return the naive datetimes of a column of instants, with their `fold`."""
     instants = instants.cast(pa.timestamp("us", tz=time_zone))
     local = pc.local_timestamp(instants)
     values: list[Any] = local.to_numpy(zero_copy_only=False).tolist()
@@ -86,7 +86,7 @@ def _first(local: pa.Array, time_zone: str) -> pa.Array:
 
 
 def _may_repeat(local: pa.Array, time_zone: str) -> bool:
-    """Whether clocks may go back where these times lie: looking at the whole column is slow."""
+    """Return whether clocks may go back where these times lie: a look at all of them is slow."""
     zone = zone_of(time_zone)
     if zone.utcoffset(None) is not None:
         return False  # the same offset at all times

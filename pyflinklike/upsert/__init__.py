@@ -6,8 +6,8 @@
         UpsertFunction(value="after", order_key="order_key", value_type=row_type), ...
     )
 
-`UpsertFunction` does this on Spark; a program without Spark uses `UpsertState`.
-Events come from `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
+`UpsertFunction` does this on Spark; a program without Spark uses `UpsertState`.  Events come from
+`pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
 from pyflinklike.doors import pin

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads elements: a value or its deletion, its place in the order, or an error.
 
-An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a
-field, two more fields are read, which the events of `decode_debezium` have:
+An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a field,
+two more fields are read, which the events of `decode_debezium` have:
 
 * `error`: if the value is None, this says why, and the element is not a deletion.
-* `unavailable`: the names of columns that the change did not touch and whose values the record
-  does not have; they are taken from the row before.
+* `unavailable`: the names of columns that the change did not touch and whose values the record does
+  not have; their values are taken from the row before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ABSENT = object()
 
 
 class Upsert(NamedTuple):
-    """What one element asks for.
+    """The request of one element.
 
     `value` is None for a deletion, or an `UpsertError`; `order` is None if there is none;
     `unavailable` names the fields that the value lacks.
@@ -58,14 +58,14 @@ class ElementReader:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether there are order keys."""
+        """True where elements have order keys."""
         return self._order_key is not None
 
     def read(self, element: Any) -> Upsert:
-        """What the element asks for; an error in its value or order key becomes its value.
+        """Return the request of the element; an error in its value or order key becomes its value.
 
         Raises:
-            DeclarationValueError: It has no field of that name.
+            DeclarationValueError: The element has no field of that name.
         """
         try:
             order = None if self._order_key is None else self._order(element)

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`UpsertFunction`: keyed optional values in, a differential collection out.
+"""Upserts applied by key: optional values in, a differential collection out.
 
 The rules, most of them Materialize's:
 
 1. A value is the record of its key from now on; None deletes it.  The sender need not know the
    record before: the function retracts it.
-2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.
-   A row with diff -1 has exactly the value that a row with diff +1 had before.
-3. Of two upserts of a key the one with the higher order key wins, in whatever order and
-   batches they come.  An upsert that is not higher than the known one is stale, and dropped;
-   so is a record that is delivered twice.  Without order keys the later arrival wins.
-4. A deletion leaves a tombstone with its order key, so that an older value that comes late
-   does not bring the record back.  The tombstone expires by TTL (in Materialize it never
-   does); a value that comes after that is taken for new.
-5. A deletion of a key without a record, and a stale upsert, yield nothing.  The same value
-   under a higher order key is yielded as an update.
-6. An error is a value: it replaces the record of its key, and is replaced by the next value or
-   deletion of that key.  An error whose place in the order is unknown takes the place of
-   what it replaces.
+2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.  A
+   row with diff -1 has exactly the value that a row with diff +1 had before.
+3. Of two upserts of a key the one with the higher order key wins, in whatever order and batches
+   they come.  An upsert that is not higher than the known one is stale, and dropped; so is a record
+   that is delivered twice.  Without order keys the later arrival wins.
+4. A deletion leaves a tombstone with its order key, so that an older value that comes late does not
+   bring the record back.  The tombstone expires by TTL (in Materialize it never does); a value that
+   comes after that counts as new.
+5. A deletion of a key without a record, and a stale upsert, yield nothing.  The same value under a
+   higher order key is yielded as an update.
+6. An error is a value: it replaces the record of its key, and the next value or deletion of that
+   key replaces the error.  An error whose order key is unknown takes the order key of the record
+   that it replaces.
 
-The state is one `ValueState` with the record and its order key and, if there are order keys,
-one with tombstones; hosts, backends, TTL and restoring are the runtime's.
+The state is one `ValueState` with the record and its order key and, if there are order keys, one
+with tombstones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 __all__ = ["ON_ERROR", "UpsertFunction"]
 
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
-"""What can be done with an error."""
+"""The possible treatments of an error."""
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _STATE_FIELDS = ("order", "value", "error")
@@ -70,31 +70,30 @@ _NULL_KEY = (
 
 
 class UpsertFunction(KeyedProcessFunction):
-    """Applies upserts, and yields what they change.
+    """Applies upserts, and yields the changes.
 
-    Yields `Row`s of `key`, `op` ("insert", "update_before", "update_after", "delete"),
-    `value` and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or
-    the text of the error in place of a value.  In "update_before" and "delete" the value is
-    the old one.
+    It yields `Row`s of `key`, `op` ("insert", "update_before", "update_after", "delete"), `value`
+    and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or the text of the error
+    in place of a value.  In "update_before" and "delete" the value is the old one.
 
     Metrics: `stale_upserts` and `upsert_errors`, two counters.
 
     Args:
-        value: The name of the field with the value, or a function of the element.  None
-            deletes.  A function may raise or return an `UpsertError`.  See
-            `pyflinklike.upsert.elements` for the other fields that are read.
-        order_key: The same for the order key (`pyflinklike.types.order_keys`); by default
-            the order of arrival.
-        value_type: Of the values.
-        tombstone_ttl: How long after a deletion (processing time) an older value is recognised
-            as stale; None for ever.  Without order keys it has no effect.
-        on_error: "inline" yields the error as a value of its key, "side_output" yields
-            a `Row` of `key`, `error` and `element` (as text) to `error_tag`, "drop" only counts
-            it, and "raise" raises it.  With the last three the record stays as it was.
+        value: The name of the field with the value, or a function of the element.  None deletes.  A
+            function may raise or return an `UpsertError`.  With a name, the fields `error` and
+            `unavailable` are read, too, as `decode_debezium` makes them.
+        order_key: The name of the field with the order key, or a function of the element; None
+            orders by arrival.  An order key is a number, text, date or time, or a tuple of these.
+        value_type: The type of the values.
+        tombstone_ttl: How long after a deletion (processing time) an older value is recognised as
+            stale; None for ever.  Without order keys it has no effect.
+        on_error: "inline" yields the error as a value of its key, "side_output" yields a `Row` of
+            `key`, `error` and `element` (as text) to `error_tag`, "drop" only counts it, and
+            "raise" raises it.  With the last three the record stays as it was.
         error_tag: The side output of errors, with `on_error="side_output"`.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
 
     def __init__(
@@ -124,20 +123,20 @@ class UpsertFunction(KeyedProcessFunction):
         self._fields = (*_FIELDS, "error") if on_error == "inline" else _FIELDS
 
     def output_type(self, key_type: TypeInformation) -> RowTypeInfo:
-        """The type of the rows it yields, for `process(..., output_type=...)`.
+        """Return the type of the rows it yields, for `process(..., output_type=...)`.
 
         Args:
-            key_type: Of the keys.
+            key_type: The type of the keys.
         """
         types = [key_type, Types.STRING(), self._value_type, Types.INT(), Types.STRING()]
         return Types.ROW_NAMED(self._fields, types[: len(self._fields)])
 
     @staticmethod
     def error_type(key_type: TypeInformation) -> RowTypeInfo:
-        """The type of the rows that go to `error_tag`.
+        """Return the type of the rows that go to `error_tag`.
 
         Args:
-            key_type: Of the keys.
+            key_type: The type of the keys.
         """
         return Types.ROW_NAMED(_ERROR_FIELDS, [key_type, Types.STRING(), Types.STRING()])
 
@@ -173,10 +172,10 @@ class UpsertFunction(KeyedProcessFunction):
         yield from self._changes(key, upsert, record)
 
     def _placed(self, key: Any, upsert: Upsert, record: Any) -> tuple[Upsert, bool]:
-        """The upsert with the value that will be stored, and whether it is stale.
+        """Return the upsert with the value that will be stored, and whether it is stale.
 
         Raises:
-            UpsertError: The value does not do.
+            UpsertError: The order key does not compare with the known one.
         """
         is_stale = self._is_stale(upsert, record)
         if upsert.value is None or isinstance(upsert.value, UpsertError):
@@ -197,18 +196,18 @@ class UpsertFunction(KeyedProcessFunction):
         return known is not None and not is_newer(upsert.order, decode_value(known))
 
     def _known_order(self, record: Any) -> bytes | None:
-        """The order key of the record or tombstone, as it is stored."""
+        """Return the order key of the record or tombstone, as it is stored."""
         if not self._reader.is_ordered:
             return None
         order: bytes | None = self._tombstone.value() if record is None else record.order
         return order
 
     def _normalized(self, upsert: Upsert, record: Any) -> Any:
-        """The value as it will be read back, so that it is retracted as it was yielded.
+        """Return the value as it will be read back, so that it is retracted as it was yielded.
 
         Raises:
-            ValueDecodeError: It does not fit the type, or lacks fields that the row before
-                does not have either.
+            ValueDecodeError: It does not fit the type, or lacks fields that the row before lacks,
+                too.
         """
         value = upsert.value
         if upsert.unavailable:
@@ -251,7 +250,7 @@ class UpsertFunction(KeyedProcessFunction):
 
 
 def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
-    """A row with the fields that its record does not have, from the row before."""
+    """Fill the fields that a record does not have from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):
         msg = f"only a row can have unavailable columns, got {shown(value)} without {list(unavailable)}"
@@ -286,7 +285,7 @@ def _check_errors(on_error: Any, error_tag: Any) -> None:
 
 
 def _text(element: Any) -> str:
-    """An element as text, not shortened: it may be corrected and sent again."""
+    """Return an element as text, not shortened: it may be corrected and sent again."""
     try:
         return repr(element)
     except Exception:  # the element's own __repr__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that are kept up to date and queried: views, and what serves two of them as one."""
+"""Tables by key that stay up to date and can be queried: views, and the union of two of them."""
 
 from pyflinklike.doors import pin
 from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ServingView`: the serving layer of a Lambda architecture, and the switch of a Kappa one.
+"""The serving layer of a Lambda architecture, and the switch of a Kappa one.
 
-A batch view has all events before a cut-off, a speed view those since.  Both are served
-merged.  When the next batch is ready, the pair is replaced at once: a reader sees the old pair
-or the new one, never a batch view with a speed view that begins at another cut-off.
+A batch view has all events before a cut-off, a speed view the events since.  Both are served
+merged.  When the next batch is ready, the pair is replaced at once: a reader sees the old pair or
+the new one, never a batch view with a speed view that begins at another cut-off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Layers(NamedTuple):
 
     Args:
         batch: The view of the events before a cut-off.
-        speed: The view of those since; None if there is only the batch view.
+        speed: The view of the events since; None if there is only the batch view.
     """
 
     batch: Any
@@ -40,13 +40,13 @@ _NONE = object()
 class ServingView:
     """Two views, merged by key.
 
-    Any number of threads may read beside one that swaps.
+    Any number of threads may read while another one swaps.
 
     Args:
         batch: The batch view: a `MaterializedView`, a `ViewAt`, a mapping, or anything with `get`.
         speed: The speed view, likewise; None if there is none.
-        merge: Takes the rows of a key, of the batch view and of the speed view, and returns the
-            row to serve.  If only one view has a row, that row is served.
+        merge: Takes the two rows of a key, the batch view's first, and returns the row to serve.
+            If only one view has a row, that row is served.
 
     Raises:
         DeclarationTypeError: `merge` is not callable, or a view has no `get`.
@@ -69,18 +69,18 @@ class ServingView:
         return self._layers
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The served row of a key; the default if neither view has one."""
+        """Return the served row of a key; the default if neither view has one."""
         return self.get_many([key]).get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
-        """The served row of a key; a KeyError if neither view has one."""
+        """Return the served row of a key; raise a KeyError if neither view has one."""
         found = self.get_many([key])
         if not found:
             raise KeyError(key)
         return found[key]
 
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """The served rows of those keys that have one, all from one pair of views.
+        """Return the served rows of those keys that have one, all from one pair of views.
 
         Each view is read once, in one transaction.
         """
@@ -95,7 +95,7 @@ class ServingView:
                     raise
 
     def swap(self, batch: _Layer, speed: _Layer | None) -> None:
-        """Serve another pair from now on, and keep the current one for `rollback`.
+        """Serve another pair from now on, and remember the current one for `rollback`.
 
         Raises:
             DeclarationTypeError: A view has no `get`; nothing changed.
@@ -106,7 +106,7 @@ class ServingView:
             self._layers = layers
 
     def rollback(self) -> Layers:
-        """Serve the pair from before the last swap again; once for each swap.
+        """Serve the pair from before the last swap again; each swap can be rolled back once.
 
         Returns:
             The pair that is no longer served, for the caller to close.
@@ -122,7 +122,7 @@ class ServingView:
             return dropped
 
     def forget(self) -> list[Layers]:
-        """Keep no former pairs; they are returned, the oldest first, for the caller to close."""
+        """Forget all former pairs; return them, the oldest first, for the caller to close."""
         with self._swapping:
             former, self._former = self._former, []
             return former

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka in jobs of the DataStream API: PyFlink's `KafkaSource` and `KafkaSink`, on this data source."""
+"""Kafka in jobs of the DataStream API: PyFlink's `KafkaSource` and `KafkaSink`."""

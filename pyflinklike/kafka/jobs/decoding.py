@@ -19,14 +19,14 @@ __all__ = ["elements_of"]
 def elements_of(
     batch: pa.RecordBatch, deserializer: DeserializationSchema
 ) -> Iterator[tuple[Any, int | None]]:
-    """The elements of some records, with their times in ms; one of None is no element.
+    """Yield the elements of some records, with their times in ms; None is no element.
 
     Args:
-        batch: With the columns of the data source.
+        batch: Records, with the columns of the data source.
         deserializer: Makes elements of values.
 
     Raises:
-        UserFunctionError: It fails; says for which record.
+        UserFunctionError: The deserializer fails; the message names the record.
     """
     deserialize = deserializer.deserialize
     times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The properties of a `KafkaSource` or `KafkaSink` as options of the data source.
 
-Those are Kafka's, for its client in Java.  Most have the same names in librdkafka, and the data source
-refuses the others with what to use instead.
+Properties are those of Kafka's client in Java.  Most have the same names in librdkafka, and the
+data source refuses the others with the name to use instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyflinklike.shown import shown
 __all__ = ["OWN", "as_options", "checked_property"]
 
 OWN: Final = "pyflinklike."
-"""What is behind it is an option of the data source itself: `pyflinklike.failOnDataLoss`."""
+"""The prefix of options of the data source itself, as in `pyflinklike.failOnDataLoss`."""
 _OF_READERS: Final = ("failOnDataLoss", "maxOffsetsPerTrigger", "kafkaConsumer.pollTimeoutMs")
 _OF_WRITERS: Final = ("recordIds",)
 # Flink's connector sets these itself, or they have no meaning here.
@@ -38,10 +38,10 @@ _OVERRIDDEN: Final = frozenset(
 
 
 def checked_property(key: Any, value: Any) -> tuple[str, str]:
-    """A property, which is text.
+    """Check a property, whose name and value must be text, and return both.
 
     Raises:
-        DeclarationTypeError: It is not.
+        DeclarationTypeError: The name or the value is no text.
     """
     if not isinstance(key, str) or not isinstance(value, str):
         msg = f"a property has a name and a value of text, got {shown(key)} and {shown(value)}; give for example 'group.id', 'counts'"
@@ -50,14 +50,14 @@ def checked_property(key: Any, value: Any) -> tuple[str, str]:
 
 
 def as_options(properties: Mapping[str, str], *, is_reader: bool) -> dict[str, str]:
-    """Options of the data source.
+    """Return properties as options of the data source.
 
     Args:
-        properties: By name.
-        is_reader: Whether they are of a source.
+        properties: The values by name.
+        is_reader: True for the properties of a source, False for those of a sink.
 
     Raises:
-        DeclarationValueError: One of ours is not known.
+        DeclarationValueError: A property with our prefix is not known.
     """
     options = {}
     for name, value in properties.items():

@@ -29,11 +29,11 @@ __all__ = [
 
 
 class KafkaTopicSelector(ABC):
-    """Tells the topic of an element, as PyFlink's."""
+    """Chooses the topic of an element, as PyFlink's."""
 
     @abstractmethod
     def apply(self, data: Any) -> str:
-        """The topic.
+        """Return the topic of an element.
 
         Args:
             data: The element.
@@ -45,9 +45,9 @@ class KafkaRecordSerializationSchema:
     """Makes records of elements, as PyFlink's; `builder()` makes it.
 
     Args:
-        topic: Tells the topic of an element.
+        topic: Returns the topic of an element.
         value: Makes values.
-        key: Makes keys; None is no keys.
+        key: Makes keys; None means records without keys.
     """
 
     topic: Callable[[Any], Any]
@@ -56,15 +56,16 @@ class KafkaRecordSerializationSchema:
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Says how records are made, and `build`s the schema."""
+        """Make a builder of the schema."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def message(self, element: Any, timestamp: int | None) -> Message:
-        """The record of an element.
+        """Return the record of an element.
 
         Args:
             element: The element.
-            timestamp: Its time in ms, which becomes the record's if it is above 0 and not the last one.
+            timestamp: Its time in ms, which becomes the record's if it is above 0 and not the last
+                of all times.
 
         Raises:
             UserFunctionError: A schema or the topic selector fails.
@@ -82,7 +83,8 @@ class KafkaRecordSerializationSchema:
         if not isinstance(topic, str) or not topic:
             msg = f"a topic selector gives the name of a topic, got {shown(topic)} for element {shown(element)}; give text"
             raise OutputError(msg)
-        # What is told at the end of a batch has the last of all times, which is no record's.
+        # An element that is yielded at the end of a batch has the last of all times, which no
+        # record has.
         time = None if timestamp == MAX_WATERMARK else timestamp
         return Message(topic, key, value, timestamp=time)
 
@@ -106,10 +108,13 @@ class KafkaRecordSerializationSchemaBuilder:
         self._value: SerializationSchema | None = None
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """All records go to one topic.
+        """Write all records to one topic.
+
+        Args:
+            topic: The name of the topic.
 
         Raises:
-            DeclarationTypeError: It is no name.
+            DeclarationTypeError: `topic` is no name.
         """
         if not isinstance(topic, str) or not topic:
             msg = f"a topic is the name of one, got {shown(topic)}; give for example 'clicks'"
@@ -120,10 +125,13 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic_selector(
         self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """The topic is told for each element.
+        """Choose the topic for each element.
+
+        Args:
+            topic_selector: A selector, or a callable that returns the topic of an element.
 
         Raises:
-            DeclarationTypeError: It is neither a `KafkaTopicSelector` nor can it be called.
+            DeclarationTypeError: It is neither a `KafkaTopicSelector` nor callable.
         """
         if isinstance(topic_selector, KafkaTopicSelector):
             self._topic = topic_selector.apply
@@ -137,7 +145,10 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """What makes the key of a record of an element; without it records have no key.
+        """Set the schema that makes the keys of records; without it records have no keys.
+
+        Args:
+            key_serialization_schema: Makes a key of an element.
 
         Raises:
             DeclarationTypeError: It is no `SerializationSchema`.
@@ -149,7 +160,10 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """What makes the value of a record of an element.
+        """Set the schema that makes the values of records.
+
+        Args:
+            value_serialization_schema: Makes a value of an element.
 
         Raises:
             DeclarationTypeError: It is no `SerializationSchema`.
@@ -159,10 +173,10 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """The schema.
+        """Make the schema.
 
         Raises:
-            DeclarationValueError: The topic or what makes values is missing.
+            DeclarationValueError: The topic or the schema of values is missing.
         """
         if self._topic is None or self._value is None:
             lacks = "topic" if self._topic is None else "value serialization schema"

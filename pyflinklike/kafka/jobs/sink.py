@@ -27,11 +27,12 @@ __all__ = ["KafkaSink", "KafkaSinkBuilder"]
 class KafkaSink(Sink):
     """Writes a record for each element, as PyFlink's; `builder()` makes it.
 
-    Every record is acknowledged by all in-sync replicas before its micro-batch or job ends.  Those of
-    a micro-batch that is run again come twice; with the property `pyflinklike.recordIds` their ids tell.
+    Every record is acknowledged by all in-sync replicas before its micro-batch or job ends.  The
+    records of a micro-batch that is run again come twice; with the property `pyflinklike.recordIds`
+    each has an id that shows repeats.
 
     Args:
-        options: Of the data source; they may hold secrets and are never shown.
+        options: Options of the data source; they may hold secrets and are never shown.
         serializer: Makes records of elements.
     """
 
@@ -40,12 +41,12 @@ class KafkaSink(Sink):
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
-        """Says how records are written, and `build`s the sink."""
+        """Make a builder of the sink."""
         return KafkaSinkBuilder()
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """It is."""
+        """True: tasks write the records."""
         return True
 
     def writer(
@@ -55,7 +56,7 @@ class KafkaSink(Sink):
         type_info: TypeInformation,  # noqa: ARG002
         name: str | None = None,  # noqa: ARG002
     ) -> SinkWriter:
-        """What writes the elements of one instance."""
+        """Make the writer of the elements of one instance."""
         return _Writer(self)
 
 
@@ -82,20 +83,27 @@ class _Writer:
 
 
 class KafkaSinkBuilder:
-    """Says how a `KafkaSink` writes, as PyFlink's, and `build`s it."""
+    """Sets the options of a `KafkaSink`, as PyFlink's, and `build`s it."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
         self._serializer: KafkaRecordSerializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """The brokers: `host:port,...`."""
+        """Set the brokers.
+
+        Args:
+            bootstrap_servers: Addresses, as `host:port,...`.
+        """
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_record_serializer(
         self, record_serializer: KafkaRecordSerializationSchema
     ) -> KafkaSinkBuilder:
-        """What makes records of elements.
+        """Set the serializer that makes records of elements.
+
+        Args:
+            record_serializer: A schema made by `KafkaRecordSerializationSchema.builder()`.
 
         Raises:
             DeclarationTypeError: It is no `KafkaRecordSerializationSchema`.
@@ -112,7 +120,10 @@ class KafkaSinkBuilder:
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """What is promised: `NONE` and `AT_LEAST_ONCE` are both at least once.
+        """Set the guarantee: `NONE` and `AT_LEAST_ONCE` are both at least once.
+
+        Args:
+            delivery_guarantee: Any guarantee but `EXACTLY_ONCE`.
 
         Raises:
             DeclarationTypeError: It is no `DeliveryGuarantee`.
@@ -131,23 +142,28 @@ class KafkaSinkBuilder:
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:  # noqa: ARG002
-        """Nothing: there are no transactions."""
+        """Do nothing: there are no transactions."""
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """A setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
+        """Set a setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
 
-        `pyflinklike.recordIds` set to `true` gives each record a header by which repeats can be told.
+        `pyflinklike.recordIds` set to `true` gives each record a header by which repeats can be
+        recognised.
+
+        Args:
+            key: The name of the setting.
+            value: Its value, as text.
 
         Raises:
-            DeclarationTypeError: One of them is no text.
+            DeclarationTypeError: The name or the value is no text.
         """
         name, text = checked_property(key, value)
         self._properties[name] = text
         return self
 
     def build(self) -> KafkaSink:
-        """The sink.
+        """Make the sink.
 
         Raises:
             DeclarationValueError: Brokers or serializer are missing, or a property is wrong.
@@ -156,6 +172,6 @@ class KafkaSinkBuilder:
             msg = "a KafkaSink needs what makes records of elements, got none; call set_record_serializer"
             raise DeclarationValueError(msg)
         options = as_options(self._properties, is_reader=False)
-        # What is wrong with them is said here, and not when the job runs.
+        # A wrong option is refused here, not when the job runs.
         writer_options(options)
         return KafkaSink(options, captured(self._serializer))

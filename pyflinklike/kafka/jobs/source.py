@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics as the source of a job: PyFlink's `KafkaSource`, read by the data source of this room.
+"""Topics as the source of a job: PyFlink's `KafkaSource`, read by the data source of this package.
 
-A source that ends is read in parts, one for each partition of a topic, whose offsets are noted when
-the job begins.  One that does not end is a stream of Spark, with its offsets in Spark's checkpoint.
+A source that ends is read in splits, one for each partition of a topic; their offsets are fixed
+when the job begins.  A source that does not end is a stream of Spark, with its offsets in Spark's
+checkpoint.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ __all__ = ["KafkaSource", "KafkaSourceBuilder"]
 
 @attrs.frozen(eq=False)
 class KafkaSource(FrameSource):
-    """The values of the records of topics, with the records' times, as PyFlink's; `builder()` makes it.
+    """The values of the records of topics, with the records' times, as PyFlink's `KafkaSource`.
+
+    `builder()` makes it.
 
     Args:
-        options: Of the data source; they may hold secrets and are never shown.
-        what: Which topics, in words.
-        group: The consumer group, or None.
-        starting: Where it starts.
-        stopping: Where it stops, or None.
+        options: Options of the data source; they may hold secrets and are never shown.
+        what: The topics in words, for messages.
+        group: The id of the consumer group, or None.
+        starting: Finds the offsets where it starts.
+        stopping: Finds the offsets where it stops; None where it does not.
         deserializer: Makes elements of values.
     """
 
@@ -63,43 +66,43 @@ class KafkaSource(FrameSource):
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
-        """Says what is read, and `build`s the source."""
+        """Make a builder of the source."""
         return KafkaSourceBuilder()
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it stops."""
+        """True where the source stops."""
         return self.stopping is not None
 
     @property
     def type_info(self) -> TypeInformation:
-        """What the deserializer makes."""
+        """The type of the elements that the deserializer makes."""
         return self.deserializer.get_produced_type()
 
     @property
     def identity(self) -> str:
-        """Its topics; brokers have other addresses from time to time."""
+        """The topics, without the brokers' addresses, which change from time to time."""
         return f"the {self.what} of Kafka"
 
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """Only one that does not end."""
+        """Return whether Spark reads it as a stream: only a source that does not end."""
         return is_streaming and not self.is_bounded
 
     @property
     def has_splits(self) -> bool:
-        """It has: partitions, each of which a task of its own reads."""
+        """True: each partition is read by a task of its own."""
         return True
 
     def split_of(self, batch: pa.RecordBatch) -> str:
-        """Topic and partition of the records."""
+        """Return topic and partition of the records."""
         return f"{batch.column('topic')[0]}/{batch.column('partition')[0]}"
 
     def beginning(self) -> str:
-        """Where it starts, as the option `startingOffsets` of the data source.
+        """Return where it starts, as the option `startingOffsets` of the data source.
 
         Raises:
-            DeclarationValueError: There is no such offset.
-            BrokerError: A broker does not answer, or a topic is not there.
+            DeclarationValueError: The topics do not have such an offset.
+            BrokerError: A broker does not answer, or a topic does not exist.
         """
         cluster = Cluster(self._reader_options())
         partitions = cluster.topics().partitions
@@ -108,7 +111,7 @@ class KafkaSource(FrameSource):
         return json.dumps(Offsets(at).to_json()["offsets"])
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
-        """The records."""
+        """Return the records as a stream of Spark."""
         register(spark)
         options = {**self.options, "startingOffsets": str(beginning)}
         if limit is not None:
@@ -116,22 +119,22 @@ class KafkaSource(FrameSource):
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def elements(self, batch: pa.RecordBatch) -> Elements:
-        """The elements of some records, with their times in ms."""
+        """Yield the elements of some records, with their times in ms."""
         return elements_of(batch, self.deserializer)
 
-    # In parts
+    # In splits
 
     @property
     def is_in_parts(self) -> bool:
-        """Partitions of topics."""
+        """True: the splits are ranges of partitions."""
         return True
 
     def parts(self) -> list[str]:
-        """The ranges of offsets to be read, as they are now.
+        """Return the ranges of offsets to be read, as they are now.
 
         Raises:
-            DeclarationValueError: There are no such offsets.
-            BrokerError: A broker does not answer, or a topic is not there.
+            DeclarationValueError: The topics do not have such offsets.
+            BrokerError: A broker does not answer, or a topic does not exist.
         """
         assert self.stopping is not None
         cluster = Cluster(self._reader_options())
@@ -144,15 +147,15 @@ class KafkaSource(FrameSource):
         return [json.dumps(each) for each in ranges if each[2] < each[3]]
 
     def read_part(self, part: str) -> Elements:
-        """The elements of a range, in order."""
+        """Yield the elements of a range, in order."""
         wanted = OffsetRange(*json.loads(part))
         return chain.from_iterable(map(self.elements, fetch(wanted, self._reader_options())))
 
     def read(self, index: int, parallelism: int) -> Elements:
-        """The elements of one instance: those of its partitions, one after the other.
+        """Yield the elements of one instance: those of its partitions, one after the other.
 
         Raises:
-            HostError: It does not stop.
+            HostError: The source does not stop.
         """
         if not self.is_bounded:
             msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
@@ -162,7 +165,7 @@ class KafkaSource(FrameSource):
     def _read_parts(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         for part in self.parts():
             topic, number, *_ = json.loads(part)
-            # By name: another instance may see a topic that this one does not.
+            # By name, not by number: another instance may see a topic that this one does not.
             if zlib.crc32(f"{topic}/{number}".encode()) % parallelism == index:
                 yield from self.read_part(part)
 
@@ -171,7 +174,7 @@ class KafkaSource(FrameSource):
 
 
 class KafkaSourceBuilder:
-    """Says what a `KafkaSource` reads, as PyFlink's, and `build`s it."""
+    """Sets the options of a `KafkaSource`, as PyFlink's, and `build`s it."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
@@ -181,30 +184,53 @@ class KafkaSourceBuilder:
         self._deserializer: DeserializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """The brokers: `host:port,...`."""
+        """Set the brokers.
+
+        Args:
+            bootstrap_servers: Addresses, as `host:port,...`.
+        """
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """The consumer group, of which committed offsets are asked; it is not joined."""
+        """Set the consumer group, whose committed offsets may be used; the source does not join it.
+
+        Args:
+            group_id: The id of the group.
+        """
         return self.set_property("group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """What clients are called in the brokers' logs."""
+        """Set the name of clients in the brokers' logs.
+
+        Args:
+            prefix: The name; it is used as it is.
+        """
         return self.set_property("client.id", prefix)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
-        """Read all partitions of topics, also those that come later."""
+        """Read all partitions of topics, also partitions that come later.
+
+        Args:
+            *topics: The names of the topics.
+        """
         return self._subscribe("subscribe", ",".join(topics), f"topics {', '.join(topics)}")
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Read all topics whose whole name fits a regular expression of Python, also later ones."""
+        """Read all topics whose whole name matches, also topics that come later.
+
+        Args:
+            topic_pattern: A regular expression of Python.
+        """
         return self._subscribe("subscribePattern", topic_pattern, f"topics {topic_pattern!r}")
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
         """Read these partitions.
 
+        Args:
+            partitions: The partitions of topics.
+
         Raises:
-            DeclarationTypeError: One is no `KafkaTopicPartition`.
+            DeclarationTypeError: An element is no `KafkaTopicPartition`.
         """
         assigned: dict[str, list[int]] = {}
         for each in partitions:
@@ -218,19 +244,30 @@ class KafkaSourceBuilder:
     def set_starting_offsets(
         self, starting_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Where a job starts that does not go on; by default at the earliest offsets."""
+        """Set where a job starts without a checkpoint; by default at the earliest offsets.
+
+        Args:
+            starting_offsets_initializer: Finds the offsets when the job begins.
+        """
         self._starting = checked_initializer(starting_offsets_initializer)
         return self
 
     def set_bounded(
         self, stopping_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Stop at these offsets, as they are when the job begins, and end."""
+        """Stop at these offsets, and end.
+
+        Args:
+            stopping_offsets_initializer: Finds the offsets when the job begins.
+        """
         self._stopping = checked_initializer(stopping_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
-        """Refuse it: without it no source ends.
+        """Refuse to stop without an end: a source that never ends stops nowhere.
+
+        Args:
+            stopping_offsets_initializer: Not used.
 
         Raises:
             HostError: Always.
@@ -244,7 +281,10 @@ class KafkaSourceBuilder:
     def set_value_only_deserializer(
         self, deserialization_schema: DeserializationSchema
     ) -> KafkaSourceBuilder:
-        """What makes elements of values.
+        """Set the schema that makes elements of values.
+
+        Args:
+            deserialization_schema: Makes an element of a record's value.
 
         Raises:
             DeclarationTypeError: It is no `DeserializationSchema`.
@@ -254,26 +294,34 @@ class KafkaSourceBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """A setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
+        """Set a setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
 
         `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
         options of the data source.
 
+        Args:
+            key: The name of the setting.
+            value: Its value, as text.
+
         Raises:
-            DeclarationTypeError: One of them is no text.
+            DeclarationTypeError: The name or the value is no text.
         """
         name, text = checked_property(key, value)
         self._properties[name] = text
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
-        """Several of them."""
+        """Set several settings.
+
+        Args:
+            props: Values by name, as of `set_property`.
+        """
         for key, value in props.items():
             self.set_property(key, value)
         return self
 
     def build(self) -> KafkaSource:
-        """The source.
+        """Make the source.
 
         Raises:
             DeclarationValueError: Brokers, topics or deserializer are missing, or a property is wrong.
@@ -284,7 +332,7 @@ class KafkaSourceBuilder:
             raise DeclarationValueError(msg)
         option, text, what = self._subscription
         options = {**as_options(self._properties, is_reader=True), option: text}
-        # What is wrong with them is said here, and not when the job runs.
+        # A wrong option is refused here, not when the job runs.
         reader_options(options, streaming=self._stopping is None)
         group = self._properties.get("group.id")
         deserializer = captured(self._deserializer)

@@ -29,8 +29,8 @@ class KafkaTopicPartition:
     """A partition of a topic, as PyFlink's.
 
     Args:
-        topic: Its name.
-        partition: Its number.
+        topic: The name of the topic.
+        partition: The number of the partition, from 0.
 
     Raises:
         DeclarationTypeError: The name is no text, or the number is no int from 0 on.
@@ -51,7 +51,7 @@ class KafkaTopicPartition:
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where a partition starts for which nothing says so, as PyFlink's."""
+    """Where a partition starts that has no offset otherwise, as PyFlink's."""
 
     LATEST = 0
     EARLIEST = 1
@@ -59,7 +59,7 @@ class KafkaOffsetResetStrategy(Enum):
 
 
 class _Kind(Enum):
-    """How offsets are found."""
+    """The ways to find offsets."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -72,7 +72,7 @@ class _Kind(Enum):
 class KafkaOffsetsInitializer:
     """Offsets of all partitions, found when a job begins; a job that goes on has its own.
 
-    Made by its static methods, as PyFlink's.
+    Its static methods make it, as PyFlink's.
     """
 
     _kind: _Kind
@@ -82,35 +82,36 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first offset that each partition still has."""
+        """Start at the first offset that each partition still has."""
         return KafkaOffsetsInitializer(_Kind.EARLIEST)
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """The end of each partition."""
+        """Start at the end of each partition."""
         return KafkaOffsetsInitializer(_Kind.LATEST)
 
     @staticmethod
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the consumer group has committed, for example as a job of Flink.
+        """Start at the offsets that the consumer group has committed, as a job of Flink does.
 
         Args:
-            offset_reset_strategy: For partitions without a committed offset; `NONE` is an error.
+            offset_reset_strategy: Where partitions without a committed offset start; `NONE` is an
+                error.
 
         Raises:
-            DeclarationTypeError: It is none.
+            DeclarationTypeError: It is no `KafkaOffsetResetStrategy`.
         """
         strategy = _strategy(offset_reset_strategy)
         return KafkaOffsetsInitializer(_Kind.COMMITTED, strategy)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record of each partition with this time or a later one; its end without one.
+        """Start at each partition's first record at this time or later; without one at its end.
 
         Args:
-            timestamp: In ms since the epoch.
+            timestamp: The time in ms since the epoch.
 
         Raises:
             DeclarationValueError: It is no int from 0 on.
@@ -125,15 +126,16 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """An offset for each partition.
+        """Start at an offset for each partition.
 
         Args:
-            offsets: By partition.
-            offset_reset_strategy: For partitions that are not named, and for which the consumer
-                group has committed none.
+            offsets: The offsets by partition.
+            offset_reset_strategy: Where partitions start that are not named, and for which the
+                consumer group has committed no offset.
 
         Raises:
-            DeclarationTypeError: It is no mapping of `KafkaTopicPartition`s to offsets from 0 on.
+            DeclarationTypeError: `offsets` is no mapping of `KafkaTopicPartition`s to offsets from
+                0 on.
         """
         for partition, offset in _items(offsets):
             if not isinstance(partition, KafkaTopicPartition) or not is_int64(offset) or offset < 0:
@@ -148,15 +150,15 @@ class KafkaOffsetsInitializer:
     def found(
         self, partitions: list[Partition], cluster: Cluster, group: str | None
     ) -> dict[Partition, int]:
-        """The offsets of partitions, now.
+        """Return the offsets of partitions, now.
 
         Args:
-            partitions: Which ones.
+            partitions: The partitions to look at.
             cluster: The brokers.
-            group: The consumer group, if there is one.
+            group: The id of the consumer group, or None.
 
         Raises:
-            DeclarationValueError: There is none for a partition, or it is not in the topic.
+            DeclarationValueError: There is no offset for a partition.
             BrokerError: A broker does not answer.
         """
         if self._kind is _Kind.EARLIEST:
@@ -176,7 +178,7 @@ class KafkaOffsetsInitializer:
         cluster: Cluster,
         group: str | None,
     ) -> dict[Partition, int]:
-        """With what was committed, or what the strategy says, for all others."""
+        """Add committed offsets, or those of the strategy, for all other partitions."""
         missing = [each for each in partitions if each not in given]
         committed = cluster.committed(missing, group) if group is not None and missing else {}
         left = [each for each in missing if each not in committed]
@@ -191,15 +193,16 @@ class KafkaOffsetsInitializer:
 def offsets_within(
     found: Mapping[Partition, int], cluster: Cluster, what: str
 ) -> dict[Partition, int]:
-    """Offsets that the topics have.
+    """Return offsets, all of which the topics have.
 
     Args:
-        found: By partition.
+        found: The offsets by partition.
         cluster: The brokers.
-        what: Names them in messages.
+        what: The name of the offsets in messages.
 
     Raises:
-        DeclarationValueError: One lies before the first record that is left, or after the end.
+        DeclarationValueError: An offset lies before the first record that is left, or after the
+            end.
         BrokerError: A broker does not answer.
     """
     first, last = cluster.earliest(found), cluster.latest(found)
@@ -218,7 +221,7 @@ def offsets_within(
 def _until_the_end(
     found: Mapping[Partition, int | None], partitions: Iterable[Partition], cluster: Cluster
 ) -> dict[Partition, int]:
-    """The end of a partition in which no record is so late."""
+    """Replace None by the end of the partition, where no record is so late."""
     ends = cluster.latest([each for each in partitions if found[each] is None])
     return {each: ends[each] if offset is None else offset for each, offset in found.items()}
 
@@ -249,10 +252,10 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def checked_initializer(given: Any) -> KafkaOffsetsInitializer:
-    """The argument, which says where to start or stop.
+    """Return the argument, which must say where to start or stop.
 
     Raises:
-        DeclarationTypeError: It does not.
+        DeclarationTypeError: It is no `KafkaOffsetsInitializer`.
     """
     if not isinstance(given, KafkaOffsetsInitializer):
         remedy = instance_of(

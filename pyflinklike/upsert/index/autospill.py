@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend that begins in memory and moves to RocksDB when it has grown too big.
 
-It moves once, before the put that would cross the threshold, and never back (as
-Materialize's autospill).  If the move fails, everything stays in memory, and nothing is put.
-Spilled files are working state and not durable, so they are deleted when the backend is
-closed; files that a killed process left are deleted by the next one.
+It moves once, before the put that would cross the threshold, and never back (as Materialize's
+autospill).  If the move fails, everything stays in memory, and nothing is put.  Spilled files are
+working state and not durable, so they are deleted when the backend is closed; the next backend
+deletes files that a killed process left.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAnd
 __all__ = ["AutoSpillBackend"]
 
 _MARK: Final = "pyflinklike-upsert-spill"
-"""A file that marks a directory as made by a spill: the next one may delete it."""
+"""A file that marks a directory as made by a spill: the next spill may delete the directory."""
 
 
 class AutoSpillBackend:
     """A dict until it holds more than `threshold` bytes, then a RocksDB.
 
     Args:
-        threshold: Bytes of keys and states that may be held in memory.
-        path: The directory for the RocksDB: missing, empty, or left by an earlier spill.
-            It is created when it is needed.
+        threshold: How many bytes of keys and states may be held in memory.
+        path: The directory for the RocksDB: missing, empty, or left by an earlier spill.  It is
+            created when it is needed.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The threshold is not an int, or is negative,
-            or the directory holds something else.
+        DeclarationTypeError, DeclarationValueError: The threshold is not an int, or is negative, or
+            the directory holds something else.
     """
 
     def __init__(self, *, threshold: int, path: str | os.PathLike[str]) -> None:
@@ -58,20 +58,20 @@ class AutoSpillBackend:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether it has moved to RocksDB."""
+        """True once it has moved to RocksDB."""
         return self._rocks is not None
 
     @property
     def supports_merge(self) -> bool:
-        """Whether it has moved to RocksDB."""
+        """True once it has moved to RocksDB."""
         return self.is_spilled
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """What is held for each key."""
+        """Return the state of each key."""
         return self._current().multi_get(keys)
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
-        """Put or remove states; what that changed.
+        """Put or remove states, and return what that changed.
 
         Raises:
             HostError: The move to RocksDB failed; nothing was put.
@@ -87,15 +87,15 @@ class AutoSpillBackend:
         return stats
 
     def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
-        """Add states to what is held, without reading it.
+        """Add states to the stored ones, without reading these.
 
         Raises:
-            NotImplementedError: It is still in memory.
+            NotImplementedError: The backend is still in memory.
         """
         return self._current().multi_merge(merges)
 
     def totals(self) -> PutStats:
-        """What is held."""
+        """Return the totals of all states."""
         return self._current().totals()
 
     def close(self) -> None:
@@ -113,9 +113,10 @@ class AutoSpillBackend:
         return checked_open(current, "AutoSpillBackend")
 
     def _spill(self, heap: InMemoryUpsertBackend) -> RocksDBUpsertBackend:
-        """Move all to RocksDB."""
+        """Move all states to RocksDB."""
         _check_path(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
+        # Without a log: nobody opens these files again after the process has ended.
         rocks = RocksDBUpsertBackend(self.path, write_ahead_log=False)
         try:
             (self.path / _MARK).touch()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where upsert state is kept: a map from keys to states, with bulk methods.
+"""The storage of upsert state: a map from keys to states, with bulk methods.
 
-A backend knows neither the meaning of a state nor time.  It puts, gets and, if it can, merges
-many keys at once, and returns by how much that changed the size
-(`pyflinklike.upsert.index.statistics`).
+A backend knows neither the meaning of a state nor time.  It puts, gets and, if it can, merges many
+keys at once, and returns by how much that changed the size.
 
 * The keys of one `multi_get` differ; the results are parallel to them.
 * Of several puts of one key in one `multi_put` the last one counts.
-* Keys and states that cannot be encoded are refused before anything is written; a put or merge
-  that fails has written nothing.
+* Keys and states that cannot be encoded are refused before anything is written; a put or merge that
+  fails has written nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ class UpsertBackend(Protocol):
 
     @property
     def supports_merge(self) -> bool:
-        """Whether `multi_merge` works, and so differences can be added without reading."""
+        """True where `multi_merge` works, so that differences can be added without reading."""
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """What is held for each key.
+        """Return the state of each key.
 
         Raises:
             StoreValueError: A key comes twice.
@@ -50,32 +49,32 @@ class UpsertBackend(Protocol):
         """
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
-        """Put or remove states; what that changed.
+        """Put or remove states, and return what that changed.
 
         Raises:
             StateValueError: A key or state cannot be encoded; nothing was written.
         """
 
     def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
-        """Add states to what is held, without reading it.
+        """Add states to the stored ones, without reading these.
 
         Raises:
-            NotImplementedError: The backend cannot.
+            NotImplementedError: The backend cannot merge.
             StateValueError: A key or state cannot be encoded; nothing was written.
         """
 
     def totals(self) -> PutStats:
-        """What is held, as if it had been put into an empty backend; reads all of it."""
+        """Read all states, and return totals as if they had been put into an empty backend."""
 
     def close(self) -> None:
-        """Release the memory or the files; calling it again does nothing."""
+        """Release the memory or the files; a second call does nothing."""
 
 
 def checked_open(handle: Handle | None, what: str) -> Handle:
-    """The handle itself.
+    """Return the handle itself.
 
     Raises:
-        StoreClosedError: It is None, so the backend is closed.
+        StoreClosedError: The handle is None, so the backend is closed.
     """
     if handle is None:
         msg = f"{what} can be used until it is closed, got a call after close(); make another one"
@@ -84,11 +83,11 @@ def checked_open(handle: Handle | None, what: str) -> Handle:
 
 
 def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
-    """Keys as bytes.
+    """Return keys as bytes.
 
     Raises:
-        StoreValueError: One comes twice.
-        StateValueError: One cannot be encoded.
+        StoreValueError: A key comes twice.
+        StateValueError: A key cannot be encoded.
     """
     encoded = [encode_upsert_key(key) for key in keys]
     if len(set(encoded)) < len(encoded):
@@ -100,7 +99,7 @@ def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
 
 
 def found(data: bytes | None) -> UpsertValueAndSize:
-    """The result of `multi_get` for the bytes of a key's state."""
+    """Make the result of `multi_get` from the bytes of a key's state."""
     if data is None:
         return UpsertValueAndSize(None, None)
     state = decode_state(data)
@@ -108,7 +107,7 @@ def found(data: bytes | None) -> UpsertValueAndSize:
 
 
 def prepare_puts(puts: Iterable[tuple[Any, PutValue]]) -> tuple[list[Write], PutStats]:
-    """Puts as bytes, and what they change, with nothing written yet.
+    """Return puts as bytes, and what they will change; nothing is written yet.
 
     Raises:
         StateValueError: A key or state cannot be encoded.
@@ -134,7 +133,7 @@ def prepare_puts(puts: Iterable[tuple[Any, PutValue]]) -> tuple[list[Write], Put
 
 
 def total_of(states: Iterable[bytes]) -> PutStats:
-    """What states add up to."""
+    """Return the totals of states."""
     stats = PutStats()
     for data in states:
         stats.processed_puts += 1

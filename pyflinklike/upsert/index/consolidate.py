@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chunk of differences, one sketch per key: record by record.
+"""A chunk of differences, one sketch per key.
 
-`pyflinklike.upsert.index.vectorized` gives the same for a whole chunk at a time; a property test
-compares the two.  Small chunks, and installations without NumPy, go this way.
+`consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
+time with the same result; a property test compares the two.  Small chunks, and installations
+without NumPy, take the first way.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pyflinklike.upsert.index.sketch import Consolidating, Difference
 __all__ = ["consolidate", "consolidate_scalar"]
 
 _FEW: Final = 128
-"""Of fewer differences the arrays cost more than they save."""
+"""With fewer differences the arrays cost more than they save."""
 
 
 def consolidate(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:
-    """The sum of the differences of each key, in the order in which the keys first come."""
+    """Return the sum of each key's differences, in the order in which the keys first come."""
     if len(chunk) < _FEW or importlib.util.find_spec("numpy") is None:
         return consolidate_scalar(chunk)
     from pyflinklike.upsert.index.vectorized import consolidate_vectorized
@@ -29,7 +30,7 @@ def consolidate(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:
 
 
 def consolidate_scalar(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:
-    """The same, record by record."""
+    """Return the same, difference by difference."""
     sketches: dict[bytes, Consolidating] = {}
     for key, value, diff in chunk:
         sketch = sketches.get(key)

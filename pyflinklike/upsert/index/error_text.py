@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of upserts as text, and back: by the name of their class."""
+"""The errors of upserts as text and back, by the name of their class."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CLASSES: Final = {
 
 
 def name_of(error: UpsertError) -> str:
-    """The name by which an error is stored: its class's, or `UpsertError` for a user's subclass."""
+    """Return the name that stores an error: its class's, or `UpsertError` for a user's subclass."""
     name = type(error).__name__
     return name if name in _CLASSES else UpsertError.__name__
 
 
 def error_named(name: str, message: str) -> UpsertError:
-    """The error that was stored by this name.
+    """Return the error that was stored under this name.
 
     Raises:
         KeyError: No class has that name.
@@ -37,11 +37,11 @@ def error_named(name: str, message: str) -> UpsertError:
 
 
 def text_of(error: UpsertError) -> str:
-    """The text of an error, as in rows and states."""
+    """Return the text of an error, as in rows and states."""
     return f"{type(error).__name__}: {error}"
 
 
 def error_of(text: Any) -> UpsertError:
-    """The error that such a text is of; for any other text a `ValueDecodeError`."""
+    """Return the error that has this text; for any other text a `ValueDecodeError`."""
     name, _, message = str(text).partition(": ")
     return error_named(name, message) if name in _CLASSES else ValueDecodeError(str(text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend that keeps states in memory."""
+"""The backend that holds states in memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["InMemoryUpsertBackend"]
 class InMemoryUpsertBackend:
     """A dict of bytes, as Materialize's `InMemoryHashMap`.
 
-    States are kept encoded, so that they cannot be changed from outside, and take as much
-    memory as is reported.
+    States are held encoded, so that they cannot be changed from outside, and take as much memory as
+    is reported.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class InMemoryUpsertBackend:
 
     @property
     def supports_merge(self) -> bool:
-        """False: there is no need to, as reading is cheap."""
+        """False: reading is cheap, so merging would save nothing."""
         return False
 
     @property
@@ -42,19 +42,19 @@ class InMemoryUpsertBackend:
         return self._held
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """What is held for each key."""
+        """Return the state of each key."""
         states = self._open()
         return [found(states.get(key)) for key in distinct_keys(keys)]
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
-        """Put or remove states; what that changed."""
+        """Put or remove states, and return what that changed."""
         self._open()
         writes, stats = prepare_puts(puts)
         self.apply(writes)
         return stats
 
     def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
-        """Not supported: every merge would read.
+        """Refuse: every merge would read.
 
         Raises:
             NotImplementedError: Always.
@@ -63,7 +63,7 @@ class InMemoryUpsertBackend:
         raise NotImplementedError(msg)
 
     def totals(self) -> PutStats:
-        """What is held."""
+        """Return the totals of all states."""
         return total_of(self._open().values())
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class InMemoryUpsertBackend:
     # For the backend that moves out of memory
 
     def growth(self, writes: Sequence[Write]) -> int:
-        """By how many bytes `held_bytes` would grow."""
+        """Return by how many bytes `held_bytes` would grow."""
         states = self._open()
         return sum(
             _held(key, data) - _held(key, states.get(key)) for key, data in dict(writes).items()
@@ -91,7 +91,7 @@ class InMemoryUpsertBackend:
                 states[key] = data
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and states, encoded."""
+        """Return all keys and states, encoded."""
         return iter(self._open().items())
 
     def _open(self) -> dict[bytes, bytes]:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend that keeps states in a RocksDB on local disk.
+"""The backend that holds states in a RocksDB on local disk.
 
     v  key              a state
-    m  key, sequence    a state to be added to it: a merge operand
+    m  key, sequence    a state to add to it: a merge operand
 
-No key's bytes are the beginning of another one's (`pyflinklike.types.key_codec`), so the operands of
-a key lie together.
+No encoded key is the beginning of another one, so the operands of a key lie together.
 
-rocksdict has no merge operators, so operands are merged here, as an LSM store would do it:
-`multi_merge` only writes, in whatever order the differences come, and the first method that
-reads folds all operands, key by key in RocksDB's order, with `consolidating_merge_function`.
-So a large snapshot costs sequential writes and one sorted pass, instead of one random read per
-record.  The fold is cut into write batches: after a crash an operand is either pending or folded.
+rocksdict has no merge operators, so operands are merged here, as an LSM store does it:
+`multi_merge` only writes, in whatever order the differences come, and the first method that reads
+folds all operands, key by key in RocksDB's order, with `consolidating_merge_function`.  So a large
+snapshot costs sequential writes and one sorted pass, instead of one random read per record.  The
+fold is cut into write batches: after a crash an operand is either pending or folded.
 
-A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay
-right when the disk is full.  Writes go through RocksDB's log, so what a killed process wrote is
-there when the directory is opened again.
+A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay right
+when the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there
+when the directory is opened again.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class RocksDBUpsertBackend:
     """A RocksDB in a directory of its own.
 
     Args:
-        path: The directory; created if missing, else reopened.
-        write_ahead_log: Whether writes survive a killed process.
+        path: The directory; created if it is missing, else reopened.
+        write_ahead_log: True makes writes survive a killed process; False is faster.
 
     Raises:
-        HostError: rocksdict is not installed, or the directory cannot be used, for example
-            because another process has it open.
+        HostError: rocksdict is not installed, or the directory cannot be used, for example because
+            another process has it open.
         CorruptStateError: The directory is damaged, or lacks something that was written.
     """
 
@@ -103,20 +102,20 @@ class RocksDBUpsertBackend:
         return True
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """What is held for each key."""
+        """Return the state of each key."""
         encoded = distinct_keys(keys)
         self._fold()
         return [found(data) for data in self._get_many(encoded)]
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
-        """Put or remove states; what that changed."""
+        """Put or remove states, and return what that changed."""
         self._fold()
         writes, stats = prepare_puts(puts)
         self.apply(writes)
         return stats
 
     def multi_merge(self, merges: Iterable[tuple[Any, MergeValue]]) -> MergeStats:
-        """Add states to what is held, without reading it."""
+        """Add states to the stored ones, without reading these."""
         self._open()
         stats = MergeStats()
         operands = []
@@ -134,7 +133,7 @@ class RocksDBUpsertBackend:
         return stats
 
     def totals(self) -> PutStats:
-        """What is held."""
+        """Return the totals of all states."""
         self._fold()
         return total_of(data for _, data in self._scan(_STATE, _STATE_END))
 
@@ -162,7 +161,7 @@ class RocksDBUpsertBackend:
         self._write((_STATE + key, data) for key, data in writes)
 
     def load(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write encoded states in slices, as they may be too many for one batch."""
+        """Write encoded states in slices, since they may be too many for one batch."""
         for slice_ in _slices(items):
             self.apply(slice_)
 
@@ -173,7 +172,7 @@ class RocksDBUpsertBackend:
         return _OPERAND + key + _SEQUENCE.pack(self._sequence)
 
     def _fold(self) -> None:
-        """Add every operand to the state it is for."""
+        """Add every operand to the state of its key."""
         self._open()
         if not self._has_operands:
             return
@@ -194,6 +193,7 @@ class RocksDBUpsertBackend:
             is_gone = isinstance(merged, Consolidating) and merged.is_cancelled
             writes.append((_STATE + key, None if is_gone else encode_state(merged)))
         first, last = slice_[0][0], slice_[-1][0]
+        # The end lies behind every operand of the last key: a sequence number has fewer bytes.
         self._write(writes, folded=(first, last + b"\xff" * (_SEQUENCE.size + 1)))
 
     # RocksDB
@@ -246,7 +246,7 @@ class RocksDBUpsertBackend:
 
 
 def _lacks_a_file(error: Exception) -> bool:
-    """Whether a file of RocksDB's own is missing."""
+    """Return whether the error is that a file of RocksDB's own is missing."""
     text = str(error)
     return "No such file or directory" in text and (".sst" in text or "MANIFEST" in text)
 

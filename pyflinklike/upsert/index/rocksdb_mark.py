@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file beside those of a RocksDB that notes the number of its last change.
+"""A file beside a RocksDB that records the number of its last change.
 
-RocksDB cannot distinguish a log that a crash cut short from one that is damaged: it silently
-continues from before the first record that it cannot read.  The number of its last change,
-noted after the change is in the log, distinguishes them: what a crash cuts off was never noted.
+RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
+from before the first record that it cannot read.  The number of its last change, recorded after the
+change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class WrittenMark:
     """The number of the last change that a RocksDB must have.
 
     Args:
-        directory: Of the RocksDB.
+        directory: The directory of the RocksDB.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -35,7 +35,7 @@ class WrittenMark:
         self._file: int | None = None
 
     def check_files(self) -> None:
-        """See that an existing RocksDB has the file without which it would begin empty.
+        """Check that an existing RocksDB has the file without which it would begin empty.
 
         Raises:
             CorruptStateError: The file is missing.
@@ -47,20 +47,20 @@ class WrittenMark:
             raise self._short("no file CURRENT")
 
     def check(self, last: int) -> None:
-        """See that an opened RocksDB has all that was written to it.
+        """Check that an opened RocksDB has all changes that were written to it.
 
         Args:
             last: The number of its last change.
 
         Raises:
-            CorruptStateError: It lacks changes, or the noting file is damaged.
+            CorruptStateError: It lacks changes, or this file is damaged.
         """
         noted = self._noted()
         if last < noted:
             raise self._short(f"{last} changes of {noted}")
 
     def note(self, last: int) -> None:
-        """Remember the number of the last change."""
+        """Record the number of the last change."""
         if self._file is None:
             self._file = os.open(self._directory / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
         data = _MARK.pack(_MAGIC, last)
@@ -75,7 +75,7 @@ class WrittenMark:
             os.close(file)
 
     def _noted(self) -> int:
-        """The number; 0 if there is none, in a new directory or one of an older version."""
+        """Read the number; 0 if there is none, in a new directory or one of an older version."""
         try:
             data = (self._directory / _NAME).read_bytes()
         except FileNotFoundError:

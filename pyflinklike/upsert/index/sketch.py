@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sum of the differences of one key, in whatever order they come.
 
-A collection that is read back from its differences comes as (key, value, diff), and the
-`+1` of a new value may come before the `-1` of the old one.  Instead of keeping both
-until they meet, each key keeps a sketch of all it has seen: the xor of the values' bytes, and
-the sums of diffs, of lengths times diff, and of checksums times diff.  A value that is added and
-removed leaves no trace in these.  So when the collection is complete, the sketch has the
-bytes, length and checksum of the one value that is left, or nothing.
+A collection that is read back from its differences comes as (key, value, diff), and the `+1` of a
+new value may come before the `-1` of the old one.  Instead of holding both until they meet, each
+key has a sketch of all it has seen: the xor of the values' bytes, and the sums of diffs, of lengths
+times diff, and of checksums times diff.  A value that is added and removed leaves no trace in
+these.  So when the collection is complete, the sketch has the bytes, length and checksum of the one
+value that is left, or nothing.
 
 Three things follow (the algorithm is that of Materialize's `Consolidating`):
 
-* The bytes of a value must be deterministic (`pyflinklike.upsert.index.value_codec`).
-* A sketch must not be read before the collection is complete; `ensure_decoded` checks length
-  and checksum.
-* Merging is associative and commutative, so chunks, backends and processes may be added up in
-  any order.  Sums wrap around at 64 bits; the xor grows, padded with zeros, and never shrinks.
+* The bytes of a value must be deterministic: `encode_value` sees to that.
+* A sketch must not be read before the collection is complete; `ensure_decoded` checks length and
+  checksum.
+* Merging is associative and commutative, so chunks, backends and processes may be added up in any
+  order.  Sums wrap around at 64 bits; the xor grows, padded with zeros, and never shrinks.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _ZERO: Final = b"\0"
 
 
 def checksum(data: bytes) -> int:
-    """A checksum of 64 bits, the same in every process."""
+    """Return a checksum of 64 bits, the same in every process."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def checked_diff(diff: Any) -> int:
-    """A diff that can be added.
+    """Return a diff that can be added.
 
     Raises:
-        StateValueError: It is not an int of 64 bits.
+        StateValueError: The diff is not an int of 64 bits.
     """
     if not is_int64(diff):
         msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
@@ -78,8 +78,8 @@ class Consolidating(StateValue):
 
     Args:
         value_xor: The xor of the bytes of all values seen with an odd diff.
-        len_sum: The sum of their lengths times their diffs, 64 bits.
-        checksum_sum: The sum of their checksums times their diffs, 64 bits.
+        len_sum: The sum of the values' lengths times their diffs, 64 bits.
+        checksum_sum: The sum of the values' checksums times their diffs, 64 bits.
         diff_sum: The sum of the diffs, 64 bits.
     """
 
@@ -90,7 +90,7 @@ class Consolidating(StateValue):
 
     @classmethod
     def of(cls, state: StateValue) -> Consolidating:
-        """A sketch of the settled value of a state; for a sketch, a copy."""
+        """Make a sketch of the settled value of a state; of a sketch, a copy."""
         if isinstance(state, Consolidating):
             return cls(state.value_xor, state.len_sum, state.checksum_sum, state.diff_sum)
         sketch = cls()
@@ -101,12 +101,12 @@ class Consolidating(StateValue):
 
     @property
     def is_tombstone(self) -> bool:
-        """False: a sketch does not know what was deleted."""
+        """False: a sketch does not know whether a record was deleted."""
         return False
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether everything that was added was removed, so that the key can be dropped."""
+        """True where every added value was removed, so that the key can be dropped."""
         return not (
             self.diff_sum or self.checksum_sum or self.len_sum or self.value_xor.strip(_ZERO)
         )
@@ -115,11 +115,11 @@ class Consolidating(StateValue):
         """Add one difference.
 
         Args:
-            value: Of the record, never None.
-            diff: How often it is added; negative to remove it.
+            value: The value of the record, never None.
+            diff: How often the value is added; negative to remove it.
 
         Returns:
-            Whether the key can be dropped, by the differences so far.
+            True if the differences so far cancel each other, so that the key can be dropped.
 
         Raises:
             StateValueError: The value cannot be encoded, or the diff is not an int of 64 bits.
@@ -139,7 +139,7 @@ class Consolidating(StateValue):
             self.value_xor = _xor(self.value_xor, data)
 
     def merge_state(self, other: StateValue) -> bool:
-        """Add the settled value of another state; returns whether the key can be dropped."""
+        """Add the settled value of another state; return whether the key can be dropped."""
         sketch = other if isinstance(other, Consolidating) else Consolidating.of(other)
         self.diff_sum = _wrapped(self.diff_sum + sketch.diff_sum)
         self.len_sum = _wrapped(self.len_sum + sketch.len_sum)
@@ -148,11 +148,11 @@ class Consolidating(StateValue):
         return self.is_cancelled
 
     def ensure_decoded(self) -> FinalizedValue | Tombstone:
-        """The record, or a tombstone if there is none; both with the order key None.
+        """Return the record, or a tombstone if there is none; both with the order key None.
 
         Raises:
-            UpsertStateError: The differences do not add up to one record or none: some are
-                still missing, or are not those of a collection.
+            UpsertStateError: The differences do not add up to one record or none: some are still
+                missing, or are not those of a collection.
         """
         if self.diff_sum == 1:
             return FinalizedValue(decode_value(self._checked_bytes()), None)
@@ -171,6 +171,7 @@ class Consolidating(StateValue):
             raise self._invalid(
                 f"value_xor is not the same length ({len(self.value_xor)}) as len ({self.len_sum})"
             )
+        # The xor is as long as the longest value that was ever added; the rest must be zeros.
         data = self.value_xor[: self.len_sum]
         if _wrapped(checksum(data)) != self.checksum_sum or self.value_xor[self.len_sum :].strip(
             _ZERO
@@ -189,7 +190,7 @@ class Consolidating(StateValue):
         return None if isinstance(decoded, Tombstone) else (decoded.value, decoded.order)
 
     def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  sketches have no order
-        """None."""
+        """Return None: a sketch has no order key."""
         return None
 
 
@@ -197,14 +198,14 @@ def consolidating_merge_function(
     key: Any,  # noqa: ARG001  the signature of a merge operator
     updates: Iterable[StateValue],
 ) -> StateValue:
-    """The sum of the states of one key, as a merge operator of a log-structured store gives it.
+    """Return the sum of the states of one key, as a log-structured store's merge operator does.
 
     Args:
-        key: Whose states they are.
+        key: The key that the states belong to; it is not used.
         updates: Sketches, and values, which count as one record each.
 
     Returns:
-        A sketch; the order of the updates, and merging some of them first, does not matter.
+        A sketch.  Neither the order of the updates nor an earlier merge of some of them matters.
     """
     merged = Consolidating()
     for update in updates:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`UpsertState`: the record of each key, over a backend's bulk verbs.
+"""The record of each key, over a backend's bulk verbs.
 
-An upsert turns keyed optional values into a differential collection, and for that needs the
-record before.  For each batch it gets the states of the batch's keys, and puts the new ones;
-after a restart it reads its own output back, as differences in any order, with
-`consolidate_chunk` (as Materialize's `UpsertState`).
+An upsert turns keyed optional values into a differential collection, and for that needs the record
+before.  For each batch it gets the states of the batch's keys, and puts the new ones; after a
+restart it reads its own output back, as differences in any order, with `consolidate_chunk` (as
+Materialize's `UpsertState`).
 
-If the backend can, a difference is added without reading (`multi_merge`), but only until the
-first put.  After a put, read before adding: a put state may have an order key or be a tombstone,
-whose bytes are freed when it becomes a sketch, and only a read knows how many they are.  So the
-numbers below are exact: for a complete collection they are those of what `multi_get` finds.
+If the backend can, a difference is added without reading (`multi_merge`), but only until the first
+put.  A put state may have an order key or be a tombstone, whose bytes are freed when it becomes a
+sketch, and only a read knows how many they are.  So after a put, a state is read before a
+difference is added, and the numbers are exact: for a complete collection they are those of the
+states that `multi_get` finds.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ __all__ = ["UpsertState"]
 class UpsertState:
     """The record or tombstone of each key.
 
-    Keys and values are whatever `pyflinklike.upsert.index.value_codec` encodes: scalars, dates, and
-    tuples, lists, dicts and `Row`s of these.  What it returns is a new object each time.
+    Keys and values are scalars, dates, and tuples, lists, dicts and `Row`s of these.  Every result
+    is a new object.
 
     Args:
-        backend: Where states are kept; those that it has are counted.
+        backend: The storage of the states; states that it already has are counted.
 
     Raises:
-        StateValueError: It is not a backend.
+        StateValueError: `backend` is not a backend.
     """
 
     def __init__(self, backend: UpsertBackend) -> None:
@@ -61,16 +62,16 @@ class UpsertState:
         self.snapshot_stats = SnapshotStats()
         """The sum over all `consolidate_chunk`."""
         self.snapshot_completed = False
-        """Whether `consolidate_chunk` was called with `completed=True`."""
+        """True once `consolidate_chunk` was called with `completed=True`."""
 
     @property
     def num_records(self) -> int:
-        """How many keys have a record; exact when the collection is complete."""
+        """The number of keys with a record; exact when the collection is complete."""
         return self._records
 
     @property
     def num_tombstones(self) -> int:
-        """How many keys have a tombstone."""
+        """The number of keys with a tombstone."""
         return self._tombstones
 
     @property
@@ -79,13 +80,13 @@ class UpsertState:
         return self._size
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
-        """The value of each key.
+        """Return the value of each key.
 
         If the differences of a key do not add up yet, its `Consolidating` is returned, whose
         `ensure_decoded` says what is wrong.
 
         Args:
-            keys: All different.
+            keys: The keys, all different.
 
         Returns:
             A value and its metadata for each key, both None if the key has none.
@@ -109,13 +110,13 @@ class UpsertState:
         """Put or remove values.
 
         Args:
-            puts: Keys, each with what to put and the metadata that `multi_get` returned for
-                it; of several puts of one key the last one counts.
-            update_per_record_stats: Whether inserts, updates and deletes are counted; False if
-                the same records are going to be put again.
+            puts: Keys, each with its new value and the metadata that `multi_get` returned for the
+                key; of several puts of one key the last one counts.
+            update_per_record_stats: True counts inserts, updates and deletes; False if the same
+                records are going to be put again.
 
         Returns:
-            What this changed.
+            The changes of this call, in numbers.
 
         Raises:
             StateValueError: A key or value cannot be encoded; nothing was put.
@@ -137,17 +138,17 @@ class UpsertState:
 
         Args:
             updates: Keys, values and diffs.
-            completed: Whether the snapshot is complete with this chunk; later chunks are
-                what was appended to the collection since.
+            completed: True if the snapshot is complete with this chunk; later chunks are appended
+                to the collection.
 
         Returns:
-            What this changed.
+            The changes of this call, in numbers.
 
         Raises:
             UpsertStateError: The snapshot was completed before.
             StateValueError: A key or value is None or cannot be encoded, or a diff is not an int;
                 nothing was added.
-            StoreValueError: An update is not three things; nothing was added.
+            StoreValueError: An update does not have three parts; nothing was added.
         """
         if completed and self.snapshot_completed:
             msg = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encodes the states of keys, and tells the size that they are charged for.
+"""Encodes the states of keys, and computes the size that they are charged for.
 
     F  value                       a FinalizedValue without an order key
     f  order, value                one with
@@ -8,10 +8,10 @@
     P  (finalized, provisional)    a ProvisionalValue
     C  len, checksum, diff, xor    a Consolidating
 
-A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it
-will become: (length + 1) times its diff.  So sizes are added up without reading the state
-before, are the same in every backend, and stay the same when a collection is complete and its
-sketches become values.
+A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it will
+become: (length + 1) times its diff.  So sizes are added up without reading the state before, are
+the same in every backend, and stay the same when a collection is complete and its sketches become
+values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROVISIONAL, _CONSOLIDATING = b"P", b"C"
 
 
 def encode_state(state: StateValue) -> bytes:
-    """The bytes of a state.
+    """Return the bytes of a state.
 
     Raises:
         StateValueError: It is not a state, or a value or order key in it cannot be encoded.
@@ -67,10 +67,10 @@ def encode_state(state: StateValue) -> bytes:
 
 
 def decode_state(data: bytes) -> StateValue:
-    """The state that `encode_state` encoded to these bytes.
+    """Return the state that `encode_state` encoded to these bytes.
 
     Raises:
-        CorruptStateError: They are not a state.
+        CorruptStateError: The bytes are not a state.
     """
     kind = data[:1]
     if kind == _VALUE:
@@ -92,7 +92,7 @@ def decode_state(data: bytes) -> StateValue:
 
 
 def size_of(data: bytes) -> int:
-    """How many bytes an encoded state is charged for."""
+    """Return how many bytes an encoded state is charged for."""
     if data[:1] == _CONSOLIDATING:
         length, _, diff = _SUMS.unpack_from(data, 1)
         return int(length + diff * RECORD_OVERHEAD)
@@ -100,5 +100,5 @@ def size_of(data: bytes) -> int:
 
 
 def metadata_of(state: StateValue, data: bytes) -> ValueMetadata:
-    """What accounting needs of a state and its bytes."""
+    """Return the size of a state, and whether it is a tombstone."""
     return ValueMetadata(size_of(data), state.is_tombstone)

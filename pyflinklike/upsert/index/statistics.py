@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the methods of upsert state did, in numbers that add up exactly.
+"""The work of the methods of upsert state, in numbers that add up exactly.
 
-The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the
-number of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None
-of them is negative for a complete collection.  As Materialize's statistics; two of the same
-kind add with `+=`.
+The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the number
+of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None of them is
+negative for a complete collection.  They are Materialize's statistics; two of the same kind add
+with `+=`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Statistics:
 
 @attrs.define
 class GetStats(_Statistics):
-    """Of gets: keys asked for, bytes of what was found, and how many were found."""
+    """Numbers of gets: keys asked for, bytes of the states found, and how many were found."""
 
     processed_gets: int = 0
     processed_gets_size: int = 0
@@ -44,10 +44,10 @@ class GetStats(_Statistics):
 
 @attrs.define
 class PutStats(_Statistics):
-    """Of puts.
+    """Numbers of puts.
 
     Args:
-        processed_puts: How many there were.
+        processed_puts: How many puts there were.
         values_diff: By how much the number of records changed.
         tombstones_diff: By how much the number of tombstones changed.
         size_diff: By how many bytes the size changed.
@@ -68,8 +68,8 @@ class PutStats(_Statistics):
         """Count one put.
 
         Args:
-            new: Of what is put, None where it is removed.
-            old: Of what was there, None where nothing was.
+            new: The metadata of the new state; None where the state is removed.
+            old: The metadata of the former state; None where there was none.
         """
         self.size_diff += (0 if new is None else new.size) - (0 if old is None else old.size)
         is_live = new is not None and not new.is_tombstone
@@ -85,7 +85,7 @@ class PutStats(_Statistics):
 
 @attrs.define
 class MergeStats(_Statistics):
-    """Of merges: operands, their bytes as written, and by how many bytes the size changed."""
+    """Numbers of merges: operands, their bytes as written, and the change of the size in bytes."""
 
     written_merge_operands: int = 0
     size_written: int = 0
@@ -94,11 +94,11 @@ class MergeStats(_Statistics):
 
 @attrs.define
 class SnapshotStats(_Statistics):
-    """Of chunks of a collection.
+    """Numbers of chunks of a collection.
 
     Args:
-        updates: Differences that came.
-        values_diff: The sum of their diffs, hence by how much the number of records changed.
+        updates: How many differences came.
+        values_diff: The sum of their diffs, which is the change in the number of records.
         size_diff: By how many bytes the size changed.
         inserts: The sum of the positive diffs.
         deletes: The sum of the negative diffs, as a positive number.

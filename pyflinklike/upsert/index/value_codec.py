@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes the keys, values and order keys of upserts, and decodes them.
 
-Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type
-have the same bytes in every process.  Hence dicts are written in the order of their keys'
-bytes, -0.0 as 0.0, every NaN as the same one, and equal decimals alike.  It must also be
-*injective*: `1`, `1.0`, `True`, `"1"`, `(1,)` and `[1]` are six values.
+Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type have
+the same bytes in every process.  Hence dicts are written in the order of their keys' bytes, -0.0 as
+0.0, every NaN as the same one, and equal decimals alike.  It must also be *injective*: `1`, `1.0`,
+`True`, `"1"`, `(1,)` and `[1]` are six values.
 
-Scalars and tuples are written by `pyflinklike.types.key_codec`; this needs no schema and,
-unlike a pickle, runs no code.  Other types become a tuple that begins with a number for
-their kind.  The bytes of a value show where they end, so values can be written one after
-another.
+Scalars and tuples are written by the key codec, which needs no schema and, unlike a pickle, runs no
+code.  Other types become a tuple that begins with a number for their kind.  The bytes of a value
+show where they end, so values can be written one after another.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class UpsertKey(bytes):
-    """An encoded key, which the methods of backends take in place of the key itself."""
+    """An encoded key, which the methods of backends accept in place of the key itself."""
 
     __slots__ = ()
 
 
 def encode_upsert_key(key: Any) -> bytes:
-    """The bytes of a key.
+    """Return the bytes of a key.
 
     Raises:
-        StateValueError: It is None, or of a type that cannot be encoded.
+        StateValueError: The key is None, or of a type that cannot be encoded.
     """
     if type(key) is UpsertKey:
         return key
@@ -54,14 +53,14 @@ def encode_upsert_key(key: Any) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """The bytes of a value.
+    """Return the bytes of a value.
 
     Args:
         value: None, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta,
-            `Instant`, `UpsertError`, or a tuple, list, dict or `Row` of such.
+            `Instant`, `UpsertError`, or a tuple, list, dict or `Row` of these.
 
     Raises:
-        StateValueError: It is, or contains, something else.
+        StateValueError: The value is, or contains, something else.
     """
     if type(value) in _SCALARS:
         return encode_key(value)
@@ -73,16 +72,16 @@ def encode_value(value: Any) -> bytes:
 
 
 def decode_value(data: bytes) -> Any:
-    """The value that `encode_value` encoded to these bytes; a new object each time.
+    """Return the value that `encode_value` encoded to these bytes; a new object each time.
 
     Raises:
-        CorruptStateError: They are not one whole value.
+        CorruptStateError: The bytes are not one whole value.
     """
     return _read(decode_key(data), data)
 
 
 def decode_from(data: bytes, at: int) -> tuple[Any, int]:
-    """The value whose bytes begin at `at`, and where they end.
+    """Return the value whose bytes begin at `at`, and where they end.
 
     Raises:
         CorruptStateError: No value begins there.
@@ -92,7 +91,7 @@ def decode_from(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _written(value: Any) -> Any:
-    """The value as scalars, and tuples that begin with their kind."""
+    """Return the value as scalars, and as tuples that begin with their kind."""
     kind = type(value)
     if kind in _SCALARS:
         return value

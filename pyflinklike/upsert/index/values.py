@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What upsert state holds for a key, as Materialize's `StateValue`.
+"""The state of a key, as Materialize's `StateValue`.
 
-There are two modes.  While a collection is read back from its differences, in any order,
-a key has a `Consolidating` (module `sketch`): a sum that can be read only when the
-collection is complete.  After that a key has a value:
+There are two modes.  While a collection is read back from its differences, in any order, a key has
+a `Consolidating`: a sum that can be read only when the collection is complete.  After that a key
+has a value:
 
 * `FinalizedValue(value, order)`: the record, and the order key it came with.
-* `Tombstone(order)`: the record is deleted; the order key is kept, so that an older
-  update that comes late does not bring it back.
-* `ProvisionalValue`: the settled value, and one that was emitted at a timestamp of which more
-  may come.  A provisional part of another timestamp is ignored.
+* `Tombstone(order)`: the record is deleted; the order key remains, so that an older update that
+  comes late does not bring it back.
+* `ProvisionalValue`: the settled value, and a value that was emitted at a timestamp that may have
+  more.  A provisional part of another timestamp is ignored.
 
 The order key None is below all others.
 """
@@ -35,17 +35,17 @@ __all__ = [
 
 
 class StateValue:
-    """What is kept for one key; all kinds but `Consolidating` are immutable."""
+    """The state of one key; all kinds but `Consolidating` are immutable."""
 
     __slots__ = ()
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether the key has no settled record."""
+        """True where the key has no settled record."""
         raise NotImplementedError
 
     def ensure_decoded(self) -> StateValue:
-        """The state as a value.
+        """Return the state as a value.
 
         Raises:
             UpsertStateError: It is the sum of a collection that is not complete.
@@ -53,28 +53,28 @@ class StateValue:
         return self
 
     def _settled(self) -> tuple[Any, Any] | None:
-        """The value and order key that are settled, or None."""
+        """Return the settled value and its order key, or None."""
         raise NotImplementedError
 
     def provisional_order(self, ts: Any) -> Any:
-        """The order key in force at `ts`: that of the provisional part if it is of `ts`."""
+        """Return the order key in force at `ts`: the provisional part's if it is of `ts`."""
         raise NotImplementedError
 
     def provisional_value_ref(self, ts: Any) -> Any:  # noqa: ARG002  what is settled is at any time
-        """The value in force at `ts`, None for none: the provisional one if it is of `ts`."""
+        """Return the value in force at `ts`, or None: the provisional value if it is of `ts`."""
         settled = self._settled()
         return None if settled is None else settled[0]
 
     def into_provisional_value(self, value: Any, ts: Any, order: Any) -> ProvisionalValue:
-        """The same with `value` emitted at `ts`; what is settled stays."""
+        """Return the same state with `value` emitted at `ts`; the settled part stays."""
         return ProvisionalValue(self._settled(), (value, ts, order))
 
     def into_provisional_tombstone(self, ts: Any, order: Any) -> ProvisionalValue:
-        """The same with a deletion emitted at `ts`; what is settled stays."""
+        """Return the same state with a deletion emitted at `ts`; the settled part stays."""
         return ProvisionalValue(self._settled(), (None, ts, order))
 
     def into_finalized_value(self) -> FinalizedValue | None:
-        """What is settled, or None."""
+        """Return the settled value, or None."""
         settled = self._settled()
         return None if settled is None else FinalizedValue(*settled)
 
@@ -84,7 +84,7 @@ class FinalizedValue(StateValue):
     """The record of a key.
 
     Args:
-        value: Of the record, never None.
+        value: The value of the record, never None.
         order: The order key it came with; None is below all others.
 
     Raises:
@@ -109,7 +109,7 @@ class FinalizedValue(StateValue):
         return self.value, self.order
 
     def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
-        """The order key."""
+        """Return the order key."""
         return self.order
 
 
@@ -132,7 +132,7 @@ class Tombstone(StateValue):
         return None
 
     def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
-        """The order key."""
+        """Return the order key."""
         return self.order
 
 
@@ -150,34 +150,34 @@ class ProvisionalValue(StateValue):
 
     @classmethod
     def new(cls, value: Any, ts: Any, order: Any) -> ProvisionalValue:
-        """A value emitted at `ts` for a key that has no settled one."""
+        """Make the state of a value emitted at `ts` for a key that has no settled one."""
         return cls(None, (value, ts, order))
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether nothing is settled."""
+        """True where nothing is settled."""
         return self.finalized is None
 
     def _settled(self) -> tuple[Any, Any] | None:
         return self.finalized
 
     def provisional_order(self, ts: Any) -> Any:
-        """The order key of the provisional part if it is of `ts`, else the settled one."""
+        """Return the provisional part's order key if it is of `ts`, else the settled one."""
         if self.provisional[1] == ts:
             return self.provisional[2]
         return None if self.finalized is None else self.finalized[1]
 
     def provisional_value_ref(self, ts: Any) -> Any:
-        """The provisional value if it is of `ts`, else the settled one; None for none."""
+        """Return the provisional value if it is of `ts`, else the settled one; None for none."""
         if self.provisional[1] == ts:
             return self.provisional[0]
         return StateValue.provisional_value_ref(self, ts)
 
 
 class ValueMetadata(NamedTuple):
-    """What accounting needs of a value.
+    """The size of a value in bytes, and whether it is a tombstone, for the statistics.
 
-    `size` is in bytes, see `pyflinklike.upsert.index.state_codec`.
+    A sketch is charged for the value it will become, any other state for its encoded bytes.
     """
 
     size: int
@@ -185,17 +185,17 @@ class ValueMetadata(NamedTuple):
 
 
 class UpsertValueAndSize(NamedTuple):
-    """What `multi_get` finds for a key: both None if it has nothing."""
+    """The result of `multi_get` for a key: both parts are None if the key has no state."""
 
     value: StateValue | None
     metadata: ValueMetadata | None
 
 
 class PutValue(NamedTuple):
-    """What to put for a key; a `value` of None removes it.
+    """The new state of a key; a `value` of None removes it.
 
-    `previous_value_metadata` is what `multi_get` returned for the key, or None if it had
-    nothing: accounting relies on it.
+    `previous_value_metadata` is what `multi_get` returned for the key, or None if the key had no
+    state: the statistics rely on it.
     """
 
     value: StateValue | None
@@ -203,7 +203,7 @@ class PutValue(NamedTuple):
 
 
 class MergeValue(NamedTuple):
-    """What to add to a key without reading it: a sketch, and the sum of its diffs."""
+    """A state to add to a key's without reading it: a sketch, and the sum of its diffs."""
 
     value: StateValue
     diff: int

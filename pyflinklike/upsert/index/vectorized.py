@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chunk of differences, one sketch per key: a chunk at a time, with Arrow and NumPy.
 
-Arrow numbers the keys in the order in which they first come.  Sorted by that number, the
-sums of diffs, lengths and checksums of each key are sums of runs; 64-bit integers wrap around
-by themselves.  Only rows with an odd diff are in the xor.  Most keys of a
-snapshot have one such row, whose bytes are the xor; the bytes of the other keys' rows are
-xored into one buffer in which each key has as many bytes as its longest row.
+Arrow numbers the keys in the order in which they first come.  Sorted by that number, the sums of
+diffs, lengths and checksums of each key are sums of runs; 64-bit integers wrap around by
+themselves.  Only rows with an odd diff are in the xor.  Most keys of a snapshot have one such row,
+whose bytes are the xor; the bytes of the other keys' rows are xored into one buffer in which each
+key has as many bytes as its longest row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["consolidate_vectorized"]
 
 
 def consolidate_vectorized(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:
-    """The sum of the differences of each key, in the order in which the keys first come."""
+    """Return the sum of each key's differences, in the order in which the keys first come."""
     if not chunk:
         return {}
     keys, values, diff_list = zip(*chunk)
@@ -50,12 +50,12 @@ def consolidate_vectorized(chunk: Sequence[Difference]) -> dict[bytes, Consolida
 
 
 def _xors(codes: Any, values: list[bytes], lengths: Any, count: int) -> list[bytes]:
-    """The xor of the values of each key.
+    """Return the xor of the values of each key.
 
     Args:
         codes: The number of each row's key, ascending.
-        values: Of each row.
-        lengths: Of each value.
+        values: The encoded value of each row.
+        lengths: The length of each value in bytes.
         count: How many keys there are.
     """
     xors = [b""] * count

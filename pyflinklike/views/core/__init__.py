@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every view is, wherever it is kept: how rows come in, are stored, asked for and followed."""
+"""What all views share, whatever their storage: rows come in, are stored, queried and followed."""

@@ -28,7 +28,7 @@ _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 
 
 def checked_name(name: Any) -> str:
-    """A name that a file can have."""
+    """Check the name of a view: a name that a file can have."""
     if not isinstance(name, str):
         msg = f"the name of a view must be a str, got {shown(name)}; name it"
         raise DeclarationTypeError(msg)
@@ -39,7 +39,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
-    """The names of one column or several."""
+    """Return the names of one column or several as a tuple."""
     columns = (given,) if isinstance(given, str) else given
     if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
         msg = f"view {view!r}: {what} must be the name of a column or several, got {shown(given)}"
@@ -54,7 +54,7 @@ def checked_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a text can be written: lone surrogates cannot."""
+    """Return whether a text can be written: lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -63,7 +63,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def file_of(name: str, path: str | Path) -> Path:
-    """The file of a view: the path itself if it names a file, else one in that directory."""
+    """Return the file of a view: the path itself if it names a file, else one in that directory."""
     if not isinstance(path, (str, Path)):
         msg = f"view {name!r}: path must be a str or a Path, got {shown(path)}; name a directory"
         raise DeclarationTypeError(msg)
@@ -73,10 +73,10 @@ def file_of(name: str, path: str | Path) -> Path:
 
 
 def checked_id(view: str, batch_id: Any) -> int:
-    """A batch id as an int.
+    """Return a batch id as an int.
 
     Raises:
-        StateValueError: It is not an int of 64 bits.
+        StateValueError: The id is not an int of 64 bits.
     """
     try:
         number = operator.index(batch_id)
@@ -96,10 +96,10 @@ def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
 
 
 def to_ms(value: Any, zone: dt.tzinfo) -> int:
-    """An event time in ms since the epoch.
+    """Return an event time in ms since the epoch.
 
     Raises:
-        StateValueError: It is neither a datetime nor an int of 64 bits.
+        StateValueError: The value is neither a datetime nor an int of 64 bits.
     """
     if isinstance(value, dt.datetime):
         aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
@@ -113,7 +113,7 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
 
 
 def checked_count(view: str, what: str, given: Any) -> int:
-    """An int of at least 1."""
+    """Check an int of at least 1, and return it."""
     if not is_int(given) or given < 1:
         msg = f"view {view!r}: {what} must be an int of at least 1, got {shown(given)}; for example 100"
         raise DeclarationValueError(msg)
@@ -124,8 +124,8 @@ def checked_limit(limit: Any) -> None:
     """Refuse a limit that is not one.
 
     Raises:
-        DeclarationTypeError: It is neither None nor an int.
-        DeclarationValueError: It is negative.
+        DeclarationTypeError: The limit is neither None nor an int.
+        DeclarationValueError: The limit is negative.
     """
     if limit is None:
         return

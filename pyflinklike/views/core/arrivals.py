@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What incoming rows do, one after the other, to the view's row of their key."""
+"""The effect of incoming rows, one after the other, on the view's row of their key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ __all__ = ["Arrival", "final_row"]
 
 
 class Arrival(NamedTuple):
-    """What one incoming row does.
+    """The effect of one incoming row.
 
     Args:
-        key: Encoded.
+        key: The encoded key.
         op: One of the four of `row_kind`; None for a plain row.
-        row: Encoded; for a retraction the row it retracts, or None if that is not given.
+        row: The encoded row; for a retraction the row it retracts, or None if the feed does not
+            say.
         order: The order of a plain row in an ordered view: a tuple to compare.
-        event_time: As it is in the row; None if the row has none.
+        event_time: The row's own value, not converted; None if the row has none.
     """
 
     key: bytes
@@ -37,17 +38,17 @@ def final_row(
     arrivals: Iterable[Arrival],
     order_of: Callable[[bytes], tuple[Any, ...] | None] | None,
 ) -> bytes | None:
-    """The row of a key after the arrivals of a batch; None for no row.
+    """Return the row of a key after the arrivals of a batch; None for no row.
 
-    A plain row of an ordered view is stale, and dropped, unless its order is greater than
-    that of the row it would replace (in Materialize, too, an equal order is a duplicate).
-    An `update_before` removes only the row that it names, so the result is the same if it
-    comes after its `update_after`.
+    A plain row of an ordered view is stale, and dropped, unless its order is greater than the order
+    of the row it would replace (in Materialize, too, an equal order is a duplicate).  An
+    `update_before` removes only the row that it names, so the result is the same if it comes after
+    its `update_after`.
 
     Args:
         stored: The row before the batch.
-        arrivals: Of this key, in their order.
-        order_of: The order of a stored row; None if the view is not ordered.
+        arrivals: The arrivals of this key, in their order.
+        order_of: Returns the order of a stored row; None if the view is not ordered.
     """
     row = stored
     for arrival in arrivals:
@@ -65,7 +66,7 @@ def final_row(
 
 
 def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> bool:
-    """Whether one order is greater than another; None, and None inside, is the least."""
+    """Return whether one order is greater than another; None, and None inside, is the least."""
     if stored is None or order is None:
         return stored is None
     try:

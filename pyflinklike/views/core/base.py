@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`View`: what every view can be asked and fed, wherever it is kept.
+"""The interface of every view, whatever its storage.
 
 Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
 `PostgresView`.
@@ -31,14 +31,14 @@ _Self = TypeVar("_Self", bound="View")
 class View(Reopened, ABC):
     """A durable table by key that batches keep up to date and any thread can query.
 
-    It pickles as the arguments that it was made with, and is opened again where it is unpickled.
+    It pickles as the arguments of its constructor, and is opened again where it is unpickled.
 
     Args:
-        name: Of the view.
-        key_columns: What its key is made of.
+        name: The name of the view.
+        key_columns: The columns that make its key.
         history: How many batches back `as_of` can go.
-        clock: Gives the time in ms since the epoch.
-        storage: Where it is kept.
+        clock: Returns the time in ms since the epoch.
+        storage: The file or the tables that hold the view.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class View(Reopened, ABC):
     def apply(
         self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
     ) -> bool:
-        """Apply a batch: all of it, durably, or nothing; False for one seen before."""
+        """Apply a batch: all of it, durably, or nothing; False for a batch that was seen before."""
 
     @abstractmethod
     def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
@@ -71,20 +71,20 @@ class View(Reopened, ABC):
     # Pull queries
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The row of a key, as it was put in; the default where it has none.
+        """Return the row of a key as it was put in; the default where the key has none.
 
         Raises:
-            StateValueError: The key is None, or can be no key.
+            StateValueError: The key is None, or cannot be a key.
             ValueDecodeError: The feed has an error in the place of the row.
         """
         return self._now.get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
-        """The row of a key; a KeyError where it has none."""
+        """Return the row of a key; raise a KeyError where the key has none."""
         return item(self._now, key)
 
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """The rows of those keys that have one, all of the same moment.
+        """Return the rows of those keys that have one, all of the same moment.
 
         Keys are compared as in the view: 1, 1.0 and True are three keys.
         """
@@ -93,24 +93,24 @@ class View(Reopened, ABC):
     def query(
         self, where: Where = None, limit: int | None = None, allow_scan: bool = False
     ) -> list[Any]:
-        """The rows that meet a condition, all of the same moment.
+        """Return the rows that meet a condition, all of the same moment.
 
         Args:
-            where: A mapping from columns to what they must be, a value, a list or set of
-                values, or a callable of the column; or a callable of the row; or None for all.
-            limit: How many at most.
-            allow_scan: Whether the whole view may be read.  A mapping with values for all key
+            where: A mapping from columns to conditions: a value, a list or set of values, or a
+                callable of the column.  Or a callable of the row; or None for all.
+            limit: The greatest number of rows to return; None for all.
+            allow_scan: True permits a read of the whole view.  A mapping with values for all key
                 columns needs no scan.
 
         Raises:
-            ScanDisabledError: It needs a scan, and `allow_scan` is False.
-            StateValueError: None of the rows that were read has a column of that name.
+            ScanDisabledError: The query needs a scan, and `allow_scan` is False.
+            StateValueError: No row that was read has a column of that name.
             ValueDecodeError: The feed has an error in the place of a row that is asked for.
         """
         return self._now.query(where, limit, allow_scan=allow_scan)
 
     def as_of(self, batch_id: int) -> ViewAt:
-        """The view as it was after a batch, the last one of that id.
+        """Return the view as it was after a batch, the last one of that id.
 
         Raises:
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
@@ -121,7 +121,7 @@ class View(Reopened, ABC):
 
     @property
     def freshness(self) -> Freshness:
-        """How far the view has come: `(batch_id, watermark, lag)`."""
+        """The position of the view: `(batch_id, watermark, lag)`."""
         with self._storage.reading() as snapshot:
             latest = snapshot.latest_batch()
         return freshness_of(latest, self._clock())
@@ -133,7 +133,7 @@ class View(Reopened, ABC):
         return self._now.size()
 
     def __bool__(self) -> bool:
-        """True, also when it is empty."""
+        """Return True, also for an empty view."""
         return True
 
     def __iter__(self) -> NoReturn:
@@ -157,11 +157,11 @@ class View(Reopened, ABC):
 
     @abstractmethod
     def verify(self) -> None:
-        """Check that all that is kept is as it was written."""
+        """Check that all stored rows are as they were written."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free what the view holds, and end all subscriptions."""
+        """Release the view's resources, and end all subscriptions."""
 
     def __enter__(self: _Self) -> _Self:
         return self

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of a view, and which changes a subscriber wants to see.
+"""A change of a view, and the changes that a subscriber wants to see.
 
-The subscriber's condition is checked for the row before and for the row after.  A row that
-begins to meet it is an insert, one that ceases to is a delete: so a subscriber can maintain
+The subscriber's condition is checked for the row before and for the row after.  A row that begins
+to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can maintain
 the filtered view.
 """
 
@@ -23,14 +23,14 @@ __all__ = ["Change", "Filter", "failed"]
 
 
 class Change(NamedTuple):
-    """What a batch did to the row of a key.
+    """The effect of a batch on the row of a key.
 
     Args:
         op: "insert", "update_after" or "delete".
         key: The plain value of one key column, a tuple of several.
         before: The row before; None for an insert.
         after: The row after; None for a delete.
-        ts: When the batch was applied, in ms since the epoch.
+        ts: The time at which the batch was applied, in ms since the epoch.
     """
 
     op: str
@@ -42,18 +42,18 @@ class Change(NamedTuple):
 
 @attrs.frozen
 class Filter:
-    """Which changes a subscriber wants to see.
+    """The changes that a subscriber wants to see.
 
     Args:
         key: The only key, encoded; None for all keys.
-        condition: Of rows.
+        condition: The condition that rows meet.
     """
 
     key: bytes | None
     condition: Condition
 
     def change(self, raw: RowChange, ts: int) -> Change | None:
-        """The change as the subscriber sees it; None if it is filtered out.
+        """Return the change as the subscriber sees it; None if it is filtered out.
 
         Raises:
             UserFunctionError: The condition raised an error that is not ours.
@@ -78,7 +78,7 @@ class Filter:
         return Change(UPDATE_AFTER, key, before[0], after[0], ts)
 
     def _seen(self, key: Any, row: bytes | None) -> tuple[Any] | None:
-        """The row in a tuple, as None may be a row."""
+        """Return the row in a tuple, since None may be a row."""
         if row is None:
             return None
         value = decode_row(row)
@@ -88,6 +88,6 @@ class Filter:
 
 
 def failed(key: Any, failure: Failure) -> ValueDecodeError:
-    """The error that stands in the place of a row."""
+    """Return the error that stands in the place of a row."""
     msg = f"the row of key {shown(key)} must be decodable, got: {shown(failure.error)}; send a good one"
     return ValueDecodeError(msg)

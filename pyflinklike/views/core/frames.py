@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a view reads from a DataFrame: its rows, and which stream they belong to.
+"""The parts of a DataFrame that a view reads: its rows, and the stream that they belong to.
 
-What it asks of one is `BatchFrame`, so that nothing here imports PySpark.
+`BatchFrame` says what a view needs of a DataFrame, so that nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
 
 @runtime_checkable
 class BatchFrame(Protocol):
-    """What a view asks of a DataFrame; PySpark's is one, classic or of Spark Connect."""
+    """What a view needs of a DataFrame; PySpark's fits, classic or of Spark Connect."""
 
     @property
     def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
@@ -39,7 +39,7 @@ class Feed:
     """A DataFrame as a batch for a view.
 
     Args:
-        df: Of a micro-batch, or any other.
+        df: The DataFrame of a micro-batch, or any other.
         source: The name of its stream; None for the id that Spark gives it.
 
     Raises:
@@ -57,10 +57,10 @@ class Feed:
         self._named = source
 
     def rows(self) -> list[Row]:
-        """Collect the rows, in the order Spark has them.
+        """Collect the rows, in Spark's order.
 
-        Values are as functions of pyflinklike see them: a timestamp is a naive datetime in
-        the session's time zone, which `collect` shows in the driver's instead.
+        Values are as functions of pyflinklike see them: a timestamp is a naive datetime in the
+        session's time zone, while `collect` would show it in the driver's.
         """
         return rows_of(_collected(self._df), self.time_zone)
 
@@ -76,7 +76,7 @@ class Feed:
 
     @property
     def source(self) -> str:
-        """What the batch ids count in: the stream's name, else its id; "" for a static DataFrame.
+        """The stream in which batch ids count: its name, or its id; "" for a static DataFrame.
 
         The id stays with the stream's checkpoint.
 
@@ -96,8 +96,8 @@ class Feed:
     def watermark(self) -> dt.datetime | None:
         """The stream's watermark in the batch before; None if it has none.
 
-        It is also None if the stream does not run in the program's first session, and for a named
-        one that cannot be told from others.
+        It is also None if the stream does not run in the program's first session, or if a named
+        stream cannot be told from others.
         """
         query = self._query()
         progress = None if query is None else query.lastProgress
@@ -120,11 +120,11 @@ class Feed:
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, time_zone: str) -> list[Row]:
-    """The rows of a table, with timestamps as functions see them.
+    """Return the rows of a table, with timestamps as functions see them.
 
     Args:
-        table: Of Spark.
-        time_zone: The name of the session's.
+        table: A result of Spark's.
+        time_zone: The name of the session's time zone.
     """
     arrays = [
         each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each
@@ -135,7 +135,7 @@ def rows_of(table: pa.Table | pa.RecordBatch, time_zone: str) -> list[Row]:
 
 
 def zone_named(name: str) -> dt.tzinfo:
-    """A time zone by a name that Spark takes."""
+    """Return a time zone by a name that Spark accepts."""
     if name[0] in "+-":
         return dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or dt.timezone.utc
     return ZoneInfo({"Z": "UTC"}.get(name, name))

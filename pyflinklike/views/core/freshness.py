@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a view has come."""
+"""The position of a view: how far batches and event time have come."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Freshness", "freshness_of"]
 
 
 class Freshness(NamedTuple):
-    """How far a view has come.
+    """The position of a view.
 
     Args:
-        batch_id: Of the last batch; None before the first.
+        batch_id: The id of the last batch; None before the first.
         watermark: How far event time has come, in ms since the epoch; None if it is unknown.
-        lag: The age of what the view shows, in ms: the time since the watermark or, without
-            one, since the last batch was applied.  None before the first batch.
+        lag: The age of the rows that the view shows, in ms: the time since the watermark or,
+            without one, since the last batch was applied.  None before the first batch.
     """
 
     batch_id: int | None
@@ -26,11 +26,11 @@ class Freshness(NamedTuple):
 
 
 def freshness_of(latest: AppliedBatch | None, now: int) -> Freshness:
-    """The freshness of a view whose last batch is this one.
+    """Return the freshness of a view.
 
     Args:
-        latest: None before the first one.
-        now: In ms since the epoch.
+        latest: The last batch; None before the first one.
+        now: The time in ms since the epoch.
     """
     if latest is None:
         return Freshness(None, None, None)

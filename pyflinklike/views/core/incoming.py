@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rows of a batch: what each of them does to the view.
+"""Reads the rows of a batch: the effect of each of them on the view.
 
-Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields tell which of four
-forms they have:
+Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say which of four forms
+they have:
 
-* A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.
-  The row of the view is the value.
-* A flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of
-  the view is all fields but `op`, `diff` and `error`.
+* A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.  The
+  row of the view is the value.
+* A flat change: `op` and `diff` beside the row's own fields, without `value`.  The row of the view
+  is all fields but `op`, `diff` and `error`.
 * A tuple without names that is such a change: `(key, op, value, diff)`, or with `error` at the end.
 * Any other row is plain: it replaces the row of its key.
 
-The key is taken from the declared columns if the row has them; else, for a change, from its
-field `key`; else from the fields of the value.
+The key is taken from the declared columns if the row has them; else, for a change, from its field
+`key`; else from the fields of the value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NULL_KEY = b"\x00"  # as the key codec writes None
 
 
 def column_of(row: Any, name: str) -> Any:
-    """A field of a row by its name.
+    """Return a field of a row by its name.
 
     Raises:
         StateValueError: The row has no such field.
@@ -70,10 +70,10 @@ class Layout(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
-    """What the fields of rows with certain names are.
+    """Find the parts of rows that have these field names.
 
     Raises:
-        StateValueError: Two have one name.
+        StateValueError: Two fields have one name.
     """
     at = {name: position for position, name in enumerate(names)}
     if len(at) < len(names):
@@ -102,11 +102,11 @@ class BatchReader:
     """Reads the rows of batches for one view.
 
     Args:
-        view: Its name, for messages.
-        key_columns: What the key is made of.
-        order_columns: What plain rows are ordered by; empty for the order of arrival.
-        event_time: The column of the event time; None means the order column, if there is one
-            and it holds datetimes.
+        view: The name of the view, for messages.
+        key_columns: The columns that make the key.
+        order_columns: The columns by which plain rows are ordered; empty for the order of arrival.
+        event_time: The column of the event time; None means the order column, if there is one and
+            it holds datetimes.
     """
 
     view: str
@@ -115,16 +115,16 @@ class BatchReader:
     event_time: str | None
 
     def read(self, rows: Iterable[Any]) -> list[Arrival]:
-        """All rows of a batch, in their order.
+        """Read all rows of a batch, in their order.
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row has none of the forms; the message tells which and why.
+            StateValueError: A row has none of the forms; the message says which row and why.
         """
         return [self._arrival(row) for row in rows]
 
     def order_of(self, row: Any) -> tuple[Any, ...] | None:
-        """What a row of the view is ordered by; None if it lacks a column, or has a NaN there.
+        """Return the order of a row of the view; None if it lacks a column, or has a NaN there.
 
         A change may have put such a row there.
         """
@@ -155,7 +155,7 @@ class BatchReader:
 
     @staticmethod
     def _names_of_change(row: Any) -> tuple[str, ...] | None:
-        """The names that a bare tuple lacks, if it is a change."""
+        """Return the names that a bare tuple lacks, if it is a change."""
         if isinstance(row, tuple) and len(row) in (4, 5) and row[1] in OPS:
             return _CHANGE[: len(row)]
         return None

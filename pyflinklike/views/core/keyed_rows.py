@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows by key, where 1, 1.0 and True are three keys, as in a view, and not one, as in a dict."""
+"""Rows by key, where 1, 1.0 and True are three keys as in a view; a dict takes them for one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KeyedRows(Mapping[Any, Any]):
         self._pairs = {_form(key): (key, row) for key, row in pairs}
 
     def __getitem__(self, key: Any) -> Any:
-        """The row of a key; a KeyError where there is none."""
+        """Return the row of a key; raise a KeyError where there is none."""
         try:
             return self._pairs[_form(key)][1]
         except KeyError:
@@ -38,7 +38,7 @@ class KeyedRows(Mapping[Any, Any]):
         return len(self._pairs)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a mapping with the same keys and rows."""
+        """Return whether the other is a mapping with the same keys and rows."""
         if isinstance(other, KeyedRows):
             mine = {form: row for form, (_, row) in self._pairs.items()}
             return mine == {form: row for form, (_, row) in other._pairs.items()}
@@ -55,7 +55,7 @@ class KeyedRows(Mapping[Any, Any]):
 
 
 def _form(key: Any) -> Any:
-    """A key encoded; the key itself if a view cannot have it."""
+    """Return a key encoded; the key itself if a view cannot have it."""
     try:
         return to_key_bytes(key)
     except StateValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connections that read a view: as many as threads read at the same time, and reused."""
+"""The connections that read a view: one for each thread that reads at the same time, reused."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _C = TypeVar("_C", bound=_Closable)
 
 
 class ReaderPool(Generic[_C]):
-    """Lends connections to threads, each to one at a time.
+    """Lends connections to threads; a connection is lent to one thread at a time.
 
     Args:
-        connect: Opens one more.
+        connect: Opens one more connection.
         closed_error: Makes the error that is raised once the pool is closed.
     """
 
@@ -33,11 +33,11 @@ class ReaderPool(Generic[_C]):
         self._lent = 0
         self._moved = threading.Condition()
         self.closed = False
-        """Whether no more are lent."""
+        """True once the pool lends no more connections."""
 
     @contextmanager
     def taken(self) -> Iterator[_C]:
-        """A connection that no other thread uses; `close` waits until it is given back."""
+        """Lend a connection that no other thread uses; `close` waits for its return."""
         connection = self._take()
         try:
             yield connection
@@ -47,7 +47,7 @@ class ReaderPool(Generic[_C]):
             self._leave()
 
     def close(self) -> None:
-        """Wait for the connections that are lent, and close all."""
+        """Wait for the connections that are lent, and close all connections."""
         with self._moved:
             self.closed = True
             self._moved.wait_for(lambda: self._lent == 0)

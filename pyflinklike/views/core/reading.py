@@ -2,7 +2,7 @@
 """Pull queries: the rows of a view, now or as of a batch.
 
 A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
-allowed; a query that needs more must be allowed to scan, as in ksqlDB's pull queries.
+allowed.  A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Reader:
     """Answers the pull queries of a view.
 
     Args:
-        storage: Of the view.
-        view: Its name, for messages.
-        key_columns: Of its key.
-        seq: The batch after which the view is read; None for now.
+        storage: The storage of the view.
+        view: The name of the view, for messages.
+        key_columns: The columns that make its key.
+        seq: The number of the batch after which the view is read; None for now.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Reader:
         self._seq = seq
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The row of a key, or the default."""
+        """Return the row of a key, or the default."""
         data = to_key_bytes(key)
         with self._storage.reading() as snapshot:
             row = self._rows_of(snapshot, [data]).get(data)
         return default if row is None else self._checked(key, decode_row(row))
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
-        """The rows of those keys that have one."""
+        """Return the rows of those keys that have one."""
         wanted = [(key, to_key_bytes(key)) for key in keys]
         with self._storage.reading() as snapshot:
             found = self._rows_of(snapshot, {data for _, data in wanted})
@@ -66,7 +66,7 @@ class Reader:
         )
 
     def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
-        """The rows that meet a condition."""
+        """Return the rows that meet a condition."""
         condition = Condition(where, self._key_columns)
         checked_limit(limit)
         keys = condition.keys()
@@ -96,19 +96,19 @@ class Reader:
         )
 
     def has(self, key: Any) -> bool:
-        """Whether a key has a row."""
+        """Return whether a key has a row."""
         data = to_key_bytes(key)
         with self._storage.reading() as snapshot:
             return data in self._rows_of(snapshot, [data])
 
     def pairs(self) -> KeyedRows:
-        """All keys and their rows."""
+        """Return all keys and their rows."""
         with self._storage.reading() as snapshot:
             found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
         return KeyedRows((key, self._checked(key, value)) for key, value in found)
 
     def size(self) -> int:
-        """How many rows there are."""
+        """Return how many rows there are."""
         with self._storage.reading() as snapshot:
             if self._seq is not None:
                 return self._batch(snapshot).size
@@ -133,10 +133,10 @@ class Reader:
         return ((key, found[data]) for key, data in wanted if data in found)
 
     def _batch(self, snapshot: Snapshot) -> AppliedBatch:
-        """The batch after which the view is read.
+        """Return the batch after which the view is read.
 
         Raises:
-            UnknownBatchError: It is not kept any more.
+            UnknownBatchError: The history has dropped the batch.
         """
         found = snapshot.batch_numbered(self._seq or 0)
         if found is None:
@@ -158,10 +158,10 @@ class Reader:
 
 
 def item(reader: Reader, key: Any) -> Any:
-    """The row of a key.
+    """Return the row of a key.
 
     Raises:
-        KeyError: It has none.
+        KeyError: The key has none.
     """
     found = reader.get(key, _NONE)
     if found is _NONE:

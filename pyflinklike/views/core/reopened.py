@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views in another process: pickled as their arguments, and opened again where they are unpickled.
 
-Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and a
-view that it holds must get there.  An open table cannot be pickled, but what opens it can.
+Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and
+a view that it holds must get there.  An open table cannot be pickled, but the arguments that open
+it can.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _View = TypeVar("_View", bound="Reopened")
 
 
 class Reopened:
-    """What is pickled as the arguments that it was made with.
+    """An object that is pickled as the arguments of its constructor.
 
     A `path` among them becomes absolute: the other process may be in another directory.
     """
@@ -28,7 +29,7 @@ class Reopened:
     _made_with: partial[Any]
 
     def __new__(cls: type[_View], *args: Any, **named: Any) -> _View:
-        """Keep the arguments, which `__init__` then checks."""
+        """Remember the arguments, which `__init__` then checks."""
         made = super().__new__(cls)
         if isinstance(named.get("path"), (str, Path)):
             named["path"] = Path(named["path"]).absolute()

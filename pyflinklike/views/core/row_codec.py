@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes the rows and keys of a view, and decodes them as they were put in.
 
-A row is MessagePack, which any language reads and which, unlike a pickle, cannot run code: a
-view's file may come from anywhere.  Types that MessagePack does not have are extensions:
+A row is MessagePack, which any language reads and which, unlike a pickle, cannot run code: a view's
+file may come from anywhere.  Types that MessagePack does not have are extensions:
 
 | code | value                              | data                                             |
 |------|------------------------------------|--------------------------------------------------|
@@ -17,8 +17,8 @@ view's file may come from anywhere.  Types that MessagePack does not have are ex
 | 9    | timedelta                          | days, seconds, microseconds                      |
 | 10   | an error in the place of a row     | the error, as a value                            |
 
-Every row has its names, so the schema of a view's rows may change.
-Keys are encoded by `pyflinklike.types.key_codec`: they sort as their values do.
+Every row has its names, so the schema of a view's rows may change.  Encoded keys sort as their
+values do.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Failure:
 
 
 def to_key_bytes(key: Any) -> bytes:
-    """The bytes of a key; equal keys of one type have equal bytes.
+    """Return the bytes of a key; equal keys of one type have equal bytes.
 
     Raises:
         StateValueError: The key is None, or of a type that has no order.
@@ -77,7 +77,7 @@ def to_key_bytes(key: Any) -> bytes:
 
 
 def part_form(part: Any) -> bytes:
-    """The bytes of one part of a key, which may be None, or of a whole key.
+    """Return the bytes of one part of a key, which may be None, or of a whole key.
 
     Raises:
         StateValueError: Its type has no order, or it is too large for a key.
@@ -93,15 +93,15 @@ def part_form(part: Any) -> bytes:
 
 
 def from_key_bytes(data: bytes) -> Any:
-    """The key that was encoded to these bytes; a struct is a plain tuple."""
+    """Return the key that was encoded to these bytes; a struct is a plain tuple."""
     return decode_key(data)
 
 
 def encode_row(row: Any) -> bytes:
-    """The bytes of a row, or of a plain value.
+    """Return the bytes of a row, or of a plain value.
 
     Raises:
-        StateValueError: It holds something that a Spark row does not, is nested too deeply, or
+        StateValueError: The row holds something that a Spark row does not, is nested too deeply, or
             is too large.
     """
     try:
@@ -116,10 +116,10 @@ def encode_row(row: Any) -> bytes:
 
 
 def decode_row(data: bytes) -> Any:
-    """The row that `encode_row` gave these bytes for; a new object each time.
+    """Return the row that `encode_row` wrote as these bytes; a new object each time.
 
     Raises:
-        CorruptStateError: They are damaged.
+        CorruptStateError: The bytes are damaged.
     """
     try:
         return _unpack(data)
@@ -141,7 +141,7 @@ _DAMAGE = (
 
 
 def _prepared(value: Any, depth: int) -> Any:
-    """The value in types of MessagePack, with extensions where needed."""
+    """Return the value in types of MessagePack, with extensions where needed."""
     cls = type(value)
     if cls in _AS_THEY_ARE:
         return value

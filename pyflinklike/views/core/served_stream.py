@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stream a micro-batch is of, over Spark Connect.
+"""The stream of a micro-batch over Spark Connect.
 
-There the function of `foreachBatch` runs in a Python process that the server starts for each run of a
-stream.  Spark tells it the batch's id, and not the stream's, which a view needs: the batches of
-each stream count from 0.  If one stream alone runs in the session that started it, that is the one.
+There the function of `foreachBatch` runs in a Python process that the server starts for each run of
+a stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches of
+each stream count from 0.  If only one stream runs in the session that started it, it is that
+stream.
 """
 
 from __future__ import annotations
@@ -20,27 +21,28 @@ _STARTED_BY_A_SERVER = "SPARK_CONNECT_LOCAL_URL"
 
 
 class ServedStream:
-    """The stream that this process serves, if a server of Spark Connect has started it for one."""
+    """The stream that this process serves, if a server of Spark Connect started it for one."""
 
     def __init__(self) -> None:
         self.session: Any = None
-        """The one that started the stream, where it is known."""
+        """The session that started the stream, where it is known."""
         self._id: str | None = None
 
     def remember_session(self) -> None:
-        """Remember the session that is active now, while the function of `foreachBatch` is unpickled.
+        """Remember the session that is active while the function of `foreachBatch` is unpickled.
 
-        It started the stream.  Since Spark 4.3 that of a batch is a clone, which knows no streams.
+        It started the stream.  Since Spark 4.3 a batch's session is a clone, which knows no
+        streams.
         """
         connect = sys.modules.get("pyspark.sql.connect.session")
         if connect is not None and _STARTED_BY_A_SERVER in os.environ:
             self.session = connect.SparkSession.getActiveSession()
 
     def id_for(self, session: Any) -> str:
-        """The stream's id; "" where the process serves none.
+        """Return the stream's id; "" where the process serves none.
 
         Args:
-            session: Of the batch.
+            session: The session of the batch.
 
         Raises:
             HostError: The stream cannot be told from others.
@@ -63,4 +65,4 @@ class ServedStream:
 
 
 SERVED = ServedStream()
-"""Of this process."""
+"""The stream of this process."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a view asks of the place where it is kept: an SQLite file, or tables of PostgreSQL.
+"""The interface of a view's storage: an SQLite file, or tables of PostgreSQL.
 
-Keys and rows are bytes here (`row_codec`), so every place gives them back as they were put in.
+Keys and rows are bytes here, so every storage returns them as they were put in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["AppliedBatch", "RowChange", "Snapshot", "Storage"]
 
 
 class RowChange(NamedTuple):
-    """What a batch did to a key, encoded; None stands for no row."""
+    """The effect of a batch on a key, encoded; None stands for no row."""
 
     key: bytes
     before: bytes | None
@@ -26,64 +26,64 @@ class AppliedBatch(Protocol):
 
     @property
     def seq(self) -> int:
-        """Its number among the applied ones, from 1."""
+        """The batch's number among the applied ones, from 1."""
 
     @property
     def batch_id(self) -> int:
-        """Its id in the stream it came from."""
+        """The batch's id in the stream it came from."""
 
     @property
     def applied_at(self) -> int:
-        """When, in ms since the epoch."""
+        """The time at which the batch was applied, in ms since the epoch."""
 
     @property
     def watermark(self) -> int | None:
-        """How far event time had come, in ms since the epoch; None if it was unknown."""
+        """The event time that was reached, in ms since the epoch; None if it was unknown."""
 
     @property
     def size(self) -> int:
-        """How many rows the view had after it."""
+        """The number of rows in the view after the batch."""
 
 
 class Snapshot(Protocol):
-    """A view as it is in one transaction."""
+    """A view as one transaction sees it."""
 
     def rows_of(self, keys: Iterable[bytes]) -> Mapping[bytes, bytes]:
-        """The rows of those keys that have one."""
+        """Return the rows of those keys that have one."""
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows, in the order of the keys."""
+        """Return all keys and rows, in the order of the keys."""
 
     def rows_of_at(self, keys: Iterable[bytes], seq: int) -> Mapping[bytes, bytes]:
-        """The rows after a kept batch of those keys that had one."""
+        """Return the rows, after a batch of the history, of those keys that had one."""
 
     def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows after a kept batch, in the order of the keys."""
+        """Return all keys and rows after a batch of the history, in the order of the keys."""
 
     def latest_batch(self) -> AppliedBatch | None:
-        """The last batch that was applied."""
+        """Return the last batch that was applied."""
 
     def oldest_batch(self) -> AppliedBatch | None:
-        """The oldest batch that can be asked for."""
+        """Return the oldest batch of the history."""
 
     def batch_of(self, batch_id: int) -> AppliedBatch | None:
-        """The last batch of that id, if it is kept."""
+        """Return the last batch of that id, if the history has it."""
 
     def batch_numbered(self, seq: int) -> AppliedBatch | None:
-        """The batch with that number, if it is kept."""
+        """Return the batch with that number, if the history has it."""
 
 
 class Storage(Protocol):
-    """Where a view is kept."""
+    """The storage of a view."""
 
     fault: type[Exception]
-    """What the library beneath raises; errors of a caller's own database are of this class too."""
+    """The error class of the library beneath; a caller's own database may raise it, too."""
 
     def reading(self) -> AbstractContextManager[Snapshot]:
-        """A transaction that sees one state of the view.
+        """Begin a transaction that sees one state of the view.
 
         Raises:
-            StateStoreError: It cannot be read.
+            StateStoreError: The storage cannot be read.
             StoreClosedError: The view is closed.
-            CorruptStateError: It is damaged.
+            CorruptStateError: The storage is damaged.
         """

@@ -3,9 +3,9 @@
 
 A subscriber has a queue of bounded length, which the writer fills after each commit.  Rules:
 
-* Changes are published after their batch is committed, batch by batch, one change for each key
-  that the batch changed.  So a subscriber never sees a state that a reader could not have
-  seen, as in Materialize's SUBSCRIBE.
+* Changes are published after their batch is committed, batch by batch, one change for each key that
+  the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
+  Materialize's SUBSCRIBE.
 * A subscriber that is garbage collected is closed, so it cannot block the writer.
 """
 
@@ -31,15 +31,15 @@ from pyflinklike.views.core.storage import RowChange
 __all__ = ["Changes", "Replay", "Source", "Timeout", "seconds"]
 
 Timeout = Union[timedelta, Time, Duration, float, None]
-"""How long to wait; a number is seconds, as everywhere in Python where a thread waits."""
+"""A length of time to wait; a number is seconds, as everywhere in Python where a thread waits."""
 
 
 def seconds(timeout: Timeout) -> float | None:
-    """A timeout in seconds; None for none.
+    """Return a timeout in seconds; None for none.
 
     Raises:
-        DeclarationTypeError: It is not a length of time.
-        DeclarationValueError: It is negative.
+        DeclarationTypeError: The timeout is not a length of time.
+        DeclarationValueError: The timeout is negative.
     """
     if timeout is None:
         return None
@@ -61,9 +61,9 @@ class Replay:
     """The changes that were made before someone subscribed, read in a transaction of its own.
 
     Args:
-        connection: Closed at the end.
-        changes: What it reads.
-        wanted: What the subscriber wants to see.
+        connection: A connection of its own, closed at the end.
+        changes: The changes and their times in ms, read from the connection.
+        wanted: The changes that the subscriber wants to see.
         failed: Translates an error of SQLite into one of ours.
     """
 
@@ -73,7 +73,7 @@ class Replay:
     failed: Callable[[sqlite3.Error], Exception]
 
     def next(self) -> Change | None:
-        """The next one; None at the end."""
+        """Return the next change; None at the end."""
         try:
             for raw, ts in self.changes:
                 change = self.wanted.change(raw, ts)
@@ -91,33 +91,34 @@ class Replay:
 
 
 class Source(Protocol):
-    """What gives a subscriber new changes."""
+    """Where a subscriber gets new changes."""
 
     @property
     def closed(self) -> bool:
-        """Whether the subscriber is gone."""
+        """True once the subscriber is gone."""
 
     @property
     def dropped(self) -> int:
-        """How many changes were dropped."""
+        """The number of changes that were dropped."""
 
     def take(self, wait: float | None) -> Change | None:
-        """The next change; None if there will be none, or none came in so many seconds."""
+        """Return the next change; None if there will be none, or none came in `wait` seconds."""
 
     def close(self) -> None:
-        """Give no more changes, in whichever thread that waits for one."""
+        """Give no more changes, not even to a thread that waits for one."""
 
 
 class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
     """A push query: iterate over it, close it or leave its `with` block.
 
-    Threads may share one; each change goes to one of them.
+    Threads may share one object; each change goes to one of them.
 
     Args:
-        queue: Gives new changes.
-        replay: Gives those of the past, which are read first.
-        limit: How many changes to give in all; None for no end.
-        wait: The longest wait for the next change, in seconds, which ends the iteration.
+        queue: Where new changes come from.
+        replay: The changes of the past, which are read first; None for none.
+        limit: How many changes to return in all; None for no end.
+        wait: The longest wait for the next change, in seconds, after which the iteration ends; None
+            waits forever.
     """
 
     def __init__(
@@ -136,16 +137,16 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         self._abandoned.atexit = False
 
     def __next__(self) -> Change:
-        """The next change.
+        """Return the next change.
 
         After a `timeout` the iteration can go on; after `limit` changes it is closed.
 
         Raises:
-            StopIteration: It was closed, `limit` is reached, or `timeout` has passed.
-            QueueOverflowError: It fell behind; only with `overflow="error"`.
+            StopIteration: The subscription was closed, `limit` is reached, or `timeout` has passed.
+            QueueOverflowError: The subscriber fell behind; only with `overflow="error"`.
             StateStoreError: The writer was interrupted before it had published all of a batch.
             CorruptStateError: The past cannot be read.
-            UserFunctionError: `where` raised.
+            UserFunctionError: `where` raised an error.
         """
         with self._taking:
             change = None if self._left == 0 else self._next()
@@ -171,12 +172,12 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """True once the subscription was closed."""
         return self._queue.closed
 
     @property
     def dropped(self) -> int:
-        """How many changes were dropped so far; only with `overflow="drop_oldest"`."""
+        """The number of changes dropped so far; only with `overflow="drop_oldest"`."""
         return self._queue.dropped
 
     def close(self) -> None:
@@ -198,7 +199,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
 
 def _abandon(queue: Source, replay: Replay | None) -> None:
-    """Close a garbage-collected subscription; called in any thread, so it takes no other lock."""
+    """Close a garbage-collected subscription; it runs in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:
         replay.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view as it was after a batch, read from the history that the view keeps."""
+"""A view as it was after a batch, read from the view's history."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["ViewAt", "kept_batch"]
 class ViewAt(Mapping[Any, Any]):
     """A view as it was after a batch: a read-only mapping from keys to rows.
 
-    It holds no copy: each read goes to where the view is kept, and raises an `UnknownBatchError` once
-    the batch is older than the history that the view keeps.
+    It holds no copy: each read goes to the view's storage, and raises an `UnknownBatchError` once
+    the batch is older than the view's history.
     """
 
     def __init__(self, reader: Reader, batch_id: int) -> None:
@@ -28,7 +28,7 @@ class ViewAt(Mapping[Any, Any]):
         """The id of the batch."""
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The row that a key had, as `MaterializedView.get`."""
+        """Return the row that a key had, as `MaterializedView.get` does."""
         return self._reader.get(key, default)
 
     def __getitem__(self, key: Any) -> Any:
@@ -41,18 +41,18 @@ class ViewAt(Mapping[Any, Any]):
         return iter(self._reader.pairs())
 
     def items(self) -> ItemsView[Any, Any]:
-        """All keys and rows, read at once."""
+        """Read all keys and rows at once."""
         return self._reader.pairs().items()
 
     def values(self) -> ValuesView[Any]:
-        """All rows, read at once."""
+        """Read all rows at once."""
         return self._reader.pairs().values()
 
     def __len__(self) -> int:
         return self._reader.size()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other has the same keys and rows; keys are compared as in a view."""
+        """Return whether the other has the same keys and rows; keys are compared as in a view."""
         return self._reader.pairs() == (
             other._reader.pairs() if isinstance(other, ViewAt) else other
         )
@@ -60,13 +60,13 @@ class ViewAt(Mapping[Any, Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
-        """The rows that those keys had, as `MaterializedView.get_many`."""
+        """Return the rows that those keys had, as `MaterializedView.get_many` does."""
         return self._reader.get_many(keys)
 
     def query(
         self, where: Where = None, limit: int | None = None, allow_scan: bool = False
     ) -> list[Any]:
-        """The rows that met a condition, as `MaterializedView.query`."""
+        """Return the rows that met a condition, as `MaterializedView.query` does."""
         return self._reader.query(where, limit, allow_scan=allow_scan)
 
     def __repr__(self) -> str:
@@ -74,13 +74,13 @@ class ViewAt(Mapping[Any, Any]):
 
 
 def kept_batch(storage: Storage, view: str, batch_id: int, history: int) -> AppliedBatch:
-    """The last batch of an id.
+    """Return the last batch of an id.
 
     Args:
-        storage: Of the view.
-        view: Its name, for messages.
-        batch_id: As the caller gave it.
-        history: How many batches the view keeps, for messages.
+        storage: The storage of the view.
+        view: The name of the view, for messages.
+        batch_id: The id that the caller asked for.
+        history: The length of the view's history in batches, for messages.
 
     Raises:
         UnknownBatchError: No such batch was applied, or the history is too short for it.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows a query is about.
+"""The rows that a query is about.
 
-`where` is None for all, a callable of the row, or a mapping from columns to what they must
-be: a value, a list or set of values (IN), or a callable of the column.  A mapping with values
-for all key columns is a look-up of keys; its other conditions are checked for the rows that are
-found, as in ksqlDB's pull queries.  Everything else is a scan.
+`where` is None for all, a callable of the row, or a mapping from columns to conditions: a value, a
+list or set of values (IN), or a callable of the column.  A mapping with values for all key columns
+is a look-up of keys; its other conditions are checked for the rows that are found, as in ksqlDB's
+pull queries.  Everything else is a scan.
 
-Key columns are compared encoded: 1, 1.0 and True are three keys, in a look-up as in a scan.
-Other columns are compared as Python does.
+Key columns are compared encoded: 1, 1.0 and True are three keys, in a look-up as in a scan.  Other
+columns are compared as Python does.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from pyflinklike.views.core.row_codec import Failure, part_form
 __all__ = ["Condition", "Where"]
 
 Where = Union[Mapping[str, Any], Callable[[Any], Any], None]
-"""What a user may give for `where`."""
+"""What a user may pass for `where`."""
 
 
 class Condition:
     """A condition for rows.
 
     Args:
-        where: As the user gives it.
-        key_columns: Of the view.
+        where: The user's own `where`.
+        key_columns: The key columns of the view.
 
     Raises:
-        DeclarationTypeError: It is neither None, a mapping of columns nor callable.
+        DeclarationTypeError: `where` is neither None, a mapping of columns nor callable.
         StateValueError: A value for a key column cannot be part of a key.
     """
 
@@ -63,19 +63,19 @@ class Condition:
         }
 
     def keys(self) -> list[Any] | None:
-        """The keys to look up, each once; None if the rows can only be found by a scan."""
+        """Return the keys to look up, each once; None if only a scan can find the rows."""
         if any(name not in self._keys for name in self._key_columns):
             return None
         keys = itertools.product(*(self._keys[name].values() for name in self._key_columns))
         return [key if len(key) > 1 else key[0] for key in keys]
 
     def is_met(self, key: Any, row: Any) -> bool:
-        """Whether a row meets the condition.
+        """Return whether a row meets the condition.
 
         Args:
-            key: Of the row.
-            row: As it was put in; a `Failure` meets no condition but None.  A column that the row
-                does not have is None, as after SQL's ADD COLUMN.
+            key: The key of the row, decoded.
+            row: The row as it was put in.  A `Failure` meets no condition but None.  A column that
+                the row does not have is None, as after SQL's ADD COLUMN.
         """
         if isinstance(row, Failure):
             return self._of_row is None and not self._of_columns and not self._keys

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SQLite file of a view: its tables and transactions, and how damage is noticed."""
+"""The SQLite file of a view: its tables and transactions, and the detection of damage."""

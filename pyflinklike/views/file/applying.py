@@ -19,14 +19,14 @@ def write_batch(
     changes: Sequence[RowChange],
     history: int,
 ) -> None:
-    """Apply a batch, and delete the history that is too old to be kept.
+    """Apply a batch, and delete history that is too old.
 
     Args:
-        connection: In a transaction.
-        batch: Its fields up to `watermark`; the others are filled in here.
-        latest: The batch before.
-        changes: At most one for a key, in the order to publish them.
-        history: How many batches are kept.
+        connection: A connection in a transaction.
+        batch: The batch, with its fields up to `watermark`; this function fills in the others.
+        latest: The batch before; None for the first.
+        changes: At most one change for each key, in the order in which they are published.
+        history: The length of the history in batches.
     """
     before = latest or NO_BATCH
     # B-trees are faster to write to in key order.
@@ -49,6 +49,7 @@ def write_batch(
     line = (*batch, connection.sums.of_line("batches", *batch))
     connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", line)
     connection.execute("DELETE FROM batches WHERE seq < ?", (oldest,))
+    # The rows before the oldest batch lead to a state that nobody can ask for.
     connection.execute("DELETE FROM changes WHERE seq <= ?", (oldest,))
 
 
@@ -77,7 +78,7 @@ def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[i
 def _log(
     connection: Connection, seq: int, placed: Sequence[tuple[int, RowChange]]
 ) -> tuple[int, int]:
-    """Keep the rows before, and return their number and the sum of their checksums."""
+    """Store the rows before, and return their number and the sum of their checksums."""
     of_line = connection.sums.of_line
     lines = []
     for position, change in placed:
@@ -91,7 +92,7 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
     """Add an id to the runs of ids, and join runs that are now adjacent.
 
     Returns:
-        By how much the number of runs and the sum of their checksums grew.
+        How much the number of runs and the sum of their checksums grew.
     """
     first = last = batch_id
     # The neighbours are compared here, as the next id need not be one of 64 bits.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checksums of the lines of a view's file.
 
-SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row
-is just another row.  So each line of each table has a checksum of its columns, its table and
-the identity of the file; a line of another table or file does not pass for it.
+SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
+just another row.  So each line of each table has a checksum of its columns, its table and the
+identity of the file; a line of another table or file does not pass for it.
 
-Checksums of lines cannot show that a line is missing.  So each batch stores how many lines
-there are after it, and the sum of their checksums (`verification`).
+Checksums of lines cannot show that a line is missing.  So each batch stores how many lines there
+are after it, and the sum of their checksums.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sums:
     """Makes and compares the checksums of one file.
 
     Args:
-        identity: Of the file, an int of 64 bits.
+        identity: The identity of the file, an int of 64 bits.
     """
 
     __slots__ = ("_begin", "_rows")
@@ -45,18 +45,18 @@ class Sums:
         return crc32(table.encode(), self._begin)
 
     def of_row(self, key: bytes, row: bytes) -> int:
-        """The checksum of a line of `rows`, made without copying: there are many."""
+        """Return the checksum of a line of `rows`, made without copying: there are many."""
         return crc32(row, crc32(key, self._rows + len(key)))
 
     def of_line(self, table: str, *columns: Any) -> int:
-        """The checksum of a line of another table."""
+        """Return the checksum of a line of another table."""
         return crc32(_pack(columns), self._of_table(table))
 
     def check_row(self, key: bytes, row: bytes, stored: int) -> None:
         """Compare the checksum of a line of `rows`.
 
         Raises:
-            Damage: It does not match.
+            Damage: The checksum does not match.
         """
         try:
             if self.of_row(key, row) == stored:
@@ -69,7 +69,7 @@ class Sums:
         """Compare the checksum of a line of another table, which is its last column.
 
         Raises:
-            Damage: It does not match.
+            Damage: The checksum does not match.
         """
         *columns, stored = line
         try:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQLite file of a view: its one writer and its many readers.
 
-SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch: readers see
-what was committed when they began, and readers and the writer never wait for each other.
-A connection is used by one thread at a time (`readers`).
+SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch: readers see what
+was committed when they began, and readers and the writer never wait for each other.  Only one
+thread at a time uses a connection.
 
-The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.
-NORMAL would survive a killed process, but not a loss of power; and a stream never sends a
-batch again once `apply` has returned.
+The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.  NORMAL
+would survive a killed process, but not a loss of power; and a stream never sends a batch again once
+`apply` has returned.
 
-An existing file is checked before any connection opens it for writing: where its log is
-damaged, SQLite would take the damage for the end of the log, and drop the rest.
+An existing file is checked before any connection opens it for writing: where its log is damaged,
+SQLite would take the damage for the end of the log, and drop the rest.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Database:
     """An open view file.
 
     Args:
-        file: Created if it does not exist.
-        name: Of the view.
-        key_columns: Of the view.
-        verified: Whether an existing file is checked as a whole first.
+        file: The file; created if it does not exist.
+        name: The name of the view.
+        key_columns: The key columns of the view.
+        verified: True checks the whole of an existing file first.
 
     Raises:
         CorruptStateError: The file is damaged, or of an unknown format.
-        IncompatibleStateError: It holds another view, or this one by another key.
-        StateStoreError: It cannot be opened.
+        IncompatibleStateError: The file holds another view, or this one by another key.
+        StateStoreError: The file cannot be opened.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Database:
             factory=Connection,
         )
         try:
+            # A view's file may come from anywhere, and be damaged: SQLite is to be wary of it.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             if read_only:
@@ -107,7 +108,7 @@ class Database:
             return self._connect()
 
     def _look_through(self, *, verified: bool) -> None:
-        """Check a file that is not empty, by a connection that changes nothing."""
+        """Check a file that is not empty, through a connection that changes nothing."""
         # A process that is killed while it creates a view leaves a journal to be rolled back.
         is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
@@ -159,9 +160,9 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """The writer's connection in a transaction, committed at the end and rolled back on error.
+        """Lend the writer's connection in a transaction; an error rolls it back.
 
-        The caller makes sure that only one thread at a time is in here.
+        The caller ensures that only one thread at a time is in here.
 
         Raises:
             StateStoreError: SQLite cannot write, for example to a full disk.  Nothing was written.
@@ -182,7 +183,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A reader's connection in a transaction: it sees one state of the file.
+        """Lend a reader's connection in a transaction, which sees one state of the file.
 
         Raises:
             StateStoreError: SQLite cannot read.
@@ -196,7 +197,7 @@ class Database:
                 connection.execute("ROLLBACK")
 
     def detached_reader(self) -> Connection:
-        """A reader's connection in a transaction that begins now; the caller closes it."""
+        """Open a reader's connection in a transaction that begins now; the caller closes it."""
         with self._translating(writing=False):
             connection = self._connect()
             connection.execute("BEGIN")
@@ -209,16 +210,16 @@ class Database:
         """Check the whole file.
 
         Raises:
-            CorruptStateError: It is damaged.
+            CorruptStateError: The file is damaged.
         """
         with self.reading() as connection:
             verify(connection)
 
     def acknowledge(self, seq: int) -> None:
-        """Note that a batch is applied, before `apply` returns.
+        """Record that a batch is applied, before `apply` returns.
 
         Raises:
-            StateStoreError: That cannot be written.
+            StateStoreError: The record cannot be written.
         """
         assert self._identity is not None
         with self._translating(writing=True):
@@ -235,7 +236,7 @@ class Database:
 
     @contextmanager
     def _translating(self, *, writing: bool) -> Iterator[None]:
-        """Errors of SQLite and of the file system as ours."""
+        """Raise errors of SQLite and of the file system as ours."""
         try:
             yield
         except sqlite3.Error as error:
@@ -245,7 +246,7 @@ class Database:
             raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
 
     def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
-        """An error of ours for one of SQLite's."""
+        """Make an error of ours from one of SQLite's."""
         return translated(error, self._what, writing=writing)
 
     # Connections

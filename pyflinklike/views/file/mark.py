@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mark beside a view's file: how many batches were acknowledged.
 
-After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged,
-SQLite reads it up to the damage and drops the rest without an error, although the streams
-were told that these batches are applied.  The mark shows that they are missing.
+After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
+reads it up to the damage and drops the rest without an error, although the streams were told that
+these batches are applied.  The mark shows that they are missing.
 
-It is written after the commit, and not synced.  So it may lag behind the view, but is never
+The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
 ahead of it: after a loss of power, too, it reports only batches that were committed.
 """
 
@@ -23,14 +23,14 @@ _MAGIC = b"pflvmrk1"
 
 
 class MarkError(Exception):
-    """A mark is damaged."""
+    """The mark is damaged."""
 
 
 class Mark:
     """The mark of one view's file.
 
     Args:
-        file: Of the view.
+        file: The view's file; the mark lies beside it.
     """
 
     def __init__(self, file: Path) -> None:
@@ -39,16 +39,16 @@ class Mark:
         self._descriptor: int | None = None
 
     def read(self, identity: int | None) -> int:
-        """The last batch that was acknowledged.
+        """Return the last batch that was acknowledged.
 
         Args:
-            identity: Of the view's file; None for any.
+            identity: The identity of the view's file; None for any.
 
         Returns:
             The seq of the batch; 0 if there is no mark, or it belongs to another file.
 
         Raises:
-            MarkError: It is damaged.
+            MarkError: The mark is damaged.
         """
         try:
             data = self.file.read_bytes()
@@ -62,7 +62,7 @@ class Mark:
         return int(seq) if identity in (marked, None) else 0
 
     def write(self, identity: int, seq: int) -> None:
-        """Note that a batch was acknowledged.
+        """Record that a batch was acknowledged.
 
         Raises:
             OSError: The file cannot be written.

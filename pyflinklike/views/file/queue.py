@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded queue between the writer of a view and one subscriber.
 
-Whoever waits, the writer for room or the subscriber for a change, is woken when the queue ends.
+Either side may wait, the writer for room and the subscriber for a change; both are woken when the
+queue ends.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from pyflinklike.views.core.storage import RowChange
 __all__ = ["OVERFLOWS", "Queue"]
 
 OVERFLOWS = ("block", "drop_oldest", "error")
-"""What may happen to a change for which a queue has no room."""
+"""The treatments of a change for which a queue has no room."""
 
 
 class Queue:
     """Changes between the writer and one subscriber.
 
     Args:
-        wanted: Which changes go in.
+        wanted: The changes that go in.
         size: How many changes may wait.
-        overflow: What happens to one more: "block", "drop_oldest" or "error".
+        overflow: The treatment of one more change: "block", "drop_oldest" or "error".
     """
 
     def __init__(self, wanted: Filter, size: int, overflow: str) -> None:
@@ -37,21 +38,21 @@ class Queue:
         self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
         self._error: Exception | None = None
         self.ended = False
-        """Whether no more changes will be added."""
+        """True once no more changes will be added."""
         self.closed = False
-        """Whether the subscriber is gone."""
+        """True once the subscriber is gone."""
         self.dropped = 0
-        """How many changes were dropped because the queue was full."""
+        """The number of changes that were dropped because the queue was full."""
 
     @property
     def waits(self) -> bool:
-        """Whether publishing may wait for room."""
+        """True where publishing may wait for room."""
         return self._overflow == "block"
 
     def publish(self, changes: Iterable[RowChange], ts: int) -> None:
-        """Add the changes of a batch; may wait for room.
+        """Add the changes of a batch; this may wait for room.
 
-        Called by the writer.  It raises nothing: an error goes to the subscriber.
+        The writer calls it.  It raises nothing: an error goes to the subscriber.
         """
         for raw in changes:
             if self.ended:
@@ -80,12 +81,12 @@ class Queue:
             self._moved.notify_all()
 
     def take(self, wait: float | None) -> Change | None:
-        """The next change; None if the queue has ended, or none came in time.
+        """Return the next change; None if the queue has ended, or none came in time.
 
         Raises:
-            QueueOverflowError: The queue has overflowed, and what it held is taken.
+            QueueOverflowError: The queue has overflowed, and all that it held is taken.
             StateStoreError: The writer was interrupted.
-            UserFunctionError: The condition raised.
+            UserFunctionError: The condition raised an error.
         """
         with self._moved:
             self._moved.wait_for(lambda: self._changes or self.ended, wait)

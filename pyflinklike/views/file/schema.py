@@ -12,8 +12,8 @@
 A row as of a batch is the row before its first later change or, if there is none, the row as
 it is now.  So the history costs one old row for each change.
 
-Each line ends with its checksum (`checksums`).  A batch also stores what the tables hold after
-it, as numbers of lines and sums of their checksums (`verification`).
+Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
+numbers of lines and sums of their checksums.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether a file never had anything in it; one whose tables were dropped is not empty."""
+    """Return whether a file never held anything; one whose tables were dropped is not empty."""
     marks = [_number(connection, name) for name in ("application_id", "user_version")]
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     # An empty database in WAL mode has one page.
@@ -70,17 +70,17 @@ def create(connection: sqlite3.Connection, name: str, key_columns: tuple[str, ..
 
 
 def check_schema(connection: sqlite3.Connection, what: str) -> None:
-    """See that a file is a view's, of this format, with its tables and nothing else.
+    """Check that a file is a view's, of this format, with its tables and nothing else.
 
     A trigger, for example, would run with every batch.
 
     Args:
-        connection: Of the file.
+        connection: A connection to the file.
         what: The view and its file, for messages.
 
     Raises:
-        IncompatibleStateError: It belongs to another program.
-        CorruptStateError: It has another format, or other tables.
+        IncompatibleStateError: The file belongs to another program.
+        CorruptStateError: The file has another format, or other tables.
     """
     application, version = (_number(connection, n) for n in ("application_id", "user_version"))
     if application != _APPLICATION_ID:
@@ -99,17 +99,17 @@ def check_schema(connection: sqlite3.Connection, what: str) -> None:
 def identify(
     connection: sqlite3.Connection, what: str, name: str, key_columns: tuple[str, ...]
 ) -> int:
-    """The identity of a file, if it holds this view.
+    """Return the identity of a file, if it holds this view.
 
     Args:
-        connection: Of the file.
+        connection: A connection to the file.
         what: The view and its file, for messages.
-        name: Of the view.
-        key_columns: Of the view.
+        name: The name of the view.
+        key_columns: The key columns of the view.
 
     Raises:
-        IncompatibleStateError: It holds another view, or this one by another key.
-        Damage: It does not have one line that says so.
+        IncompatibleStateError: The file holds another view, or this one by another key.
+        Damage: The file does not have exactly one line that names its view.
     """
     lines = connection.execute("SELECT * FROM about").fetchall()
     if len(lines) != 1 or not isinstance(lines[0][2], int):
@@ -129,7 +129,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
 
 
 def _expected() -> set[tuple[str, str, str, str]]:
-    """The lines of SQLite's schema table, as this version of SQLite writes them."""
+    """Return the lines of SQLite's schema table, as this version of SQLite writes them."""
     connection = sqlite3.connect(":memory:")
     try:
         for statement in _SCHEMA:

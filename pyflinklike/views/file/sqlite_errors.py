@@ -27,22 +27,23 @@ _CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
 
 
 def translated(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
-    """An error of ours for one of SQLite's.
+    """Make an error of ours from one of SQLite's.
 
     Args:
-        error: Of SQLite.
+        error: The error that SQLite raised.
         what: The view and its file, for the message.
-        writing: Whether the caller's rows were being written.
+        writing: True where the caller's rows were being written.
     """
     if writing and _is(error, _TOO_BIG):
         msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"
         return StateValueError(f"{msg}; split it, or keep it elsewhere")
+    # SQLite's code for a damaged file system is that of an I/O error, with more bits.
     if getattr(error, "sqlite_errorcode", None) != _CORRUPT_FILE_SYSTEM:
         for fault in _FAULTS:
             if _is(error, fault):
                 msg = f"{what} must be there to be read and written, got: {error}"
                 return StateStoreError(f"{msg}; {fault[2]}")
-    # Also if the schema, types or constraints are not those that we created.
+    # Somebody else's schema, types or constraints end here, too.
     msg = f"{what} must be the file of a view as it was written, got: {error}"
     return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 

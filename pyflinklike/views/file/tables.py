@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the tables of a view, in the caller's transaction.
 
-A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again
-with another stream, and may come in any order.  The line of a batch in `batches` is kept for as
-many batches as the view's history is long.  Its changes are deleted when the batch becomes the
-oldest one: they lead back to the batch before it, which can no longer be asked for.
+A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again with
+another stream, and may come in any order.  `batches` holds as many batches as the view's history is
+long.  The changes of a batch are deleted when it becomes the oldest one: they lead back to the
+batch before it, which the history no longer has.
 
-Each line is compared with its checksum, and each read of a whole table with the number of lines
-and the sum that the last batch stores (`checksums`).  A difference is a `Damage`.
+Each line is compared with its checksum, and each read of a whole table with the number of lines and
+the sum that the last batch stores.  A difference is a `Damage`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Batch(NamedTuple):
     """A batch that was applied.
 
     Args:
-        seq: Its number among the applied ones, from 1.
+        seq: Its number among the applied batches, from 1.
         source: The stream it came from; "" if it came from no stream.
-        batch_id: Its id there.
-        applied_at: When, in ms since the epoch.
+        batch_id: Its id in that stream.
+        applied_at: The time at which it was applied, in ms since the epoch.
         watermark: How far event time had come, in ms; None if it was unknown.
         size: How many rows the view had after it.
-        rows_sum: The sum of their checksums.
-        changes: How many keys it changed, if its changes are kept.
+        rows_sum: The sum of the checksums of these rows.
+        changes: How many keys it changed, if its changes are stored.
         changes_sum: The sum of the checksums of these changes.
         runs: How many runs of ids had been seen after it.
-        runs_sum: The sum of their checksums.
-        oldest: The seq of the oldest batch that was kept after it.
+        runs_sum: The sum of the checksums of these runs.
+        oldest: The seq of the oldest batch in the history after it.
     """
 
     seq: int
@@ -71,12 +71,12 @@ class Connection(sqlite3.Connection):
     """A connection to a view's file."""
 
     sums: Sums
-    """Of the file; set when it is opened."""
+    """The checksums of the file; set when it is opened."""
 
     # The present
 
     def row_of(self, key: bytes) -> bytes | None:
-        """The row of a key."""
+        """Return the row of a key."""
         query = "SELECT row, checksum FROM rows WHERE key = ?"
         found = self.execute(query, (key,)).fetchone()
         if found is None:
@@ -87,13 +87,13 @@ class Connection(sqlite3.Connection):
         return row
 
     def rows_of(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The rows of those keys that have one."""
+        """Return the rows of those keys that have one."""
         # Reading in key order, the file's, takes half as long as in any other.
         found = ((key, self.row_of(key)) for key in sorted(keys))
         return {key: row for key, row in found if row is not None}
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows, in the order of the keys."""
+        """Return all keys and rows, in the order of the keys."""
         latest = self.latest_batch() or NO_BATCH
         check = self.sums.check_row
         count = total = 0
@@ -105,26 +105,26 @@ class Connection(sqlite3.Connection):
         _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
 
     def latest_batch(self) -> Batch | None:
-        """The last batch that was applied."""
+        """Return the last batch that was applied."""
         return next(self._batches("ORDER BY seq DESC LIMIT 1"), None)
 
     # The past
 
     def batches(self) -> Iterator[Batch]:
-        """All batches that are kept, the oldest first."""
+        """Return all batches of the history, the oldest first."""
         return self._batches("ORDER BY seq")
 
     def oldest_batch(self) -> Batch | None:
-        """The oldest batch that can be asked for."""
+        """Return the oldest batch of the history."""
         return next(self._batches("ORDER BY seq LIMIT 1"), None)
 
     def batch_of(self, batch_id: int) -> Batch | None:
-        """The last batch of that id, if it is kept."""
+        """Return the last batch of that id, if the history has it."""
         of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
         return next(self._batches(of_id, batch_id), None)
 
     def batch_numbered(self, seq: int) -> Batch | None:
-        """The batch with that number, if it is kept."""
+        """Return the batch with that number, if the history has it."""
         return next(self._batches("WHERE seq = ?", seq), None)
 
     def _batches(self, which: str, *values: int) -> Iterator[Batch]:
@@ -134,7 +134,7 @@ class Connection(sqlite3.Connection):
             yield Batch(*line[:-1])
 
     def row_at(self, key: bytes, seq: int) -> bytes | None:
-        """The row of a key after a kept batch."""
+        """Return the row of a key after a batch of the history."""
         since = "SELECT * FROM changes WHERE key = ? AND seq > ? ORDER BY seq LIMIT 1"
         changed = self.execute(since, (key, seq)).fetchone()
         if changed is None:
@@ -144,12 +144,12 @@ class Connection(sqlite3.Connection):
         return before
 
     def rows_of_at(self, keys: Iterable[bytes], seq: int) -> dict[bytes, bytes]:
-        """The rows after a kept batch of those keys that had one."""
+        """Return the rows, after a batch of the history, of those keys that had one."""
         found = ((key, self.row_at(key, seq)) for key in keys)
         return {key: row for key, row in found if row is not None}
 
     def rows_at(self, batch: Batch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows after a kept batch, in the order of the keys; or those of one key."""
+        """Return all keys and rows after a batch of the history, by key; or those of one key."""
         if key is not None:
             row = self.row_at(key, batch.seq)
             yield from [] if row is None else [(key, row)]
@@ -167,18 +167,18 @@ class Connection(sqlite3.Connection):
         _check_whole("changes", (count, total), (batch.size, batch.rows_sum))
 
     def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows after a kept batch, in the order of the keys."""
+        """Return all keys and rows after a batch of the history, in the order of the keys."""
         batch = self.batch_numbered(seq)
         return iter(()) if batch is None else self.rows_at(batch)
 
     def replay(self, oldest: Batch, key: bytes | None = None) -> Iterator[tuple[RowChange, int]]:
-        """Every kept change and when it was made, in the order in which they were published.
+        """Return every stored change and its time, in the order in which they were published.
 
         The rows after the oldest batch come first, as inserts.
 
         Args:
-            oldest: The oldest batch that is kept.
-            key: Of one key only.
+            oldest: The oldest batch of the history.
+            key: The only key to return; None for all.
         """
         for one, row in self.rows_at(oldest, key):
             yield RowChange(one, None, row), oldest.applied_at
@@ -200,13 +200,13 @@ class Connection(sqlite3.Connection):
     # Batches that were seen
 
     def is_seen(self, source: str, batch_id: int) -> bool:
-        """Whether a batch of that id was applied, however long ago."""
+        """Return whether a batch of that id was applied, however long ago."""
         before = "WHERE source = ? AND first <= ? ORDER BY first DESC LIMIT 1"
         run = next(self.runs(before, source, batch_id), None)
         return run is not None and batch_id <= run.last
 
     def runs(self, which: str = "", *values: Any) -> Iterator[Run]:
-        """The runs of ids that were applied."""
+        """Return the runs of ids that were applied."""
         query = f"SELECT * FROM seen {which}"  # noqa: S608 - of our constants
         for line in self.execute(query, values):
             self.sums.check_line("seen", *line)

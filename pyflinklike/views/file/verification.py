@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that all of a view's file is as it was written.
+"""The check of a whole view file.
 
-The checksums of lines do not show that lines are missing or outdated: a damaged page of
-SQLite's may lead past them.  So every line is read once, in key order, and the result is
-compared with what the last batch stores.  In tables without row ids this checks the whole tree:
-a search finds what a walk through it finds.  The indexes and the free pages are checked by
-SQLite itself.
+The checksums of lines do not show that lines are missing or outdated: a damaged page of SQLite's
+may lead past them.  So every line is read once, in key order, and the result is compared with what
+the last batch stores.  In tables without row ids this checks the whole tree: a search finds what a
+walk through it finds.  SQLite itself checks the indexes and the free pages.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ __all__ = ["verify"]
 
 
 def verify(connection: Connection) -> None:
-    """Read the whole file, in a transaction of the caller's.
+    """Read and check the whole file, in a transaction of the caller's.
 
     Args:
-        connection: Of the view.
+        connection: A connection to the view's file.
 
     Raises:
-        Damage: Something is not what was written.
+        Damage: Something differs from what was written.
         sqlite3.Error: SQLite found damage.
     """
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -44,7 +43,7 @@ def verify(connection: Connection) -> None:
 
 
 def _rows(connection: Connection) -> tuple[int, int]:
-    """How many rows there are, and the sum of their checksums."""
+    """Return how many rows there are, and the sum of their checksums."""
     last = b""
 
     def checked(key: bytes, row: bytes, stored: int) -> int:
@@ -60,7 +59,7 @@ def _rows(connection: Connection) -> tuple[int, int]:
 
 
 def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
-    """The same of the changes, for each batch that has some."""
+    """Return the same of the changes, for each batch that has some."""
     counts: Counter[int] = Counter()
     totals: Counter[int] = Counter()
     last = (b"", 0)
@@ -81,7 +80,7 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
 
 
 def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
-    """What the batches store of their changes; those of the oldest batch are not kept."""
+    """Return what the batches store of their changes; the oldest batch's are deleted."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 
 
@@ -104,6 +103,7 @@ def _folded(
 
     count = len(columns.split(", "))
     connection.create_function("pyflinklike_checked", count, guarded)
+    # Not through an index: it could lead past lines of the table that are damaged.
     query = f"SELECT count(*), sum(pyflinklike_checked({columns})) FROM {table} NOT INDEXED"  # noqa: S608
     try:
         lines, total = connection.execute(query).fetchone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MaterializedView`: a table that a stream keeps up to date and any thread can query.
+"""A table by key in an SQLite file that a stream keeps up to date and any thread can query.
 
     view = MaterializedView("totals", key="user", path="/data/views")
     query = totals.writeStream.foreachBatch(view.foreach_batch).start()
@@ -8,14 +8,13 @@
         for change in changes:
             ...
 
-The rules, and where they are kept:
+Rules:
 
-* A batch is one transaction (`database`): its rows, the rows they replace and its id are
-  written together or not at all, so a batch that is sent again is recognised and ignored.
-* One thread at a time applies batches (`writer`).  It publishes to subscribers after the
-  commit (`subscription`) and may wait there for a slow one; readers, new subscribers and `close`
-  never wait for it.
-* Readers see only what is committed (`reading`).
+* A batch is one transaction: its rows, the rows they replace and its id are written together or not
+  at all, so a batch that is sent again is recognised and ignored.
+* One thread at a time applies batches.  It publishes to subscribers after the commit and may wait
+  there for a slow one; readers, new subscribers and `close` never wait for it.
+* Readers see only what is committed.
 """
 
 from __future__ import annotations
@@ -55,29 +54,29 @@ class MaterializedView(View):
     Any number of threads may use it, and other processes may open it, also by unpickling it.
 
     Args:
-        name: Of the view; it stays with the file.
-        key: The column of the key, or several.  Keys of one column are its plain values, of
-            several tuples.
-        order_by: The column, or several, that plain rows of a key are ordered by: a row whose
-            order is not greater than that of the row it would replace is dropped.  None means
-            by arrival.  Changes are in order already, so it does not apply to them.
-        path: A directory, in which the file has the view's name, or a file that ends in
-            .db, .sqlite or .sqlite3.  On a local disk: SQLite's WAL needs shared memory.
+        name: The name of the view; it stays with the file.
+        key: The column of the key, or several.  The keys of one column are its plain values, those
+            of several are tuples.
+        order_by: The column, or several, by which plain rows of a key are ordered: a row whose
+            order is not greater than that of the row it would replace is dropped.  None means by
+            arrival.  Changes are in order already, so it does not apply to them.
+        path: A directory, in which the file has the view's name, or a file that ends in .db,
+            .sqlite or .sqlite3.  It must be on a local disk: SQLite's WAL needs shared memory.
         history: How many batches back, the last one included, `as_of` and
             `changes(start="earliest")` can go.
-        event_time: The column that tells the event time of a row, a datetime (a naive one in the
-            session's time zone, in UTC where there is no session) or ms since the epoch.  By
-            default `order_by`, where that is one column of datetimes.
-        clock: Gives the time in ms since the epoch; None for the system's.
-        verified: Whether an existing file is checked as a whole when it is opened, which takes
-            one to two seconds for a million rows.  Otherwise only what is read is checked, and
-            a lookup may miss a row that damage has hidden.
+        event_time: The column with the event time of a row, a datetime (a naive one in the
+            session's time zone, in UTC where there is no session) or ms since the epoch.  None
+            takes `order_by`, where that is one column of datetimes.
+        clock: Returns the time in ms since the epoch; None for the system's.
+        verified: True checks the whole of an existing file when it is opened, which takes one to
+            two seconds for a million rows.  False checks only what is read, and a lookup may miss a
+            row that damage has hidden.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
         CorruptStateError: The file is damaged, or is not a view's file.
-        IncompatibleStateError: It belongs to another view, or has another key.
-        StateStoreError: It cannot be opened.
+        IncompatibleStateError: The file belongs to another view, or has another key.
+        StateStoreError: The file cannot be opened.
     """
 
     def __init__(
@@ -112,16 +111,18 @@ class MaterializedView(View):
         """Apply a batch: all of it, durably, or nothing.
 
         Args:
-            rows: Changes or plain rows; `pyflinklike.views.core.incoming` tells their forms.
-            batch_id: A batch that was applied before is ignored; its rows are not read.
-            watermark: How far event time has come, if the caller knows.
+            rows: Changes or plain rows: mappings, `Row`s or named tuples.
+            batch_id: The id of the batch; a batch that was applied before is ignored, and its rows
+                are not read.
+            watermark: How far event time has come, in ms since the epoch or as a datetime; None if
+                the caller does not know.
 
         Returns:
-            Whether it was applied; False for one seen before.
+            True if it was applied, False for a batch that was seen before.
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row, or the batch id, is of no form a view takes.
+            StateValueError: A row, or the batch id, has no form that a view takes.
             StoreClosedError: The view is closed.
         """
         number = checked_id(self.name, batch_id)
@@ -135,19 +136,20 @@ class MaterializedView(View):
 
         Args:
             df: Spark's DataFrame, whose rows are collected by the driver.
-            batch_id: As Spark gives it.
-            source: Names the stream; by default it goes by Spark's id, which its checkpoint keeps.
-                Over Spark Connect it is needed where several run in a session.
+            batch_id: The id that Spark gives the batch.
+            source: The name of the stream; None takes Spark's id, which stays with its checkpoint.
+                Over Spark Connect a name is needed where several streams run in a session.
 
         Raises:
-            DeclarationTypeError: It is not a DataFrame.
+            DeclarationTypeError: `df` is not a DataFrame.
             HostError: Over Spark Connect, the stream cannot be told from others.
-            NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the
-                batch and repeats it.
+            NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the batch
+                and repeats it.
         """
         feed = Feed(df, source)
         number = checked_id(self.name, batch_id)
-        # Also of a batch seen before: what is not read of a stateful stream fails its commit.
+        # Also for a batch that was seen before: a stateful stream whose rows are not read fails its
+        # commit.
         rows = feed.rows()
         self._writer.apply(
             rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
@@ -167,21 +169,22 @@ class MaterializedView(View):
     ) -> Changes:
         """Subscribe to the changes that are made from now on.
 
-        They are kept from this call on, however late the first one is asked for.
+        Changes wait from this call on, however late the first one is taken.
 
         Args:
-            key: Only changes of this key.
-            where: Only changes of rows that meet this condition, which `query` explains.  A row
-                that begins to meet it is an insert, one that ceases to is a delete.
-            start: "latest" for new changes only; "earliest" for those in the history first.
-                The rows that the oldest batch of the history left come as inserts.
-            limit: Close after this many changes.
-            timeout: Stop iterating when no change comes for this long, a timedelta or seconds;
-                it can be iterated over again.
+            key: Only changes of this key; None for all keys.
+            where: Only changes of rows that meet this condition, in the forms that `query` takes.
+                A row that begins to meet it is an insert, and a row that ceases to meet it is a
+                delete.
+            start: "latest" for new changes only; "earliest" for the changes in the history first,
+                where the rows after the oldest batch come as inserts.
+            limit: Close after this many changes; None for no end.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds; the
+                iteration can go on later.  None waits forever.
             queue_size: How many changes may wait to be taken.
-            overflow: What happens to one more: "block" makes the writer wait, "drop_oldest"
-                drops one (`Changes.dropped` counts them), "error" ends the subscription with a
-                QueueOverflowError.
+            overflow: The treatment of one more change: "block" makes the writer wait, "drop_oldest"
+                drops the oldest (`Changes.dropped` counts them), "error" ends the subscription with
+                a QueueOverflowError.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -204,16 +207,16 @@ class MaterializedView(View):
         """Check the whole file, as opening it does.
 
         Raises:
-            CorruptStateError: Something in it is not what was written.
+            CorruptStateError: Something in the file differs from what was written.
             StoreClosedError: The view is closed.
         """
         self._database.verify()
 
     def close(self) -> None:
-        """Close the file, and end all subscriptions, which still give the changes they hold.
+        """Close the file, and end all subscriptions; changes that they hold can still be taken.
 
-        A writer that is waiting for room in a queue stops waiting.  What it did not publish is
-        committed; subscribing with start="earliest" gives it.
+        A writer that is waiting for room in a queue stops waiting.  The changes that it did not
+        publish are committed; a subscription with start="earliest" has them.
         """
         self._writer.close()
 

@@ -35,10 +35,10 @@ class Writer:
     """Applies the batches of a view.
 
     Args:
-        database: Of the view.
+        database: The view's file.
         incoming: Reads the rows of batches.
-        history: How many batches are kept.
-        clock: Gives the time in ms since the epoch.
+        history: The length of the history in batches.
+        clock: Returns the time in ms since the epoch.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Writer:
         zone: dt.tzinfo = dt.timezone.utc,
         watermark: int | dt.datetime | None = None,
     ) -> bool:
-        """Apply a batch, as `MaterializedView.apply`.
+        """Apply a batch, as `MaterializedView.apply` does.
 
         Args:
             rows: Changes or plain rows.
-            batch_id: Counts the batches of the source.
-            source: The stream that they are from.
-            zone: Of naive event times.
+            batch_id: The number of the batch in its source.
+            source: The stream of the batch; "" for none.
+            zone: The time zone of naive event times.
             watermark: How far event time has come; None if it is unknown.
         """
         reached = None if watermark is None else to_ms(watermark, zone)
@@ -83,8 +83,8 @@ class Writer:
     def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
-        If this is interrupted after the commit, the subscribers that were not given all of the
-        batch end with an error, so that no one misses changes without noticing.
+        If this is interrupted after the commit, each subscriber that did not get all of the batch
+        ends with an error, so that nobody misses changes without notice.
         """
         untold: list[Queue] = []
         written = None
@@ -113,8 +113,8 @@ class Writer:
         """Publish to a queue from now on.
 
         Args:
-            queue: Of the subscriber.
-            past: Which changes of the past the subscriber wants to see; None for none.
+            queue: The queue of the subscriber.
+            past: The changes of the past that the subscriber wants to see; None for none.
 
         Returns:
             The changes of the past, if they are wanted and there was a batch.
@@ -132,13 +132,13 @@ class Writer:
         """End all subscriptions, and close the file."""
         self._end_subscriptions()  # so that a waiting writer continues
         with self._applying, self._subscribing:
-            self._end_subscriptions()  # those that began in the meantime
+            self._end_subscriptions()  # subscriptions that began in the meantime
             self._database.close()
 
     def _write(
         self, arrivals: list[Arrival], batch: tables.Batch
     ) -> tuple[list[RowChange], tables.Batch] | None:
-        """Commit a batch; its changes and its line in `batches`, None if it was applied before."""
+        """Commit a batch; return its changes and its line, None if it was applied before."""
         with self._database.writing() as connection:
             # Another process may have applied it in the meantime.
             if connection.is_seen(batch.source, batch.batch_id):
@@ -155,7 +155,7 @@ class Writer:
         return changes, batch
 
     def _is_committed(self, batch: tables.Batch) -> bool:
-        """Whether a batch was committed although an error was raised; True if that is unknown."""
+        """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
             with self._database.reading() as connection:
                 return connection.is_seen(batch.source, batch.batch_id)
@@ -163,7 +163,7 @@ class Writer:
             return True
 
     def _changes(self, connection: tables.Connection, arrivals: list[Arrival]) -> list[RowChange]:
-        """What a batch changes, in the order in which its keys arrived."""
+        """Return the changes of a batch, in the order in which its keys arrived."""
         by_key: dict[bytes, list[Arrival]] = {}
         for arrival in arrivals:
             by_key.setdefault(arrival.key, []).append(arrival)
@@ -197,10 +197,11 @@ class Writer:
 
 
 def _latest_time(arrivals: Iterable[Arrival], zone: dt.tzinfo, reached: int | None) -> int | None:
-    """The latest event time in ms, `reached` included.
+    """Return the latest event time in ms, `reached` included.
 
-    A function of its own: from 3.12 on, Python leaves the jump of a comprehension unguarded by the
-    `with` block around it, and the writer would keep its lock if it was interrupted just there.
+    It is a function of its own: from 3.12 on, Python leaves the jump of a comprehension unguarded
+    by the `with` block around it, and the writer would keep its lock if it was interrupted just
+    there.
     """
     times = [to_ms(each.event_time, zone) for each in arrivals if each.event_time is not None]
     return max((each for each in [reached, *times] if each is not None), default=None)

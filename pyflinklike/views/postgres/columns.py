@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns that SQL sees: their types, and what of a row goes into them.
+"""The columns that SQL sees: their types, and their values for a row.
 
-What is read through a view comes from `_row`, which holds it bit by bit.  The columns are for
-those who ask by SQL; what PostgreSQL cannot hold is near enough there: a NUL in a text is U+FFFD,
-a NaN inside JSON is the text "NaN".
+A read through a view decodes `_row`, which holds the row bit by bit.  The columns are for queries
+by SQL.  A value that PostgreSQL cannot hold is only similar there: a NUL in a text is U+FFFD, a NaN
+inside JSON is the text "NaN".
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _TYPES = {
     "timestamp": "timestamp with time zone",
     "timestamp_ntz": "timestamp without time zone",
 }
-"""By the names of Spark's types."""
+"""PostgreSQL's types, by the names of Spark's."""
 
 _TYPE = re.compile(r'[A-Za-z_][A-Za-z0-9_ ."]*(\(\d+(, *-?\d+)?\))?[A-Za-z ]*(\[\])*')
 
 
 def checked_types(view: str, columns: Any) -> dict[str, str]:
-    """Columns and their types, as a user declares them.
+    """Check columns and their types, as a user declares them.
 
     Raises:
-        DeclarationTypeError: It is not a mapping of names to types.
-        DeclarationValueError: A type cannot be one.
+        DeclarationTypeError: The argument is not a mapping of names to types.
+        DeclarationValueError: A type cannot be one of PostgreSQL's.
         StateValueError: A name cannot be that of a column.
     """
     texts = isinstance(columns, Mapping) and all(
@@ -64,12 +64,12 @@ def checked_types(view: str, columns: Any) -> dict[str, str]:
 
 
 def types_of(view: str, schema: Mapping[str, Any], key_columns: tuple[str, ...]) -> dict[str, str]:
-    """The columns of a DataFrame's rows, as the view will have them.
+    """Return the view's columns, and their types, for a DataFrame's rows.
 
     Args:
-        view: Its name, for messages.
-        schema: Spark's, as its `jsonValue()` tells it.
-        key_columns: Of the view.
+        view: The name of the view, for messages.
+        schema: Spark's schema, as its `jsonValue()`.
+        key_columns: The key columns of the view.
     """
     fields = {field["name"]: field["type"] for field in schema["fields"]}
     layout = layout_of(tuple(fields), key_columns)
@@ -88,7 +88,7 @@ def types_of(view: str, schema: Mapping[str, Any], key_columns: tuple[str, ...])
 def _of_key(
     fields: Mapping[str, Any], of_row: Mapping[str, Any], key_columns: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The types of the key columns, wherever a row has them."""
+    """Return the types of the key columns, wherever a row has them."""
     if set(key_columns) <= fields.keys():
         return {name: fields[name] for name in key_columns}
     whole = fields.get("key")
@@ -119,14 +119,15 @@ def _type(kind: Any) -> str:
 def projected(
     row: Any, key: Any, columns: Mapping[str, str], key_columns: Sequence[str], zone: dt.tzinfo
 ) -> list[Any]:
-    """What goes into the columns for a row.
+    """Return the values of the columns for a row.
 
     Args:
-        row: As it was put in; a `Failure`, or None of a row that goes, has only the key.
-        key: Of the row.
-        columns: Of the view, and their types.
-        key_columns: Of the view.
-        zone: Of naive datetimes.
+        row: The row as it was put in; a `Failure`, or None for a row that is deleted, has only the
+            key.
+        key: The key of the row, decoded.
+        columns: The columns of the view, and their types.
+        key_columns: The key columns of the view.
+        zone: The time zone of naive datetimes.
     """
     names = None if isinstance(row, Failure) else names_of(row)
     values: Mapping[Any, Any]
@@ -164,7 +165,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value in types that JSON has."""
+    """Return a value in types that JSON has."""
     if isinstance(value, Mapping):
         return {_name(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -176,6 +177,7 @@ def _plain(value: Any) -> Any:
         return value.replace("\0", "\ufffd")
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         return str(value)
+    # msgspec encodes no int beyond 64 bits; as a Decimal it is written as a number.
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         return Decimal(value)
     return value

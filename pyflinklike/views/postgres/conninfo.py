@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a PostgreSQL is, and how to get in; never shown with its password."""
+"""Where a PostgreSQL server is, and how to log in; never shown with its password."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Conninfo:
         self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
         shown: dict[str, Any] = {n: "***" if n in _SECRETS else part for n, part in parts.items()}
         self.masked = make_conninfo(**shown)
-        """What may be shown."""
+        """The connection string that may be shown."""
         self._parts = {**_DEFAULTS, **parts}
 
     def _read(self) -> dict[str, Any]:
-        """The keywords and their values."""
+        """Return the keywords and their values."""
         try:
             parts = conninfo_to_dict(self.text)
-            # Part of a password with "/" or "@" in it that is not escaped.
+            # A password with an unescaped "/" or "@" ends up in one of these parts.
             if any("@" in str(parts.get(name)) for name in ("host", "port", "dbname")):
                 raise psycopg.ProgrammingError
         except psycopg.Error:
-            # libpq's message may quote the password, so neither shown nor chained.
+            # libpq's message may quote the password, so it is neither shown nor chained.
             msg = f"view {self._view!r}: conninfo must be a connection string of libpq, got one that it cannot read"
             raise DeclarationValueError(
                 f"{msg}; for example 'service=views' or 'postgresql://user@host/database', "
@@ -67,11 +67,11 @@ class Conninfo:
         return parts
 
     def connect(self, role: str, **options: Any) -> psycopg.Connection[Any]:
-        """A new connection.
+        """Open a new connection.
 
         Args:
-            role: What the connection is for, as the server's statistics show it.
-            options: Of psycopg.
+            role: The purpose of the connection, which the server's statistics show.
+            options: Further arguments of `psycopg.connect`.
 
         Raises:
             StateStoreError: There is no server, or it does not let us in.
@@ -85,11 +85,11 @@ class Conninfo:
             raise self.failed(error) from None
 
     def failed(self, error: Exception, *, writing: bool = False) -> Exception:
-        """An error of ours for one of psycopg's, without passwords.
+        """Make an error of ours from one of psycopg's, without passwords.
 
         Args:
-            error: Of psycopg.
-            writing: Whether the caller's rows were being written.
+            error: The error that psycopg raised.
+            writing: True where the caller's rows were being written.
         """
         return translated(
             error, f"view {self._view!r} in {self.masked!r}", self._hidden, writing=writing

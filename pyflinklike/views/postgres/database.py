@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a view in PostgreSQL: its many readers, and its one writer.
 
-A batch goes in in one transaction: what it changes, the rows that these replace and its id.  The
-server logs it before `apply` returns (`synchronous_commit`, which we turn on where it is off).
+A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
+before `apply` returns (`synchronous_commit`, which we turn on where it is off).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["Database"]
 
 
 class Database:
-    """The tables of an open view; made where they are not there.
+    """The tables of an open view; made if they do not exist.
 
     Args:
         conninfo: Where the server is.
-        names: Of the tables.
-        key_columns: Of the view.
-        order_columns: Of the view.
-        columns: What SQL sees, where that is declared; made with the tables.
+        names: The names of the tables.
+        key_columns: The key columns of the view.
+        order_columns: The columns by which the view is ordered.
+        columns: The columns that SQL sees, where they are declared; made with the tables.
         patience: How long to wait for another writer to end, in ms.
 
     Raises:
         IncompatibleStateError: The tables belong to another view, or to this one by another key.
-        CorruptStateError: They are of another format.
-        StateStoreError: They cannot be read or made.
+        CorruptStateError: The tables have another format.
+        StateStoreError: The tables cannot be read or made.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Database:
         with self._translating(), self.conninfo.connect("opening") as connection:
             about = read_about(connection, self.names, *columns)
             if about is None:
-                # Others may be making it: all wait here for the first.
+                # Another process may be making the tables: all wait here for the first.
                 name = self.names.table().as_string(connection)
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
                 about = read_about(connection, self.names, *columns)
@@ -84,10 +84,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[PostgresSnapshot]:
-        """A transaction that sees one state of the view.
+        """Begin a transaction that sees one state of the view.
 
         Raises:
-            StateStoreError: It cannot be read.
+            StateStoreError: The tables cannot be read.
             StoreClosedError: The view is closed.
         """
         with (
@@ -98,7 +98,7 @@ class Database:
             yield PostgresSnapshot(connection, self.names, self.about.identity)
 
     def _check_identity(self, connection: psycopg.Connection[Any]) -> None:
-        """See that nobody has dropped the tables and made others of that name."""
+        """Check that nobody has dropped the tables and made others of that name."""
         found = connection.execute(self.names.sql("SELECT identity FROM {about}")).fetchall()
         if found != [(self.about.identity,)]:
             msg = f"view {self.names.view!r}: its tables must stay, got others of that name"
@@ -108,11 +108,11 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[psycopg.Connection[Any]]:
-        """The writer's connection, in autocommit, for one thread at a time.
+        """Lend the writer's connection, in autocommit, to one thread at a time.
 
         Raises:
             StateStoreError: There is another writer, or the server cannot write.
-            StateValueError: A row cannot be held by its columns.
+            StateValueError: The columns cannot hold a row.
         """
         with self._writing, self._translating(writing=True):
             if self._readers.closed:
@@ -125,7 +125,7 @@ class Database:
         self.drop_staging(connection)
 
     def drop_staging(self, connection: psycopg.Connection[Any]) -> None:
-        """Drop what killed writers have left; what their tasks still write to is left to the next."""
+        """Drop the staging tables of killed writers, except tables that tasks still write to."""
         found = connection.execute(_LEFT, (self.names.schema, *[self.names.staging_prefix] * 2))
         for (table,) in found.fetchall():
             with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
@@ -136,7 +136,7 @@ class Database:
     def new_staging(
         self, connection: psycopg.Connection[Any], wanted: dict[str, str]
     ) -> tuple[str, dict[str, str]]:
-        """An empty staging table, for a view that has the wanted columns from now on.
+        """Make an empty staging table, for a view that has the wanted columns from now on.
 
         Returns:
             Its name, and all columns of the view with their types.

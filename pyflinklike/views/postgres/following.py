@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscription to a view in PostgreSQL: it reads the batches that it was not told of yet.
+"""A subscription to a view in PostgreSQL: it reads the batches that it has not seen.
 
-The database keeps them, for every process, for as long as the view's history is.  So a slow
-subscriber makes nobody wait; one that falls behind the history is told.
+The database holds them for every process, for as long as the view's history is.  So a slow
+subscriber makes nobody wait, and a subscriber that falls behind the history gets an error.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _POLL_SECONDS = 0.5  # where no notification comes, and until a close is noticed
 
 
 class Follower:
-    """What a `Changes` takes its changes from.
+    """The source of the changes of a `Changes`.
 
     Args:
-        database: Of the view.
-        wanted: Which changes the subscriber wants to see.
-        is_latest: Whether only what comes; else what the history has comes first.
+        database: The tables of the view.
+        wanted: The changes that the subscriber wants to see.
+        is_latest: True for new changes only; False for the changes of the history first.
     """
 
     def __init__(self, database: Database, wanted: Filter, *, is_latest: bool) -> None:
@@ -52,24 +52,24 @@ class Follower:
 
     @property
     def dropped(self) -> int:
-        """None are."""
+        """0: no change is ever dropped."""
         return 0
 
     @property
     def closed(self) -> bool:
-        """Whether the subscriber is gone."""
+        """True once the subscriber is gone."""
         return self._closed
 
     def take(self, wait: float | None) -> Change | None:
-        """The next change; None if there will be none, or none came in time.
+        """Return the next change; None if there will be none, or none came in time.
 
         Args:
-            wait: How long at most, in seconds; None for no end.
+            wait: The longest wait in seconds; None for no end.
 
         Raises:
-            QueueOverflowError: The history no longer has what comes next.
+            QueueOverflowError: The history no longer has the next batch.
             StateStoreError: The database cannot be read, or was restored from an older copy.
-            UserFunctionError: The condition raised.
+            UserFunctionError: The condition raised an error.
         """
         with self._taking:
             try:
@@ -104,14 +104,14 @@ class Follower:
         return None
 
     def end(self) -> None:
-        """Read no more; what was read is still given."""
+        """Read no more batches; changes that were read can still be taken."""
         self._ended.set()
 
     def close(self) -> None:
-        """Give nothing more: the subscriber is gone."""
+        """Give no more changes: the subscriber is gone."""
         self._closed = True
         self._ended.set()
-        # A thread that waits for a notification closes it itself, soon.
+        # A thread that waits for a notification closes the listener itself, soon.
         if self._taking.acquire(blocking=False):
             try:
                 self._stop_listening()
@@ -124,7 +124,7 @@ class Follower:
             listener.close()
 
     def _fetch(self) -> bool:
-        """Read one batch; whether there was one."""
+        """Read one batch, and return whether there was one."""
         with self._database.reading() as snapshot:
             latest = snapshot.latest_batch()
             if latest is None:
@@ -158,7 +158,7 @@ class Follower:
         self._seq = seq
 
     def _pause(self, seconds: float) -> None:
-        """Wait for a notification, or so long."""
+        """Wait for a notification, at most this long."""
         listener = self._listening()
         if listener is None:
             self._ended.wait(seconds)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Applies a staged batch to the tables of a view, in the writer's one transaction.
 
-What a batch does to a key is `arrivals.final_row`, here as SQL over all keys at once:
+The effect of a batch on a key is that of `final_row`, here as SQL over all keys at once:
 
 * Changes of a key: the last of them that puts or removes a row decides, or else the row that is
   there; a later retraction of exactly that row removes it.
@@ -9,7 +9,8 @@ What a batch does to a key is `arrivals.final_row`, here as SQL over all keys at
   the order of the row that is there.
 * A key that has both is rare, and is left to `final_row` itself.
 
-Rows are in the order of `place`: of the partitions as Spark has them, and within these of arrival.
+Rows are in the order of `place`: that of Spark's partitions, and within a partition that of
+arrival.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class Merge:
     """A staged batch on its way into a view.
 
     Args:
-        connection: Of the writer, in a transaction.
-        names: Of the view's tables.
-        table: The staging table.
-        receipts: Of the attempts that count, in the order of their partitions.
+        connection: The writer's connection, in a transaction.
+        names: The names of the view's tables.
+        table: The name of the staging table.
+        receipts: The receipts of the attempts that count, in the order of their partitions.
     """
 
     connection: psycopg.Connection[Any]
@@ -58,11 +59,11 @@ class Merge:
     receipts: Sequence[Receipt]
 
     def outcome(self, order_columns: Sequence[str], order_of: _OrderOf) -> None:
-        """Find out what changes, into the temporary table `outcome`.
+        """Find out what changes, and write it to the temporary table `outcome`.
 
         Raises:
             StateStoreError: Rows that were staged are gone.
-            StateValueError: Orders do not compare.
+            StateValueError: The orders of a key's rows do not compare.
         """
         self._run("ANALYZE {staging}")
         self._check_staged()
@@ -79,10 +80,10 @@ class Merge:
         """Write the outcome, the rows that it replaces and the batch.
 
         Args:
-            batch: Its fields up to `watermark`.
-            latest: The batch before.
-            history: How many batches are kept.
-            columns: Of the view.
+            batch: The batch, with its fields up to `watermark`.
+            latest: The batch before; None for the first.
+            history: The length of the history in batches.
+            columns: The columns of the view.
         """
         count, size, rows_sum = self._run(statements.GROWTH)[0]
         self._run(
@@ -118,7 +119,7 @@ class Merge:
             return cursor.fetchall() if cursor.description else []
 
     def _check_staged(self) -> None:
-        """See that every row is there: a server that crashed has emptied what is not logged."""
+        """Check that every row is there: a server that crashed has emptied unlogged tables."""
         found = dict(self._run(statements.COUNTS))
         for receipt in self.receipts:
             if found.get(receipt.token, 0) != receipt.rows:
@@ -144,7 +145,7 @@ class Merge:
             self._run("UPDATE {about} SET order_kinds = %(text)s", text=json.dumps(known))
 
     def _fold(self, order_of: _OrderOf) -> None:
-        """The outcome of keys with changes and plain rows, one arrival after the other."""
+        """Find the outcome of keys with changes and plain rows, one arrival after the other."""
         for key, found in itertools.groupby(self._run(statements.MIXED), key=lambda line: line[0]):
             lines = [_Mixed(*line) for line in found]
             before, before_sum = lines[0].before, lines[0].before_sum
@@ -188,7 +189,7 @@ class _Mixed(NamedTuple):
 
 
 def _lists(columns: Sequence[str]) -> dict[str, sql.Composable]:
-    """The columns as the statement that puts rows names them."""
+    """Return the columns in the three forms that the statement for rows needs."""
     names = [sql.Identifier(name) for name in columns]
     put = [sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in names[1:]]
     return {

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a view in PostgreSQL: their names, and what is in them.
+"""The tables of a view in PostgreSQL: their names and their contents.
 
 | table             | a line is                                                                   |
 |-------------------|-----------------------------------------------------------------------------|
-| `NAME`            | a row as it is now: `_row` is what is read, the columns are what SQL sees   |
+| `NAME`            | a row as it is now: a view reads `_row`, SQL sees the columns               |
 | `NAME__about`     | the view: its format, key and order columns, and the identity of its tables |
-| `NAME__batches`   | a batch that can be asked for; `seq` counts applied batches                 |
-| `NAME__changes`   | a key that a kept batch changed, and its row before                         |
+| `NAME__batches`   | a batch of the history; `seq` counts applied batches                        |
+| `NAME__changes`   | a key that such a batch changed, and its row before                         |
 | `NAME__seen`      | a run of batch ids that were applied, of one source                         |
-| `NAME__staging_X` | what the partitions of one attempt at a batch have; gone with the batch     |
+| `NAME__staging_X` | the rows of the partitions of one attempt at a batch; gone with the batch   |
 
-A row as of a batch is the row before its first later change or, if there is none, the row as
-it is now.  The changes of the oldest batch are kept too, for subscribers.
+A row as of a batch is the row before its first later change or, if there is none, the row as it is
+now.  The changes of the oldest batch are stored, too, for subscribers.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Names:
     """The names of a view's tables.
 
     Args:
-        schema: Of PostgreSQL.
-        view: The view's name.
+        schema: The schema of PostgreSQL that has the tables.
+        view: The name of the view.
     """
 
     schema: str = attrs.field()
@@ -69,20 +69,20 @@ class Names:
             raise DeclarationValueError(f"{msg}; shorten it")
 
     def table(self, suffix: str = "") -> sql.Identifier:
-        """A table of the view."""
+        """Return the identifier of a table of the view."""
         return sql.Identifier(self.schema, f"{self.view}{suffix}")
 
     def staging(self, token: int) -> str:
-        """The name of a staging table."""
+        """Return the name of a staging table."""
         return f"{self.staging_prefix}{token:016x}"
 
     @property
     def staging_prefix(self) -> str:
-        """What the names of staging tables begin with."""
+        """The beginning of the names of staging tables."""
         return f"{self.view}__staging_"
 
     def sql(self, text: str, **more: sql.Composable) -> sql.Composed:
-        """A statement, with the tables in the place of {rows}, {about}, {batches} ..."""
+        """Make a statement, with the tables in the place of {rows}, {about}, {batches} ..."""
         return sql.SQL(text).format(
             rows=self.table(),
             about=self.table("__about"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the tables of a view, and makes its writer: what needs psycopg, in one place."""
+"""Opens the tables of a view and makes its writer: the one import of modules that need psycopg."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def opened(
     allow_gaps: bool,
     patience: int,
 ) -> tuple[Database, Writer]:
-    """The tables of a view, and what writes to them; the arguments are those of `PostgresView`.
+    """Open the tables of a view, and make its writer; the arguments are those of `PostgresView`.
 
     Args:
         conninfo: Where the server is.
-        schema: Of PostgreSQL.
+        schema: The schema of PostgreSQL that has the tables.
         incoming: Reads the rows of the view.
-        columns: What SQL sees, if it is declared.
-        history: How many batches are kept.
-        clock: Gives the time in ms since the epoch.
-        allow_gaps: Whether a stream may skip batch ids.
+        columns: The columns that SQL sees; None where they are not declared.
+        history: The length of the history in batches.
+        clock: Returns the time in ms since the epoch.
+        allow_gaps: True permits a stream to skip batch ids.
         patience: How long to wait for another writer, in ms.
     """
     types = None if columns is None else checked_types(incoming.view, columns)

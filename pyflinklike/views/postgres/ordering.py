@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of a row as bytes that compare in PostgreSQL as `is_newer` does in Python.
+"""The order of a row as bytes that compare in PostgreSQL as `is_newer` compares in Python.
 
-The key codec tells 1 and 1.0 apart, but orders compare by value: so a number is written as its
+The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
 floor and the decimal digits of the rest, which are exact for every float.
 """
 
@@ -24,10 +24,10 @@ _NUMBERS = (int, float, Decimal)
 
 
 def order_bytes(order: tuple[Any, ...]) -> bytes:
-    """The bytes of an order.
+    """Return the bytes of an order.
 
     Args:
-        order: One part for each order column; None is the least, a NaN has no place.
+        order: One part for each order column; None is the least, and NaN is not allowed.
 
     Raises:
         StateValueError: A part has no order.
@@ -36,7 +36,7 @@ def order_bytes(order: tuple[Any, ...]) -> bytes:
 
 
 def kinds_of(order: tuple[Any, ...]) -> list[str | None]:
-    """Of each part, what it compares with; None for a part that is None."""
+    """Return for each part the kind of values it compares with; None for a part that is None."""
     return [None if part is None else _kind(plain(part)) for part in order]
 
 
@@ -73,6 +73,6 @@ def _number(value: int | float | Decimal) -> tuple[Any, ...]:
     whole = math.floor(exact)
     digits = exact.as_tuple()
     places = max(0, -int(digits.exponent))
-    # In ints, as arithmetic of Decimals rounds.
+    # In ints, since arithmetic of Decimals rounds.
     scaled = int(exact.scaleb(places, _WIDE)) - whole * 10**places
     return (0, whole, f"{scaled:0{places}d}".rstrip("0") if places else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package psycopg, which need not be installed: asked for here, when it is first needed."""
+"""The optional package psycopg: checked here, when it is first needed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["check_psycopg"]
 
 
 def check_psycopg() -> None:
-    """See that psycopg can be imported.
+    """Check that psycopg can be imported.
 
     Raises:
-        HostError: It is not installed, or lacks libpq.
+        HostError: psycopg is not installed, or lacks libpq.
     """
     try:
         import psycopg  # noqa: F401 - only whether it is there

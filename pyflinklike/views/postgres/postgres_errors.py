@@ -13,7 +13,7 @@ from pyflinklike.errors import CorruptStateError, PyflinklikeError, StateStoreEr
 __all__ = ["DATA_FAULTS", "translated"]
 
 DATA_FAULTS = (psycopg.DataError, errors.ProgramLimitExceeded, errors.InvalidColumnReference)
-"""What the server says of values that it cannot take."""
+"""The server's errors for values that it cannot take."""
 
 _REMEDIES: list[tuple[type[Exception], str]] = [
     (errors.InvalidPassword, "give the password by PGPASSFILE or a service, wherever it runs"),
@@ -36,13 +36,13 @@ _REMEDIES: list[tuple[type[Exception], str]] = [
 def translated(
     error: Exception, what: str, hidden: Callable[[str], str], *, writing: bool
 ) -> PyflinklikeError:
-    """An error of ours for one of psycopg's.
+    """Make an error of ours from one of psycopg's.
 
     Args:
-        error: Of psycopg.
+        error: The error that psycopg raised.
         what: The view and where it is, for the message.
         hidden: Takes passwords out of a text.
-        writing: Whether the caller's rows were being written.
+        writing: True where the caller's rows were being written.
     """
     told = hidden(_told(error))
     if writing and isinstance(error, DATA_FAULTS):
@@ -56,7 +56,7 @@ def translated(
 
 
 def _told(error: Exception) -> str:
-    """What the server said, in a line."""
+    """Return the server's message in one line."""
     diagnosis = error.diag if isinstance(error, psycopg.Error) else None
     parts = [diagnosis.message_primary, diagnosis.context] if diagnosis else []
     told = " in ".join(part for part in parts if part)

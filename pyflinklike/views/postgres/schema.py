@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tables of a view, and sees that those that are there are this view's."""
+"""Makes the tables of a view, and checks that existing ones are this view's."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _SCHEMA = [
 
 @attrs.frozen
 class About:
-    """What the tables of a view say of themselves.
+    """The identity of a view's tables, and the number of their lock.
 
     Args:
-        identity: Of the tables, in all checksums.
-        lock: What the writer locks: the number of a table in this database.
+        identity: The identity of the tables, which is part of all checksums.
+        lock: The number that the writer locks: that of a table in this database.
     """
 
     identity: int
@@ -50,7 +50,7 @@ class About:
 
     @property
     def channel(self) -> str:
-        """What is notified of each batch."""
+        """The channel on which each batch is notified."""
         return f"pyflinklike_{self.lock}"
 
 
@@ -60,11 +60,12 @@ def read_about(
     key_columns: tuple[str, ...],
     order_columns: tuple[str, ...],
 ) -> About | None:
-    """What the tables say; None if there are none.
+    """Read what the tables say of themselves; return None if there are no tables.
 
     Raises:
-        IncompatibleStateError: They are another program's, or this view's by another key or order.
-        CorruptStateError: They are of another format.
+        IncompatibleStateError: The tables are another program's, or this view's by another key or
+            order.
+        CorruptStateError: The tables have another format.
     """
     there = [
         connection.execute(
@@ -105,7 +106,7 @@ def create(
 
 
 def columns_of(connection: psycopg.Connection[Any], names: Names) -> dict[str, str]:
-    """The columns of a view that SQL sees, and their types as PostgreSQL writes them."""
+    """Return the columns of a view that SQL sees, and their types as PostgreSQL writes them."""
     found = connection.execute(
         """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum""",
@@ -115,7 +116,7 @@ def columns_of(connection: psycopg.Connection[Any], names: Names) -> dict[str, s
 
 
 def _of(connection: psycopg.Connection[Any], names: Names) -> tuple[str]:
-    """The view's table, for a cast to regclass."""
+    """Return the view's table, for a cast to regclass."""
     return (names.table().as_string(connection),)
 
 
@@ -134,10 +135,10 @@ def add_columns(
     """Add the columns that a view lacks, with an index once it has all of its key.
 
     Returns:
-        All that it has then.
+        All columns that the view has then, with their types.
 
     Raises:
-        IncompatibleStateError: One is there with another type.
+        IncompatibleStateError: The view has a column of that name with another type.
     """
     have = columns_of(connection, names)
     for name, kind in wanted.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to PostgreSQL: those that read, and the one that writes.
+"""Connections to PostgreSQL: for reading, and the one for writing.
 
-The writer's connection holds an advisory lock for as long as the view writes.  Everything that it
-writes is written over this connection: a writer that lost it has lost its transaction as well, so
-no other writer can have come between.
+The writer's connection holds an advisory lock for as long as the view writes, and all writes go
+over this connection.  So a writer that lost the lock has lost its transaction as well, and no other
+writer can have come between.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class ReaderSession:
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._conninfo.connect("reader")
+        # PostgreSQL's default would show each statement of a transaction a later state.
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         return connection
@@ -46,7 +47,7 @@ class ReaderSession:
     def transaction(
         self, begin: Callable[[psycopg.Connection[Any]], None]
     ) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction that sees one state and writes nothing.
+        """Begin a transaction that sees one state and writes nothing.
 
         Args:
             begin: Reads something; called once more if the connection was dead.
@@ -89,13 +90,13 @@ class WriterSession:
     def connected(
         self, begin: Callable[[psycopg.Connection[Any]], None]
     ) -> Iterator[psycopg.Connection[Any]]:
-        """The connection, in autocommit; closed on any error, so that the next one begins anew.
+        """Lend the connection, in autocommit; an error closes it, and the next call begins anew.
 
         Args:
             begin: Called with a connection that was just made.
 
         Raises:
-            StateStoreError: Another writer is there.
+            StateStoreError: There is another writer.
         """
         try:
             if self._connection is None:
@@ -150,5 +151,5 @@ _HOLDER = """SELECT application_name, coalesce(host(client_addr), 'this machine'
 
 
 def _signed(number: int) -> int:
-    """A number of a table as an int of 32 bits, which locks are numbered by."""
+    """Return the number of a table as an int of 32 bits, since locks have signed numbers."""
     return number - (1 << 32) if number >= 1 << 31 else number

@@ -24,12 +24,13 @@ _AT_ONCE = 2000  # rows of a scan that are fetched together
 
 
 def checksum_of(identity: int, key: bytes, row: bytes) -> int:
-    """The checksum of a row.
+    """Return the checksum of a row.
 
     Args:
-        identity: Of the view's tables: a row of others does not pass for one of these.
-        key: Encoded.
-        row: Encoded.
+        identity: The identity of the view's tables: a row of other tables does not pass for one of
+            these.
+        key: The encoded key.
+        row: The encoded row.
     """
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 
@@ -38,15 +39,15 @@ class Batch(NamedTuple):
     """A batch that was applied.
 
     Args:
-        seq: Its number among the applied ones, from 1.
+        seq: Its number among the applied batches, from 1.
         source: The stream it came from; "" if it came from no stream.
-        batch_id: Its id there.
-        applied_at: When, in ms since the epoch.
+        batch_id: Its id in that stream.
+        applied_at: The time at which it was applied, in ms since the epoch.
         watermark: How far event time had come, in ms; None if it was unknown.
         size: How many rows the view had after it.
-        rows_sum: The sum of their checksums.
+        rows_sum: The sum of the checksums of these rows.
         changes: How many keys it changed.
-        oldest: The seq of the oldest batch that was kept after it.
+        oldest: The seq of the oldest batch in the history after it.
     """
 
     seq: int
@@ -64,9 +65,9 @@ class PostgresSnapshot:
     """The tables of a view in one transaction.
 
     Args:
-        connection: In a transaction that sees one state.
-        names: Of the tables.
-        identity: Of the tables.
+        connection: A connection in a transaction that sees one state.
+        names: The names of the tables.
+        identity: The identity of the tables.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], names: Names, identity: int) -> None:
@@ -77,13 +78,13 @@ class PostgresSnapshot:
     # The present
 
     def rows_of(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The rows of those keys that have one."""
+        """Return the rows of those keys that have one."""
         query = "SELECT _key, _row, _checksum FROM {rows} WHERE _key = ANY(%s)"
         found = self._all(query, list(keys))
         return {key: self._checked(key, row, stored) for key, row, stored in found}
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows, in the order of the keys."""
+        """Return all keys and rows, in the order of the keys."""
         query = "SELECT _key, _row, _checksum FROM {rows} ORDER BY _key"
         count = total = 0
         for key, row, stored in self._each(query):
@@ -93,32 +94,32 @@ class PostgresSnapshot:
         self._check_whole((count, total), latest)
 
     def latest_batch(self) -> Batch | None:
-        """The last batch that was applied."""
+        """Return the last batch that was applied."""
         return self._batch("ORDER BY seq DESC LIMIT 1")
 
     # The past
 
     def oldest_batch(self) -> Batch | None:
-        """The oldest batch that can be asked for."""
+        """Return the oldest batch of the history."""
         return self._batch("ORDER BY seq LIMIT 1")
 
     def batch_of(self, batch_id: int) -> Batch | None:
-        """The last batch of that id, if it is kept."""
+        """Return the last batch of that id, if the history has it."""
         return self._batch("WHERE batch_id = %s ORDER BY seq DESC LIMIT 1", batch_id)
 
     def batch_numbered(self, seq: int) -> Batch | None:
-        """The batch with that number, if it is kept."""
+        """Return the batch with that number, if the history has it."""
         return self._batch("WHERE seq = %s", seq)
 
     def rows_of_at(self, keys: Iterable[bytes], seq: int) -> dict[bytes, bytes]:
-        """The rows after a kept batch of those keys that had one."""
+        """Return the rows, after a batch of the history, of those keys that had one."""
         wanted = list(keys)
         changed = dict(self._all(_CHANGED_SINCE, wanted, seq))
         now = self.rows_of(key for key in wanted if key not in changed)
         return {**now, **{key: row for key, row in changed.items() if row is not None}}
 
     def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and rows after a kept batch, in the order of the keys."""
+        """Return all keys and rows after a batch of the history, in the order of the keys."""
         count = total = 0
         for key, row in self._each(_ROWS_AT, seq=seq):
             count, total = count + 1, total + checksum_of(self._identity, key, row)
@@ -126,18 +127,18 @@ class PostgresSnapshot:
         self._check_whole((count, total), self.batch_numbered(seq))
 
     def changes_of(self, seq: int) -> list[RowChange]:
-        """What a kept batch changed, in the order in which its keys arrived."""
+        """Return the changes of a batch of the history, in the order in which its keys arrived."""
         return [RowChange(*line) for line in self._all(_CHANGES_OF, seq, seq)]
 
     # Batches that were seen
 
     def is_seen(self, source: str, batch_id: int) -> bool:
-        """Whether a batch of that id was applied, however long ago."""
+        """Return whether a batch of that id was applied, however long ago."""
         query = "SELECT 1 FROM {seen} WHERE source = %s AND %s BETWEEN first AND last"
         return bool(self._all(query, source, batch_id))
 
     def last_of(self, source: str) -> int | None:
-        """The greatest batch id of a stream that was applied."""
+        """Return the greatest batch id of a stream that was applied."""
         ((last,),) = self._all("SELECT max(last) FROM {seen} WHERE source = %s", source)
         return None if last is None else int(last)
 

@@ -2,8 +2,8 @@
 """Copies the rows of a batch, from the executors, into a staging table.
 
 A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
-random token, in a transaction of its own, and its receipt returns the token to the driver: rows
-of attempts that failed, or that lost a race, are there under tokens that nobody knows.
+random token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
+attempts that failed, or that lost a race, are there under tokens that nobody knows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pyflinklike.views.postgres.snapshot import checksum_of
 __all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain"]
 
 PLAIN, PUT, REMOVE, RETRACT = range(4)
-"""What a staged row does; in a view without an order, a plain row is put."""
+"""The effect of a staged row; in a view without an order, a plain row is put."""
 
 RECEIPT = "token long, rows long, reached long, kinds string, fault string, told string"
 """The columns of receipts, for Spark."""
@@ -46,20 +46,21 @@ _RECEIPT = pa.schema(
     [(name, pa.int64()) for name in ("token", "rows", "reached")]
     + [(name, pa.string()) for name in ("kinds", "fault", "told")]
 )
+# Not logged, which is faster: if a crash empties the table, the batch is sent again.
 _STAGING = """CREATE UNLOGGED TABLE {staging} (_token bigint, _position bigint, _kind int,
     _key bytea, _row bytea, _order bytea, _checksum bigint, _error text{columns})"""
 
 
 class Receipt(NamedTuple):
-    """What an attempt at a partition returns.
+    """The result of an attempt at a partition.
 
     Args:
-        token: Of its rows.
-        rows: How many there are.
-        reached: The greatest event time, in ms since the epoch; None if no row tells one.
-        kinds: What the parts of orders compare with, as JSON.
-        fault: The class of the error that the rows made; None if there is none.
-        told: What that error says.
+        token: The token of its rows.
+        rows: How many rows it copied.
+        reached: The greatest event time, in ms since the epoch; None if no row has one.
+        kinds: The kinds of values that the parts of orders compare with, as JSON.
+        fault: The class of the error that a row caused; None if there is none.
+        told: The message of that error.
     """
 
     token: int
@@ -70,7 +71,7 @@ class Receipt(NamedTuple):
     told: str | None = None
 
     def check(self) -> None:
-        """Raise the error that the rows made, if they made one."""
+        """Raise the error that a row caused, if there is one."""
         if self.fault is not None:
             raise getattr(errors, self.fault, StateValueError)(self.told)
 
@@ -90,11 +91,11 @@ class Stager:
     """Copies rows into one staging table.
 
     Args:
-        names: Of the view.
+        names: The names of the view's tables.
         table: The staging table's name.
         incoming: Reads the rows.
-        columns: What SQL sees, and the types.
-        identity: Of the view's tables.
+        columns: The columns that SQL sees, and their types.
+        identity: The identity of the view's tables.
     """
 
     names: Names
@@ -109,9 +110,9 @@ class Stager:
         """Copy rows, in the caller's transaction.
 
         Args:
-            connection: To the database.
-            batches: Of rows.
-            zone: Of naive datetimes.
+            connection: A connection to the database, in a transaction.
+            batches: The rows, in any number of portions.
+            zone: The time zone of naive datetimes.
         """
         token, count = secrets.randbits(62), 0
         reached: int | None = None
@@ -167,7 +168,7 @@ class Stager:
 
 
 def _note(order: tuple[Any, ...], kinds: dict[str, list[str]]) -> None:
-    """Note what the parts of an order compare with, each once."""
+    """Note the kinds of values that the parts of an order compare with, each once."""
     for at, kind in enumerate(kinds_of(order)):
         if kind is not None:
             known = kinds.setdefault(str(at), [])
@@ -177,12 +178,12 @@ def _note(order: tuple[Any, ...], kinds: dict[str, list[str]]) -> None:
 
 @attrs.frozen
 class StagingTask:
-    """Copies the rows of a partition, in an executor; what `DataFrame.mapInArrow` calls.
+    """Copies the rows of a partition, in an executor; `DataFrame.mapInArrow` calls it.
 
     Args:
-        stager: Of the staging table.
-        conninfo: Where it is.
-        time_zone: The name of the session's.
+        stager: Copies into the staging table.
+        conninfo: Where the server is.
+        time_zone: The name of the session's time zone.
     """
 
     stager: Stager
@@ -190,13 +191,13 @@ class StagingTask:
     time_zone: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Copy the rows, and give the receipt."""
+        """Copy the rows, and yield the receipt."""
         zone = zone_named(self.time_zone)
         rows = (rows_of(batch, self.time_zone) for batch in batches)
         yield _batch_of(self._attempted(lambda one: self.stager.copy(one, rows, zone)))
 
     def _attempted(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
-        """The receipt, also of rows that are refused: to try these again would be of no use."""
+        """Return the receipt, also for refused rows: a second attempt would be refused, too."""
         with self.conninfo.connect("task") as connection:
             try:
                 receipt = copy(connection)

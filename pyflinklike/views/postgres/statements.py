@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SQL that applies a staged batch; `merging` says what it does, and fills in the braces."""
+"""The SQL that applies a staged batch; `Merge` runs it, and fills in the braces."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = [
     "STAGED",
 ]
 
+# Room for 2**40 rows in a partition; the order of `tokens` is that of the partitions.
 STAGED: Final = """SELECT (t.n << 40) + s._position AS _place, s.* FROM {staging} s
     JOIN unnest(%(tokens)s::bigint[]) WITH ORDINALITY t(token, n) ON s._token = t.token"""
 
@@ -79,6 +80,7 @@ PUT_ROWS: Final = """INSERT INTO {rows} ({columns}) SELECT {of_staged}
 LOG: Final = """INSERT INTO {changes} SELECT %(seq)s, row_number() OVER (ORDER BY first), key, before
     FROM pg_temp.outcome"""
 
+# As numeric: the id before the least bigint, or after the greatest, would overflow.
 NEAR: Final = """SELECT first, last FROM {seen} WHERE source = %(source)s
     AND (last = %(id)s::numeric - 1 OR first = %(id)s::numeric + 1)"""
 

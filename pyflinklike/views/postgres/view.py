@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`PostgresView`: a view whose tables are in PostgreSQL.
+"""A view whose tables are in PostgreSQL.
 
     view = PostgresView("totals", key="user", conninfo="service=views")
     query = totals.writeStream.foreachBatch(view.foreach_batch).start()
     view.get("ann")
 
-The executors copy each batch into the database, and one transaction applies it; any machine
-reads it, as a `View` or by SQL.
+The executors copy each batch into the database, and one transaction applies it; any machine reads
+it, as a `View` or by SQL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["PostgresView"]
 
 
 def _patience(view: str, timeout: Timeout) -> int:
-    """How long to wait for another writer, in ms; at least 1, as 0 would be for ever."""
+    """Return how long to wait for another writer, in ms; at least 1, since 0 means forever."""
     wait = seconds(timeout)
     if wait is None:
         msg = f"view {view!r}: lock_timeout must be a timedelta or seconds, got {shown(timeout)}"
@@ -49,7 +49,7 @@ def _patience(view: str, timeout: Timeout) -> int:
 
 
 class _Secret(str):
-    """A text that is not shown."""
+    """A text whose `repr` hides it."""
 
     __slots__ = ()
 
@@ -60,37 +60,37 @@ class _Secret(str):
 class PostgresView(View):
     """A durable table by key, in PostgreSQL, fed by batches that the executors write.
 
-    It is asked as a `MaterializedView` is.  Any number of processes on any machines may read it;
+    It is queried as a `MaterializedView` is.  Any number of processes on any machines may read it;
     one at a time writes.  The rows are in the table of its name, where SQL sees their columns.
 
     Args:
-        name: Of the view and of its table; at most 37 bytes.
+        name: The name of the view and of its table; at most 37 bytes.
         key: The column of the key, or several.
-        order_by: The column, or several, that plain rows of a key are ordered by, as for a
+        order_by: The column, or several, by which plain rows of a key are ordered, as for a
             `MaterializedView`; it stays with the tables.
-        conninfo: Where the server is, as libpq takes it: a URI, or keywords and values.  It goes
-            to the executors; what it leaves out, as `service=...`, passfile or PGPASSWORD, they
+        conninfo: Where the server is, as libpq takes it: a URI, or keywords and values.  It goes to
+            the executors; parts that it leaves out, as `service=...`, passfile or PGPASSWORD, they
             look up where they run.
-        schema: Of PostgreSQL, which has to be there.
-        columns: What SQL sees of a row: names of its columns, and their types in PostgreSQL.
-            None takes them from the first DataFrame, and adds what later ones have more.
+        schema: The schema of PostgreSQL, which has to exist.
+        columns: The columns that SQL sees: names, and types of PostgreSQL.  None takes them from
+            the first DataFrame, and adds further columns of later ones.
         history: How many batches back, the last one included, `as_of`, subscribers and
             `changes(start="earliest")` can go.
-        event_time: The column that tells the event time of a row, as for a `MaterializedView`.
-        clock: Gives the time in ms since the epoch; None for the system's.
-        allow_gaps: Whether a stream may go on although batches before are not in the database.
+        event_time: The column with the event time of a row, as for a `MaterializedView`.
+        clock: Returns the time in ms since the epoch; None for the system's.
+        allow_gaps: True permits a stream to go on although earlier batches are not in the database.
         lock_timeout: How long to wait for another writer to end, a timedelta or seconds.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
         HostError: psycopg is not installed.
-        CorruptStateError: The tables are of another format.
-        IncompatibleStateError: They are another program's, or have another key or order.
-        StateStoreError: The server is not there, does not let us in, or cannot make the tables.
+        CorruptStateError: The tables have another format.
+        IncompatibleStateError: The tables are another program's, or have another key or order.
+        StateStoreError: There is no server, it does not let us in, or it cannot make the tables.
     """
 
     def __new__(cls, *args: Any, **named: Any) -> PostgresView:
-        """Keep the arguments for pickles, with a conninfo that does not show its password."""
+        """Remember the arguments for pickles, with a conninfo that does not show its password."""
         if type(named.get("conninfo")) is str:
             named["conninfo"] = _Secret(named["conninfo"])
         return super().__new__(cls, *args, **named)
@@ -141,16 +141,18 @@ class PostgresView(View):
         """Apply a batch of this process's: all of it, durably, or nothing.
 
         Args:
-            rows: Changes or plain rows; `pyflinklike.views.core.incoming` tells their forms.
-            batch_id: A batch that was applied before is ignored; its rows are not read.
-            watermark: How far event time has come, if the caller knows.
+            rows: Changes or plain rows: mappings, `Row`s or named tuples.
+            batch_id: The id of the batch; a batch that was applied before is ignored, and its rows
+                are not read.
+            watermark: How far event time has come, in ms since the epoch or as a datetime; None if
+                the caller does not know.
 
         Returns:
-            Whether it was applied; False for one seen before.
+            True if it was applied, False for a batch that was seen before.
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row, or the batch id, is of no form a view takes, or a column
+            StateValueError: A row, or the batch id, has no form that a view takes, or a column
                 cannot hold a value.
             StateStoreError: Another process writes to the view, or the server cannot.
             StoreClosedError: The view is closed.
@@ -164,13 +166,14 @@ class PostgresView(View):
 
         Args:
             df: Spark's DataFrame.
-            batch_id: As Spark gives it.  Those of a stream have to follow one another.
-            source: Names the stream, as for a `MaterializedView`.
+            batch_id: The id that Spark gives the batch.  The ids of a stream have to follow one
+                another.
+            source: The name of the stream, as for a `MaterializedView`.
 
         Raises:
-            DeclarationTypeError: It is not a DataFrame.
-            NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark
-                then fails the batch, and repeats it when the stream is started again.
+            DeclarationTypeError: `df` is not a DataFrame.
+            NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark then
+                fails the batch, and repeats it when the stream is started again.
         """
         self._writer.apply_frame(df, checked_id(self.name, batch_id), source)
 
@@ -184,17 +187,18 @@ class PostgresView(View):
         limit: int | None = None,
         timeout: Timeout = None,
     ) -> Changes:
-        """Subscribe to the changes that are made from now on, by whichever process.
+        """Subscribe to the changes that are made from now on, by any process.
 
-        They wait in the database, so a slow subscriber makes nobody wait.  One that falls behind
-        the batches of `history` is ended with a QueueOverflowError.
+        They wait in the database, so a slow subscriber makes nobody wait.  A subscriber that falls
+        behind the batches of `history` ends with a QueueOverflowError.
 
         Args:
-            key: Only changes of this key.
+            key: Only changes of this key; None for all keys.
             where: Only changes of rows that meet this condition, as in `MaterializedView`.
-            start: "latest" for new changes only; "earliest" for those in the history first.
-            limit: Close after this many changes.
-            timeout: Stop iterating when no change comes for this long, a timedelta or seconds.
+            start: "latest" for new changes only; "earliest" for the changes in the history first.
+            limit: Close after this many changes; None for no end.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds; None
+                waits forever.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -214,10 +218,10 @@ class PostgresView(View):
     # Checking and closing
 
     def verify(self) -> None:
-        """Read all rows, as they are now and after the oldest batch that is kept.
+        """Read and check all rows, as they are now and after the history's oldest batch.
 
         Raises:
-            CorruptStateError: Something is not what was written.
+            CorruptStateError: A row differs from what was written.
             StoreClosedError: The view is closed.
         """
         with self._database.reading() as snapshot:
@@ -228,7 +232,7 @@ class PostgresView(View):
                 pass
 
     def close(self) -> None:
-        """Close the connections, and end all subscriptions, which still give what they have read."""
+        """Close the connections, and end all subscriptions; changes they read can be taken."""
         for follower in list(self._followers):
             follower.end()
         self._database.close()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writer of a view in PostgreSQL: stages a batch, and applies it in one transaction.
 
-A batch is killed between any two of these steps without harm, for only the last changes the view:
+A batch may be killed between any two of these steps without harm, for only the fourth changes the
+view:
 
-1. It is looked for among those that were seen.
+1. The batch is looked up among the batches that were seen.
 2. A staging table is made, under a name that nobody else has.
 3. The partitions are copied into it.
 4. One transaction applies it, writes its id and notifies subscribers.
@@ -42,12 +43,12 @@ class Writer:
     """Applies the batches of a view.
 
     Args:
-        database: Of the view.
+        database: The tables of the view.
         incoming: Reads the rows of batches.
-        columns: What SQL sees, as it was declared; None to take it from DataFrames.
-        history: How many batches are kept.
-        allow_gaps: Whether a stream may skip batch ids.
-        clock: Gives the time in ms since the epoch.
+        columns: The columns that SQL sees, as declared; None takes them from DataFrames.
+        history: The length of the history in batches.
+        allow_gaps: True permits a stream to skip batch ids.
+        clock: Returns the time in ms since the epoch.
     """
 
     database: Database
@@ -79,6 +80,7 @@ class Writer:
         feed = Feed(df, source)
         with self.database.writing() as connection:
             if self._is_seen(connection, feed.source, batch_id):
+                # A stateful stream whose batch is not read cannot commit it.
                 df.mapInArrow(drain, RECEIPT).collect()
                 return False
             self._check_gap(connection, feed.source, batch_id)
@@ -98,10 +100,10 @@ class Writer:
         return True
 
     def _staged(self, df: Any, task: StagingTask) -> list[Receipt]:
-        """The receipts of the partitions, in their order.
+        """Return the receipts of the partitions, in their order.
 
         Raises:
-            NullKeyError, StateValueError: A row cannot be held.
+            NullKeyError, StateValueError: The view cannot hold a row.
         """
         found = df.mapInArrow(task, RECEIPT).collect()
         receipts = [Receipt(*line) for line in found]
@@ -123,8 +125,8 @@ class Writer:
     def _check_gap(self, connection: psycopg.Connection[Any], source: str, batch_id: int) -> None:
         """Refuse a batch of a stream after batches that the database does not have.
 
-        A stream never sends again what was acknowledged.  So if the database was restored from
-        an older copy, the batches since are lost unless somebody is told.
+        A stream never sends an acknowledged batch again.  So if the database was restored from an
+        older copy, the batches since are lost unless somebody is told.
         """
         last = self._snapshot(connection).last_of(source)
         if self.allow_gaps or not source or batch_id <= (-1 if last is None else last) + 1:
@@ -155,7 +157,7 @@ class Writer:
         receipts: Sequence[Receipt],
         batch: Batch,
     ) -> None:
-        """Apply what is staged, in a transaction."""
+        """Apply the staged rows, in a transaction."""
         for statement in _DURABLE:
             connection.execute(statement)
         names = self.database.names
