@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyflinklike.types.base import TypeInformation
@@ -23,6 +24,7 @@ from pyflinklike.types.basic import (
     StringTypeInfo,
 )
 from pyflinklike.types.catalog import Types
+from pyflinklike.types.field_defaults import default_of
 from pyflinklike.types.nested import (
     BasicArrayTypeInfo,
     ByteArrayTypeInfo,
@@ -57,7 +59,6 @@ _MADE_BY: dict[type, tuple[Callable[..., TypeInformation], tuple[str, ...]]] = {
     ObjectArrayTypeInfo: (Types.OBJECT_ARRAY, ("elem_type",)),
     PickledByteArrayTypeInfo: (Types.PICKLED_BYTE_ARRAY, ()),
     PrimitiveArrayTypeInfo: (Types.PRIMITIVE_ARRAY, ("elem_type",)),
-    RowTypeInfo: (Types.ROW_NAMED, ("field_names", "field_types")),
     StringTypeInfo: (Types.STRING, ()),
     TimestampTypeInfo: (Types.SQL_TIMESTAMP, ()),
     TimeTypeInfo: (Types.SQL_TIME, ()),
@@ -72,6 +73,7 @@ def register_reducers() -> None:
         copyreg.pickle(kind, _reduced)
     copyreg.pickle(IntegralTypeInfo, _reduced_integral)
     copyreg.pickle(ByteArrayTypeInfo, _reduced_bytes)
+    copyreg.pickle(RowTypeInfo, _reduced_row)
 
 
 # The result is Any, since copyreg's stubs want a maker of that very class.
@@ -81,6 +83,13 @@ def _reduced_integral(each: IntegralTypeInfo) -> Any:
 
 def _reduced_bytes(_: ByteArrayTypeInfo) -> Any:
     return Types.PRIMITIVE_ARRAY, (Types.BYTE(),)
+
+
+def _reduced_row(each: RowTypeInfo) -> Any:
+    defaults = {name: default_of(each.defaults, name) for name, _ in each.defaults}
+    # Without defaults the call stays the one that earlier pickles say.
+    maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED
+    return maker, (each.field_names, each.field_types)
 
 
 def _reduced(each: TypeInformation) -> Any:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import pickle
 
 import pytest
 from growth_support import WIDER, growing
@@ -127,6 +129,19 @@ def test_a_default_survives_in_the_signature(kind_and_values, data):
     (found,) = made.from_arrow(growth(stored, made)(stored.to_arrow([((None,),)])))
     expected = None if value is None else kind.freeze(value)
     assert same([None, expected], list(found[0]))
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda kind: pickle.loads(pickle.dumps(kind)), copy.copy, copy.deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_a_default_survives_in_a_copy(copied):
+    """A worker has the type that the driver declared, in rows within rows, too."""
+    inner = Types.ROW_NAMED(["x", "y"], [Types.STRING(), Types.LONG()], defaults={"x": "none"})
+    kind = Types.ROW_NAMED(["a", "b"], [Types.LONG(), inner], defaults={"a": 7, "b": None})
+
+    assert (kind, kind.signature) == (copied(kind), copied(kind).signature)
 
 
 @pytest.mark.parametrize(
