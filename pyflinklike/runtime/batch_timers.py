@@ -38,7 +38,7 @@ class ColumnTimerQueue:
 
     def __init__(self, domain: TimeDomain, backend: Any) -> None:
         self.domain = domain
-        self.is_quiesced, self.ignored = False, 0
+        self.is_quiesced = self.has_ignored = False
         self.table: MapTable = backend.column_table(timers_spec(domain))
         self._firing: list[Any] | None = None
 
@@ -48,7 +48,7 @@ class ColumnTimerQueue:
     def register(self, rows: Any, timestamps: Any) -> None:
         """Add timers; nothing happens where one exists.
 
-        A queue that is quiesced adds none, and counts them.
+        A queue that is quiesced adds none, and notes that.
 
         Args:
             rows: Of their keys.
@@ -60,7 +60,7 @@ class ColumnTimerQueue:
         places = np.unique(table.places(rows, pa.array(timestamps)))
         added = places[~table.present(places)]
         if self.is_quiesced:
-            self.ignored += len(added)
+            self.has_ignored = self.has_ignored or len(added) > 0
             return
         table.put(added, None)
         if columns.least is not None:

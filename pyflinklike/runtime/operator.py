@@ -277,14 +277,14 @@ class KeyedProcessOperator:
             UserFunctionError: The function raised.
         """
         queue = self.processing_timers
-        queue.is_quiesced, queue.ignored = True, 0
+        queue.is_quiesced, queue.has_ignored = True, False
         try:
             self.advance_watermark(MAX_WATERMARK)
             self._calls.fire(queue, MAX_WATERMARK)
             self._calls.fire(self.event_timers, MAX_WATERMARK)  # of these processing timers
         finally:
             queue.is_quiesced = False
-        if queue.ignored:
+        if queue.has_ignored:  # said without a number, so that it is said once in a process
             warnings.warn(
                 f"{self._calls.name()}: a processing-time timer that is registered while timers fire "
                 "at the end of a batch is ignored, as in Flink, got such timers; where "

@@ -57,8 +57,8 @@ class Timers(Protocol):
 
     is_quiesced: bool
     """Whether registrations are ignored."""
-    ignored: int
-    """How many were."""
+    has_ignored: bool
+    """Whether one was, since this was set to False."""
 
     @property
     def domain(self) -> TimeDomain:
@@ -95,7 +95,7 @@ class TimerQueue:
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
     ) -> None:
         self.domain = domain
-        self.is_quiesced, self.ignored = False, 0
+        self.is_quiesced = self.has_ignored = False
         self.table = backend.table(timers_spec(domain, namespace_type))
         self._put = self.table.put
         self._delete = self.table.delete
@@ -122,7 +122,7 @@ class TimerQueue:
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; nothing happens where it exists.
 
-        A queue that is quiesced adds none, and counts it.
+        A queue that is quiesced adds none, and notes that.
 
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
@@ -134,7 +134,7 @@ class TimerQueue:
         if keys is not None and key in keys:
             return
         if self.is_quiesced:
-            self.ignored += 1
+            self.has_ignored = True
             return
         if keys is None:
             self._keys_at[timestamp] = {key: None}
