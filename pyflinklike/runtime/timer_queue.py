@@ -17,7 +17,7 @@ The contract is Flink's `InternalTimerServiceImpl`:
 * a timer in the past is accepted and fires at the next advance, never inside
   its registration; one that `on_timer` registers fires in the same advance if it is due;
 * but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
-  Flink the clock goes on meanwhile, and ours stands still.
+  Flink the clock goes on meanwhile, and ours stands still;
 * at the end of a batch every timer of both domains fires (`KeyedProcessOperator.end_batch`), and
   the queue of processing time is quiesced: it ignores what is registered meanwhile, as Flink's
   `BatchExecutionInternalTimeService`, for a timer that registers the next one would never end.
