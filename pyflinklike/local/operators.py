@@ -137,8 +137,9 @@ class OperatorStation(Station):
         self._process_one = Batches(self._operator).process_one
 
     def close(self) -> None:
-        """Close the function, and let go of the state."""
+        """The input has ended: close the function, and let go of the state."""
         try:
+            self._operator.end_stream()
             self._operator.close()
         finally:
             if isinstance(self._operator.backend, LocalStateBackend):

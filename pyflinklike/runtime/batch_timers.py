@@ -38,6 +38,7 @@ class ColumnTimerQueue:
 
     def __init__(self, domain: TimeDomain, backend: Any) -> None:
         self.domain = domain
+        self.is_quiesced = self.has_ignored = False
         self.table: MapTable = backend.column_table(timers_spec(domain))
         self._firing: list[Any] | None = None
 
@@ -46,6 +47,8 @@ class ColumnTimerQueue:
 
     def register(self, rows: Any, timestamps: Any) -> None:
         """Add timers; nothing happens where one exists.
+
+        A queue that is quiesced adds none, and notes that.
 
         Args:
             rows: Of their keys.
@@ -56,6 +59,9 @@ class ColumnTimerQueue:
         table, columns = self.table, self.table.columns
         places = np.unique(table.places(rows, pa.array(timestamps)))
         added = places[~table.present(places)]
+        if self.is_quiesced:
+            self.has_ignored = self.has_ignored or len(added) > 0
+            return
         table.put(added, None)
         if columns.least is not None:
             columns.least = min(columns.least, int(timestamps.min()))

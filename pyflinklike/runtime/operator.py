@@ -19,11 +19,12 @@ What the function yields is gathered until the host takes it.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from pyflinklike.api.metrics import Increment, MetricIncrements
-from pyflinklike.clock import Clock
+from pyflinklike.clock import MAX_WATERMARK, Clock
 from pyflinklike.errors import PyflinklikeError, StateValueError
 from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
@@ -263,6 +264,48 @@ class KeyedProcessOperator:
         """Have both clocks arrive where they stand: fire what is due, event timers first."""
         self._calls.fire(self.event_timers, self.clock.watermark)
         self._calls.fire(self.processing_timers, self.clock.processing_time)
+
+    def end_batch(self) -> None:
+        """End the current group's input in batch mode: every timer fires, whatever its time.
+
+        As Flink's `BatchExecutionInternalTimeService`: the watermark goes to `MAX_WATERMARK`, which
+        fires event timers; then processing timers fire, and the processing time stands still.
+        Processing timers that `on_timer` registers are ignored with a warning.  Event timers that it
+        registers fire, as at the end of a stream; Flink's batches ignore them, too.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        queue = self.processing_timers
+        queue.is_quiesced, queue.has_ignored = True, False
+        try:
+            self.advance_watermark(MAX_WATERMARK)
+            self._calls.fire(queue, MAX_WATERMARK)
+            self._calls.fire(self.event_timers, MAX_WATERMARK)  # of these processing timers
+        finally:
+            queue.is_quiesced = False
+        if queue.has_ignored:  # said without a number, so that it is said once in a process
+            warnings.warn(
+                f"{self._calls.name()}: a processing-time timer that is registered while timers fire "
+                "at the end of a batch is ignored, as in Flink, got such timers; where "
+                "ctx.timer_service().current_watermark() is MAX_WATERMARK, yield at once what the "
+                "timer would have given",
+                stacklevel=2,
+            )
+
+    def end_stream(self) -> None:
+        """Warn where the current group keeps processing timers although a stream has ended.
+
+        As in Flink's streaming mode, they never fire.
+        """
+        if self.processing_timers.count():
+            warnings.warn(
+                f"{self._calls.name()}: processing-time timers do not fire when the input of a job "
+                f"in streaming mode ends before their time, as in Flink, got "
+                f"{self.processing_timers.count():,} of them; set execution.runtime-mode to BATCH, "
+                "where every timer fires at the end, or register event-time timers",
+                stacklevel=2,
+            )
 
     def earliest_timer(self, queue: Timers) -> int | None:
         """The time of the first timer of the current group in ms, or None."""

@@ -3,7 +3,7 @@
 
 On a stream it is served micro-batch by micro-batch: load, fire what is due, process the records,
 fire what they made due, sweep, commit (`serve`).  A bounded input has one life and no log: the
-group starts empty (`enter_bounded`), and at its end every event timer fires (`end_bounded`).
+group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
 
 Behind another operator a micro-batch has records of two phases.  What that operator emitted while
 the watermark moved comes before the watermark (`EarlyRecords`), as in Flink, where a watermark
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.log.segments import Segment
 from pyflinklike.log.storage import Head, HeadTimes, LogStorage
 from pyflinklike.log.working_state import WorkingState
@@ -272,10 +272,10 @@ def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: i
 
 
 def end_bounded(operator: KeyedProcessOperator) -> None:
-    """End it: every event timer fires and no processing timer, as at the end of input in Flink.
+    """End it: every event timer fires, then every processing timer, as in Flink's batch mode.
 
     Raises:
         UserFunctionError: The function raised.
     """
-    operator.advance_watermark(MAX_WATERMARK)
+    operator.end_batch()
     operator.stores.flush()

@@ -17,7 +17,10 @@ The contract is Flink's `InternalTimerServiceImpl`:
 * a timer in the past is accepted and fires at the next advance, never inside
   its registration; one that `on_timer` registers fires in the same advance if it is due;
 * but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
-  Flink the clock goes on meanwhile, and ours stands still.
+  Flink the clock goes on meanwhile, and ours stands still;
+* at the end of a batch every timer of both domains fires (`KeyedProcessOperator.end_batch`), and
+  the queue of processing time is quiesced: it ignores what is registered meanwhile, as Flink's
+  `BatchExecutionInternalTimeService`, for a timer that registers the next one would never end.
 
 In Flink a timer that keeps registering itself for its own time fires forever; here that is
 refused after a hundred thousand rounds.
@@ -51,6 +54,11 @@ _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
 
 class Timers(Protocol):
     """The timers of one domain in the current key group, in whatever form they are kept."""
+
+    is_quiesced: bool
+    """Whether registrations are ignored."""
+    has_ignored: bool
+    """Whether one was, since this was set to False."""
 
     @property
     def domain(self) -> TimeDomain:
@@ -87,6 +95,7 @@ class TimerQueue:
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
     ) -> None:
         self.domain = domain
+        self.is_quiesced = self.has_ignored = False
         self.table = backend.table(timers_spec(domain, namespace_type))
         self._put = self.table.put
         self._delete = self.table.delete
@@ -113,6 +122,8 @@ class TimerQueue:
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; nothing happens where it exists.
 
+        A queue that is quiesced adds none, and notes that.
+
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
         """
@@ -120,11 +131,14 @@ class TimerQueue:
             timestamp = _checked(timestamp)
         key = self._current.key
         keys = self._keys_at.get(timestamp)
+        if keys is not None and key in keys:
+            return
+        if self.is_quiesced:
+            self.has_ignored = True
+            return
         if keys is None:
             self._keys_at[timestamp] = {key: None}
             heappush(self._times, timestamp)
-        elif key in keys:
-            return
         else:
             keys[key] = None
         self._put(timestamp, None)

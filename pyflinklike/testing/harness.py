@@ -114,5 +114,8 @@ class KeyedProcessHarness(OperatorHarness):
         return self._moved(operator.advance_watermark, watermark)
 
     def end_of_input(self) -> list[Any]:
-        """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer."""
+        """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer.
+
+        That is the end of a stream.  A batch fires processing timers, too, behind the others.
+        """
         return self.process_watermark(MAX_WATERMARK)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import uuid
+import warnings
+
 import attrs
 import numpy as np
 import pyarrow as pa
@@ -11,19 +14,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflinklike import (
+    HashMapStateBackend,
     KeyedBatchFunction,
     KeyedProcessFunction,
+    Row,
     StateTtlConfig,
     Types,
     ValueStateDescriptor,
 )
 from pyflinklike.clock import TimeDomain
+from pyflinklike.columns.grouping import KeyReader, frozen_keys
 from pyflinklike.errors import (
     DeclarationError,
     StateAccessError,
     StateValueError,
     UserFunctionError,
 )
+from pyflinklike.runtime.assembly import keyed_process_operator
+from pyflinklike.runtime.batch_records import ColumnReader
+from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.testing.cuts import check_alternating, cuts_of
 
@@ -136,6 +146,60 @@ def test_both_are_one_function(data):
         event_time="at",
         ms_between_batches=data.draw(st.sampled_from([1, 4])),
     )
+
+
+def of_a_batch(function, records):
+    """What comes of records in batch mode, to the end of it, by key."""
+    task = TaskInfo("tested", max_parallelism=1, key_columns=(("key", "string"),))
+    options = (HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}")
+    operator = keyed_process_operator(function, *options)
+    operator.open()
+    enter_bounded(operator, 0, processing_time=2)
+    if isinstance(function, KeyedBatchFunction):
+        keys = KeyReader(("key",), Types.STRING(), lambda each: frozen_keys(Types.STRING(), each))
+        operator.process(*ColumnReader(keys, "at").read(records.to_batches()[0]))
+    else:
+        rows = [Row(**each) for each in records.to_pylist()]
+        operator.process([row.key for row in rows], rows, [row.at for row in rows])
+    end_bounded(operator)
+    given = operator.outputs.take().main
+    if isinstance(function, KeyedBatchFunction):
+        given = [tuple(row.values()) for batch in given for row in batch.to_pylist()]
+    assert (0, 0) == (operator.event_timers.count(), operator.processing_timers.count())
+    return {key: [row for row in given if row[0] == key] for key in "abc"}
+
+
+@given(data=st.data())
+@settings(max_examples=settings().max_examples // 2)
+def test_both_are_one_function_at_the_end_of_a_batch(data):
+    """Every timer fires, and what a processing timer registers in its own domain is ignored."""
+    rules = st.lists(st.lists(RULES, max_size=2), min_size=1, max_size=3)
+    own = {"rules": data.draw(rules)}
+    records = records_of(data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=8)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_element = of_a_batch(type("ByElementRuled", (ByElement,), own)(), records)
+        in_columns = of_a_batch(type("InColumnsRuled", (InColumns,), own)(), records)
+
+    assert by_element == in_columns
+
+
+def test_processing_timers_that_on_timers_registers_at_the_end_of_a_batch_are_ignored():
+    """With a warning, as those of functions of elements."""
+    other = Rule(registers=True, offset=1, other_domain=True)
+    function = type("Other", (InColumns,), {"rules": [[other]]})()
+    message = "Other: a processing-time timer that is registered while timers fire at the end"
+
+    with pytest.warns(UserWarning, match=message):
+        given = of_a_batch(function, records_of([4]))
+
+    assert [
+        ("a", 4, 1, "record"),
+        ("a", 6, 2, "EVENT_TIME"),
+        ("a", 2, 3, "PROCESSING_TIME"),
+        ("a", 3, 4, "EVENT_TIME"),
+    ] == given["a"]
 
 
 class Does(KeyedBatchFunction):

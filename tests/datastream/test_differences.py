@@ -225,18 +225,40 @@ def test_bounded_rules_come_first():
 
 class Alarm(KeyedProcessFunction):
     def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value)
         ctx.timer_service().register_processing_time_timer(1)
 
     def on_timer(self, timestamp, ctx):
-        yield timestamp
+        if timestamp < 3:
+            ctx.timer_service().register_event_time_timer(timestamp + 1)
+        yield ctx.time_domain().name, timestamp
 
 
-def test_processing_timers_do_not_fire_at_the_end_of_a_batch():
-    """Flink's fire behind the event timers of their key."""
+def test_event_timers_that_a_timer_registers_at_the_end_of_a_batch_fire():
+    """Flink ignores them, and warns in its log."""
     env = local(execution__runtime_mode="batch")
-    stream = env.from_collection([1]).key_by(lambda v: v).process(Alarm())
+    stream = env.from_collection([2]).key_by(lambda v: v).process(Alarm())
 
-    assert [] == list(stream.execute_and_collect())
+    assert [
+        ("EVENT_TIME", 2),
+        ("EVENT_TIME", 3),
+        ("PROCESSING_TIME", 1),
+        ("EVENT_TIME", 2),
+        ("EVENT_TIME", 3),
+    ] == list(stream.execute_and_collect())
+
+
+class LongAlarm(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_processing_time_timer(10**15)
+
+
+def test_a_stream_that_ends_before_its_processing_timers_says_so():
+    """Flink leaves them out without a word."""
+    stream = local().from_collection([1]).key_by(lambda v: v).process(LongAlarm())
+
+    with pytest.warns(UserWarning, match="LongAlarm: processing-time timers do not fire"):
+        list(stream.execute_and_collect())
 
 
 def begun(folder, name="job", function="Sums"):

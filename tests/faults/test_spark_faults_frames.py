@@ -287,13 +287,14 @@ def test_windows_of_another_kind_do_not_go_on_with_a_checkpoint(feed, tmp_path):
         drain(sessions.reduce(Sum("n"), event_time="ts", max_parallelism=4), tmp_path / "c")
 
 
-def test_windows_of_processing_time_end_by_the_clock(feed):
-    """A batch has one time of processing, so nothing fires in it, as in Flink."""
+def test_windows_of_processing_time_end_with_a_batch(feed):
+    """A batch has one time of processing, so each key has one window, as in Flink's batch mode."""
     counts = key_by(feed.bounded(), "user").window(
         TumblingProcessingTimeWindows.of(Time.minutes(1))
     )
 
-    assert [] == counts.reduce(Sum("n")).collect()
+    rows = counts.reduce(Sum("n")).collect()
+    assert [("ann", 25), ("bob", 3)] == sorted((row.user, row.n) for row in rows)
 
 
 def _between(clicks, orders, how="inner"):

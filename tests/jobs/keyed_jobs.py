@@ -40,6 +40,11 @@ def first(value):
     return value[0]
 
 
+def second(value):
+    """Another key."""
+    return value[1]
+
+
 @job(("a", 1), ("b", 10), ("a", 3), ("b", 15), ("a", 6), batch=[("a", 6), ("b", 15)], ordered=True)
 def reduce_of_a_lambda(env):
     """The fold so far for each element; in batch mode the last one of each key."""
@@ -310,6 +315,44 @@ def side_outputs_of_elements_and_timers(env):
     """Both go aside."""
     stream = timed(env, ("a", 1), ("b", 2)).key_by(first).process(Aside())
     return stream.get_side_output(SIDE)
+
+
+LATER = 4_000_000_000_000
+"""A time of the clock that does not come while a job runs."""
+
+
+class Gathered(KeyedProcessFunction):
+    """Gives what has gathered when the clock has come far."""
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value[1])
+        ctx.timer_service().register_event_time_timer(5)
+        ctx.timer_service().register_processing_time_timer(LATER)
+
+    def on_timer(self, timestamp, ctx):
+        yield SIDE, (ctx.get_current_key(), "flushed" if timestamp > 5 else "waits")
+        if timestamp > 5:
+            yield ctx.get_current_key(), self.total.value()
+            self.total.clear()
+
+
+FLUSHED = [("a", "waits"), ("a", "flushed"), ("b", "waits"), ("b", "flushed")]
+
+
+@job(("a", "waits"), ("b", "waits"), batch=FLUSHED, cuts=())
+def processing_timers_at_the_end(env):
+    """In batch mode they fire, behind the event timers; in streaming mode the job ends before."""
+    return pairs(env).key_by(first).process(Gathered()).get_side_output(SIDE)
+
+
+@job(batch=[(6, 6), (15, 15)], cuts=())
+def processing_timers_of_two_keyed_operators(env):
+    """What those of the first give comes to the second before its input ends."""
+    flushed = pairs(env).key_by(first).process(Gathered())
+    return flushed.key_by(second).process(Gathered())
 
 
 class Times(KeyedProcessFunction):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from jobs.collection import job
-from jobs.keyed_jobs import first
+from jobs.keyed_jobs import LATER, first
 from jobs.timed import timed
 
 from pyflinklike.common import Types
@@ -142,6 +142,28 @@ def timers_of_two_inputs(env):
     return streams.key_by(first, first).process(Waiting())
 
 
+class WaitingForTheClock(KeyedCoProcessFunction):
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element1(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value[1])
+        ctx.timer_service().register_processing_time_timer(LATER)
+
+    def process_element2(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value[1])
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), self.total.value()
+
+
+@job(batch=[("a", 33)], cuts=())
+def processing_timers_of_two_inputs_at_the_end(env):
+    """They fire behind the elements of both."""
+    streams = timed(env, ("a", 1), ("a", 30)).connect(timed(env, ("a", 2), ("b", 5)))
+    return streams.key_by(first, first).process(WaitingForTheClock())
+
+
 @job(("a", 3), ("b", 4))
 def connected_with_itself(env):
     """A stream may be both inputs."""
@@ -204,6 +226,21 @@ def rules_with_keys(env):
     rules = env.from_collection([("a", 10)]).broadcast(RULES)
     stream = timed(env, ("a", 1), ("a", 2), ("b", 3)).key_by(first)
     return stream.connect(rules).process(Raised())
+
+
+class RaisedByTheClock(Raised):
+    def process_element(self, value, ctx):
+        super().process_element(value, ctx)
+        ctx.timer_service().delete_event_time_timer(100)
+        ctx.timer_service().register_processing_time_timer(LATER)
+
+
+@job(batch=[("a", 30), ("b", 3)], cuts=())
+def processing_timers_beside_rules_at_the_end(env):
+    """They fire as those of event time."""
+    rules = env.from_collection([("a", 10)]).broadcast(RULES)
+    stream = timed(env, ("a", 1), ("a", 2), ("b", 3)).key_by(first)
+    return stream.connect(rules).process(RaisedByTheClock())
 
 
 class Counted(KeyedBroadcastProcessFunction):

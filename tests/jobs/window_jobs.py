@@ -22,6 +22,7 @@ from pyflinklike.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
@@ -52,6 +53,18 @@ class Sum(WindowFunction):
 def tumbling_windows(env):
     """One after another."""
     return stream(env).key_by(first).window(TumblingEventTimeWindows.of(FIVE)).process(Spans())
+
+
+def added(one, other):
+    """The sum of two."""
+    return one[0], one[1] + other[1]
+
+
+@job(batch=[("a", 22), ("b", 3)], cuts=())
+def windows_of_processing_time_at_the_end(env):
+    """They end with a batch; in streaming mode the job ends before."""
+    sessions = ProcessingTimeSessionWindows.with_gap(Time.days(1))
+    return stream(env).key_by(first).window(sessions).reduce(added)
 
 
 class Growing(ProcessWindowFunction):

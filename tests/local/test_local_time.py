@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+import pytest
 from jobs.timed import ByField, timed
 from local_support import Watermarks, local
 
@@ -92,11 +95,46 @@ class Ticking(KeyedProcessFunction):
 
 
 def test_processing_timers_fire_when_the_clock_is_there_and_not_at_the_end():
-    """As in Flink, whose job ends without them."""
+    """As in Flink's streaming mode, whose job ends without them; here it says so."""
     env = local()
     stream = env.from_collection(["a", "b", "c"]).key_by(lambda v: v).process(Ticking())
     sink = stream._sink(CollectSink(), "Collect")
     times = iter([0, 0, 8, 12, 15])
     run = start(Job(env._program.builder.graph([sink]), JobSettings()), lambda: next(times))
 
-    assert [("a", 10)] == list(run.collected(sink))
+    with pytest.warns(
+        UserWarning,
+        match="Ticking: processing-time timers do not fire .* got 2 of them; set "
+        "execution.runtime-mode to BATCH",
+    ):
+        assert [("a", 10)] == list(run.collected(sink))
+
+
+def test_a_job_that_is_cancelled_says_nothing_of_its_processing_timers():
+    """They go on with the job, if it does."""
+
+    class Telling(Ticking):
+        def process_element(self, value, ctx):
+            super().process_element(value, ctx)
+            yield value
+
+    stream = local().from_collection(["a", "b"]).key_by(lambda v: v).process(Telling())
+    results = stream.execute_and_collect()
+    given = next(results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results.close()
+
+    assert "a" == given
+
+
+def test_every_processing_timer_fires_at_the_end_of_a_batch():
+    """Behind the elements of its key, whatever its time."""
+    env = local(execution__runtime_mode="batch")
+    stream = env.from_collection(["a", "b", "a"]).key_by(lambda v: v).process(Ticking())
+    sink = stream._sink(CollectSink(), "Collect")
+    graph = env._program.builder.graph([sink])
+
+    assert [("a", 17), ("b", 17)] == list(
+        start(Job(graph, JobSettings(is_batch=True)), lambda: 7).collected(sink)
+    )

@@ -199,13 +199,13 @@ def test_what_a_group_begins_with_is_written_once(operator):
     assert 2 == served.head.log_entries
 
 
-def test_at_the_end_of_a_bounded_input_every_event_timer_fires_and_no_other(operator):
-    """As in Flink's batch mode."""
+def test_at_the_end_of_a_bounded_input_every_timer_fires(operator):
+    """As in Flink's batch mode: `test_batch_end` has the rest."""
     enter_bounded(operator, 0, processing_time=50)
     operator.process(*records(-60, 1))
     end_bounded(operator)
 
-    assert [("total", 1), ("EVENT_TIME", 60)] == outputs(operator)
+    assert [("total", 1), ("EVENT_TIME", 60), ("PROCESSING_TIME", 60)] == outputs(operator)
     assert MAX_WATERMARK == operator.clock.watermark
 
 

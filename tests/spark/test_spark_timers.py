@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from pyspark.errors import StreamingQueryException
 from spark_support import Feed, at, drain, pickle_by_value, rows_of, start, until
 
-from pyflinklike import KeyedProcessFunction
-from pyflinklike.spark import key_by
+from pyflinklike import KeyedProcessFunction, ListStateDescriptor, OutputTag, Types
+from pyflinklike.spark import get_side_output, key_by, main_output
 
 pickle_by_value(__name__)
 
@@ -129,6 +131,45 @@ def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
         ("slow", event, 1_010),
         ("slow", processing, 0),
     ] == sorted(once)
+
+
+FLUSHES = OutputTag("flushes", Types.LONG())
+
+
+class Buffer(KeyedProcessFunction):
+    """Gives the sum of what has gathered an hour after each record, and to the side how much that was."""
+
+    def open(self, runtime_context):
+        self.gathered = runtime_context.get_list_state(ListStateDescriptor("n", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.gathered.add(value.n)
+        timers = ctx.timer_service()
+        timers.register_event_time_timer(ctx.timestamp() + 1)
+        timers.register_processing_time_timer(timers.current_processing_time() + 3_600_000)
+
+    def on_timer(self, timestamp, ctx):
+        if ctx.time_domain().name == "PROCESSING_TIME":
+            gathered = [*self.gathered.get()]
+            yield FLUSHES, len(gathered)
+            yield ctx.get_current_key()[0], dt.datetime(2020, 1, 1), sum(gathered)
+            self.gathered.clear()
+            ctx.timer_service().register_processing_time_timer(timestamp + 1)
+
+
+@pytest.mark.telling
+def test_a_batch_fires_every_timer_at_its_end(spark, tmp_path):
+    """Those of processing time, too: what they give comes to the side, and to an operator behind that waits for its own."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add([("a1", at(1_000), 1), ("a2", at(5_000), 2)], [("a1", at(3_000), 4), ("b", at(0), 8)])
+    first = key_by(feed.bounded(), "key").process(
+        Buffer(), SCHEMA, event_time="ts", side_outputs=[FLUSHES]
+    )
+    second = key_by(main_output(first), "key").process(Buffer(), SCHEMA, event_time="ts")
+
+    assert [("a", 7), ("b", 8)] == sorted((row.key, row.n) for row in second.collect())
+    flushes = get_side_output(first, FLUSHES).collect()
+    assert [1, 1, 2] == sorted(value for row in flushes for value in row)
 
 
 def test_timers_that_would_never_fire_are_refused_with_the_remedy(spark, tmp_path):

@@ -2,10 +2,9 @@
 """The batch host: a bounded DataFrame, sorted by key group and event time.
 
 As Flink's batch mode: each key sees its records in the order of event time
-under the watermark `MIN_WATERMARK`; then the watermark goes to `MAX_WATERMARK`
-and every event timer fires.  Processing timers are dropped, as at the end of
-any bounded stream.  Spark sorts, and spills to disk where it must; a worker
-holds the state of one key group at a time.
+under the watermark `MIN_WATERMARK`; then the watermark goes to `MAX_WATERMARK`,
+every event timer fires, and then every processing timer.  Spark sorts, and spills
+to disk where it must; a worker holds the state of one key group at a time.
 """
 
 from __future__ import annotations
