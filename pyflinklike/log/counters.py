@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log has its operator count."""
+"""The counters that a log raises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["LogCounters"]
 
 
 class LogCounters(Protocol):
-    """What is counted of loads and commits."""
+    """Counts of loads and commits."""
 
     key_groups: int
     """Key groups loaded."""
