@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of one entry per key, over a dict."""
+"""Tables of one entry for each key, over a dict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SingleTable"]
 
 
 class SingleTable:
-    """One entry per key."""
+    """One entry for each key."""
 
     __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
@@ -39,7 +39,7 @@ class SingleTable:
 
     def delete(self, user_key: Hashable) -> None:
         key = self._current.key
-        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
+        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing NO_KEY is what raises.
         if key in self._entries:
             del self._entries[key]
             self._dirty[key] = None
@@ -84,6 +84,7 @@ class SingleTable:
         while seen < count:
             keys = list(islice(data.cursor, count - seen))
             if not keys:
+                # A copy, for the keys change before the sweep comes round.
                 data.cursor = iter(tuple(entries))
                 break
             keys, stored = found(entries, keys)
