@@ -107,7 +107,7 @@ def _type_of(rows: StateRows) -> Any:
 
 
 def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
-    """Return a state's rows as a value for each code below `count`; null for a code without rows."""
+    """Return a state's rows as a value for each code below `count`; null for one without rows."""
     every = numbers(count)
     if _is_single(rows):
         return _array(shown, "value").take(pc.index_in(every, codes))

@@ -64,7 +64,7 @@ class StoredTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of entries: key, namespace, user_key, value if the table has them, and stamp."""
+        """The columns of entries: key, namespace, user_key, value, where there are; stamp."""
         spec, fields = self.spec, []
         if not spec.per_group:
             fields.append(pa.field("key", self.key_type.arrow_type))
@@ -188,7 +188,7 @@ def _last_rows(rows: pa.Table) -> tuple[Any, Any]:
 
 
 def owner_codes(rows: pa.Table) -> Any:
-    """Return numbers of rows, equal if one owner has the entries: a key, or one with a namespace."""
+    """Return numbers of rows, equal if the entries have one owner: key, or key and namespace."""
     return _codes_by(rows, _OWNER)
 
 

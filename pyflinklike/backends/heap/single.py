@@ -39,7 +39,7 @@ class SingleTable:
 
     def delete(self, user_key: Hashable) -> None:
         key = self._current.key
-        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing NO_KEY is what raises.
+        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
         if key in self._entries:
             del self._entries[key]
             self._dirty[key] = None
