@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of entries written as payloads of sections, and read back.
 
-The bytes are those that single entries are written as, so a reader need not know which of the two
-was written.  The checks are the same, too, a column at a time.
+The bytes are the same as those of single entries, so a reader need not know which of the two was
+written.  The checks are the same, too, a column at a time.
 """
 
 from __future__ import annotations

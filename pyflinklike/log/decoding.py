@@ -65,6 +65,7 @@ class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
         if error is None or isinstance(error, (IncompatibleStateError, MemoryError)):
             return
         if isinstance(error, CorruptStateError):
+            # A `decoding` within this one may have named the place already.
             if str(error).startswith(self.where):
                 return
             raise CorruptStateError(f"{self.where}: {error}") from error

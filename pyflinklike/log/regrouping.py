@@ -98,6 +98,7 @@ def regrouped(
     for section in shared:
         if max_parallelism > 1 and not section.declaration.is_replicated:
             raise refuse_shared(section.declaration, where)
+        # Every key group keeps a copy of broadcast state, also a group without keys so far.
         for index in range(max_parallelism):
             sections.setdefault(index, []).append(section)
     return {index: list(snapshots(mine, segment_bytes)) for index, mine in sections.items()}

@@ -119,8 +119,8 @@ class Segment:
         # LZ4, since zstd takes three times as long for small segments (170 us against 50).
         if len(body) >= _COMPRESS_FROM:
             packed: bytes = pa.compress(body, codec="lz4_raw", asbytes=True)
-            # The plain body has a checksum of its own, for LZ4 does not notice that it gave fewer bytes
-            # than the header says.
+            # The plain body has a checksum of its own, for LZ4 does not notice that it gave fewer
+            # bytes than the header says.
             if len(packed) + _CHECKSUM.size < len(body):
                 flags, stored = _COMPRESSED, _CHECKSUM.pack(zlib.crc32(body)) + packed
         parent = self.parent or bytes(16)
@@ -151,7 +151,7 @@ def read_segment(blob: bytes, where: str) -> Segment:
         msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
         raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
     _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
-    # Before the checksum: a segment of another version is told as such, not as damaged.
+    # Before the checksum: a segment of another version is refused as such, not as damaged.
     check_version(version, where)
     stored = blob[_BODY_AT:]
     (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)

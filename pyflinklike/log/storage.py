@@ -110,6 +110,7 @@ class Head:
         Raises:
             ValueError: A field is of another type or out of its range.
         """
+        # By `type`: JSON's true is an int to `isinstance`.
         times = (self.wake_at, self.sweep_at, self.served_at)
         counts = (
             self.next_sequence,

@@ -103,6 +103,7 @@ class GroupChanges:
             for each in snapshot:
                 self.declared |= each.declarations
         elif not noted.nonce:
+            # The log was erased: the next one declares its tables itself.
             self.declared = {}
 
     def _follow(self, segments: Iterable[Segment], where: str) -> None:

@@ -111,6 +111,7 @@ class GroupChecker:
                     self.record.identity, self.served_at[index], read, segments, where
                 )
             except CorruptStateError as error:
+                # The chain meets a damaged segment that was found before.
                 if all(each.message != str(error) for each in found):
                     found.append(Finding("chain", str(error)))
             else:

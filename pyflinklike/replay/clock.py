@@ -46,6 +46,7 @@ def are_alive(stamps: Any, ttl: Mapping[str, Any], clock: BatchClock) -> Any:
         clock: The clock of the micro-batch.
     """
     horizon = horizon_at(clock.now(ttl), ttl["ms"])
+    # Below 64 bits, so that Arrow cannot compare it, and before any stamp.
     if horizon < MIN_WATERMARK:
         return pa.repeat(pa.scalar(True), len(stamps))
     return pc.greater(stamps, pa.scalar(horizon, pa.int64())).fill_null(True)

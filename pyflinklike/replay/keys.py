@@ -144,4 +144,5 @@ def _with_zones(values: list[Any], kind: Any) -> list[Any]:
 
 
 def _unlike(names: Sequence[str]) -> tuple[str, ...]:
+    # By lower case, as Spark compares the names of columns.
     return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)

@@ -77,6 +77,7 @@ def _refuse_nulls(column: Any, declared: TypeInformation, *, optional: bool) -> 
 
 
 def _stored(column: Any, declared: TypeInformation) -> Any:
+    # Arrow takes no mask beside the offsets of a slice.
     if column.offset:
         column = column.take(pa.array(range(len(column)), pa.int64()))
     if isinstance(declared, InstantTypeInfo):

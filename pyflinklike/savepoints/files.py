@@ -178,6 +178,7 @@ class Place:
     def replace(self, written: Place) -> None:
         """Move a savepoint that was written beside this place to this place."""
         if written.root != self.root:
+            # A break between the two leaves the new savepoint whole beside this place.
             self.filesystem.delete_dir(self.root)
             self.filesystem.move(written.root, self.root)
 

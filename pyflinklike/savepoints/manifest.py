@@ -193,6 +193,7 @@ def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
 
 def _operator(fields: dict[str, Any], where: str) -> SavedOperator:
     return SavedOperator(
+        # A record is read from one form only, and the manifest is indented.
         OperatorRecord.from_bytes(_compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),

@@ -33,6 +33,7 @@ class State:
         self._get = table.get
         self._put = table.put
         self._freeze = type_info.freeze
+        # None where both forms are one object, as of ints and strings: a read is a call less.
         self._thaw = None if type_info.is_identity else type_info.thaw
 
     def __repr__(self) -> str:

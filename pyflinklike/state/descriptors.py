@@ -108,6 +108,7 @@ class StateDescriptor(Generic[T_co]):
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
+        # Without the TTL, which `enable_time_to_live` may change later.
         return hash((type(self), self.name))
 
     def __repr__(self) -> str:

@@ -63,6 +63,7 @@ class MapState(State, Generic[K, V]):
         if dict_value is None:
             return
         pairs = dict_value.items() if isinstance(dict_value, Mapping) else dict_value
+        # All are frozen before the first is stored: where one is refused, none is.
         self._table.multi_put([(self._frozen_key(k), self._frozen(v)) for k, v in pairs])
 
     def remove(self, key: K) -> None:
@@ -86,7 +87,7 @@ class MapState(State, Generic[K, V]):
         return _Part(self.items(), 1)
 
     def is_empty(self) -> bool:
-        """Return whether no entry is stored; expired ones that are still stored count, as in Flink."""
+        """Return whether no entry is stored; expired ones still stored count, as in Flink."""
         return self._table.is_empty()
 
     __getitem__ = get

@@ -116,6 +116,7 @@ class BroadcastHarness(OperatorHarness):
         try:
             return self._collected(operator.process_broadcast, [(value, timestamp)])
         finally:
+            # Each element is a task of its own: there are no other key groups to repeat it in.
             operator.end_task()
 
     def process_watermark(self, watermark: int) -> list[Any]:

@@ -95,6 +95,7 @@ class OperatorHarness:
                 job_parameters=parameters,
                 key_columns=tuple((name, "any") for name in key_columns),
             ),
+            # An owner of its own, so that no harness finds another's warm state or files.
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),

@@ -61,6 +61,7 @@ def write_savepoint(
     states = {**({} if former is None else former.states), **operator.declared()}
     _check_described(snapshot, states)
     columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    # 1: all keys of a harness are in one key group.
     identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
     there = place_of(path)

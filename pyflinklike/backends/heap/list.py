@@ -221,6 +221,7 @@ class HeapListTable(ManyTable):
         is_dead: Callable[[Any], bool],
         any_dead: Callable[[Sequence[Any]], bool],
     ) -> tuple[int, int, int | None]:
+        # A dict has no index to go on from, so it is swept as a whole.
         if type(self._entries[key]) is dict:
             return len(self._entries[key]), self._delete_dead(key, None, is_dead), None
         mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps

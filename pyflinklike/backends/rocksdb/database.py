@@ -226,6 +226,7 @@ class LocalDatabase:
 
 
 def _is_locked(error: Exception) -> bool:
+    # RocksDB's status comes as a plain exception: only its text tells.
     text = str(error).lower()
     return "lock" in text and ("hold by" in text or "unavailable" in text or "no locks" in text)
 

@@ -104,7 +104,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
             return None
         if row is None:
             return None
-        # Before the row is read: what is on disk is stale once a batch has begun, until it is kept.
+        # Once a batch has begun, the group on disk is stale until it is kept again.
         self._taken.add(index)
         kept = from_row(row, index)
         if kept is None:

@@ -133,6 +133,7 @@ class RocksManyTable(RocksManyRows):
 
     def _wipe(self, key: Any) -> bool:
         """Delete all entries of a key, and return whether there were any."""
+        # All user keys must be known, for each of them has a row to delete.
         mine, data = self._loaded(key), self._data
         alive = [user_key for user_key, entry in mine.items() if entry is not MISSING]
         if alive:
