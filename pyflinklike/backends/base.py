@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a state backend is made from: its configuration, and the tables of one operator.
+"""State backends: the settings of one, and the tables that it makes for an operator.
 
-A `StateBackend` is chosen once per operator, pickled to the workers and shared
-by their threads, so it holds settings and no state.  What its
-`create_keyed_state_backend` makes are the tables of one operator, as
-`pyflinklike.log.backend.KeyedStateBackend` says; `KeyedBackend` has all of it that does
-not depend on where entries lie.  `pyflinklike.testing.conformance` tells whether a
-backend of your own is right.
+A `StateBackend` is chosen once per operator, pickled to the workers and shared by their threads, so
+it holds settings and no state.  Its `create_keyed_state_backend` makes the tables of one operator,
+a `KeyedStateBackend`.  `KeyedBackend` has everything of these that does not depend on where entries
+lie.  `pyflinklike.testing.conformance` tells whether a backend of your own is right.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 
 
 class StateBackend(ABC):
-    """Chooses where working state is kept; immutable, picklable and thread-safe."""
+    """The choice of where working state is kept; immutable, picklable and thread-safe."""
 
     @abstractmethod
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
-        """A backend for one operator instance.
+        """Create the tables of one operator instance.
 
         Args:
-            current: Tells its tables the current key.
-            owner: Names the operator of one query: what is kept warm is its own.
+            current: Tells the tables the current key.
+            owner: Names the operator of one query: only its own working state is kept warm for it.
         """
 
     def create_columnar_state_backend(
@@ -43,11 +41,11 @@ class StateBackend(ABC):
         owner: str,
         key_kind: Any,
     ) -> KeyedStateBackend:
-        """A backend for one instance of an operator whose state lies in columns.
+        """Create the tables of one instance of an operator whose state lies in columns.
 
         Args:
-            current: Tells its tables the current key.
-            owner: Names the operator of one query: what is kept warm is its own.
+            current: Tells the tables the current key.
+            owner: Names the operator of one query: only its own working state is kept warm for it.
             key_kind: Arrow's type of the keys.
 
         Raises:
@@ -65,33 +63,32 @@ class StateBackend(ABC):
 
 
 class LoggedTable(Table, Protocol):
-    """A table that can say what changed in it, and take over what a log has of it."""
+    """A table that can tell what changed in it, and take over entries from a log."""
 
     def drain(self) -> TableChanges:
-        """What changed since the last drain; the changes count as taken."""
+        """Return what changed since the last drain, and count it as taken."""
 
     def apply(self, changes: TableChanges) -> None:
         """Take over entries; they do not count as changed."""
 
     def contents(self) -> TableChanges:
-        """Every entry of the key group, as changes to an empty one."""
+        """Return every entry of the key group, as changes to an empty one."""
 
 
 T = TypeVar("T", bound=LoggedTable)
-"""A backend's tables."""
+"""A backend's type of tables."""
 
 
 class KeyedBackend(ABC, Generic[T]):
     """The tables of one operator, each pointed at its data of one key group at a time.
 
-    A subclass says how a table is made (`new_table`), what it keeps of a key group
-    (`new_data`), and how it turns to another one (`point`).  It keeps nothing warm, so that
-    each key group is rebuilt from its log in every micro-batch, unless it overrides
-    `take_warm` and `keep_warm`.
+    A subclass makes a table (`new_table`) and a table's data of a key group (`new_data`), and turns
+    a table to a key group (`point`).  Unless it overrides `take_warm` and `keep_warm`, nothing is
+    kept warm, and each key group is rebuilt from its log in every micro-batch.
 
     Args:
         current: Tells the tables the current key.
-        owner: Whose working state it keeps.
+        owner: Names the operator of one query, whose working state this is.
     """
 
     is_persistent = False
@@ -105,24 +102,25 @@ class KeyedBackend(ABC, Generic[T]):
 
     @abstractmethod
     def new_table(self, spec: TableSpec) -> T:
-        """A table of that spec; `spec.key_of(self.current)` tells it which key to look under."""
+        """Create a table; `spec.key_of(current)` is the key to look under."""
 
     @abstractmethod
     def new_data(self, spec: TableSpec) -> Any:
-        """What a table keeps of a key group, for one that has no entries."""
+        """Create a table's data of a key group without entries."""
 
     @abstractmethod
     def point(self, table: T, index: int, data: Any) -> None:
         """Turn a table to a key group.
 
         Args:
-            table: Which one.
-            index: Of the group.
-            data: Of the table in that group: what `new_data` gave, and the table has made of it.
+            table: The table.
+            index: Index of the key group.
+            data: The table's data of that group, which `new_data` made and the table has changed
+                since.
         """
 
     def table(self, spec: TableSpec) -> T:
-        """The table of a state, created at its first use."""
+        """Return the table of a state, created at its first use."""
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = self.new_table(spec)
@@ -133,8 +131,8 @@ class KeyedBackend(ABC, Generic[T]):
         """Point every table at the working state of a key group.
 
         Args:
-            index: Of the group.
-            tables: The data of the group by table name, which is added to.
+            index: Index of the key group.
+            tables: The data of the group by table name; data of tables that have none is added.
         """
         self._index, self._data = index, tables
         for table in self._tables.values():
@@ -148,11 +146,11 @@ class KeyedBackend(ABC, Generic[T]):
         self.point(table, self._index, data)
 
     def takes_columns(self, spec: TableSpec) -> bool:
-        """No: entries are restored one by one."""
+        """Return False: entries are restored one by one."""
         return False
 
     def drain(self) -> Sequence[Changes]:
-        """What changed since the last drain."""
+        """Return what changed since the last drain."""
         return [table.drain() for table in self._tables.values()]
 
     def discard_changes(self) -> None:
@@ -161,26 +159,26 @@ class KeyedBackend(ABC, Generic[T]):
             table.drain()
 
     def apply(self, changes: Any) -> None:
-        """Take over restored entries of a table there is."""
+        """Take over restored entries of a table that was created before."""
         self._tables[changes.spec.name].apply(changes)
 
     def contents(self) -> Sequence[Changes]:
-        """Every entry of the key group."""
+        """Return every entry of the key group."""
         return [table.contents() for table in self._tables.values()]
 
     def count(self) -> int:
-        """How many entries the key group holds in all tables."""
+        """Count the entries of the key group in all tables."""
         return sum(table.count() for table in self._tables.values())
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """None: nothing is kept warm."""
+        """Return None: nothing is kept warm."""
         return None
 
     def keep_warm(self, state: WorkingState) -> None:
-        """Nothing."""
+        """Drop the working state: nothing is kept warm."""
 
     def release(self) -> None:
-        """Nothing: no other process can want what is in memory."""
+        """Release nothing: no other process can want what is in memory."""
 
     def close(self) -> None:
         """Forget the tables."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a key group is made durable: as a log of segments, of which savepoints consist, too.
+"""The log of a key group: segments and a head, which make its state durable.
 
-A host keeps the log (`storage`); a worker keeps the state after it (`working_state`).
+A host keeps the log; a worker keeps the working state that the log leads to.  A savepoint consists of segments, too.
 """

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record-batch messages of Arrow's IPC format, checked before Arrow opens them.
 
-Arrow trusts what a message says of its own body: how many rows there are, where the
-buffers lie, how large they are once decompressed.  A message that was crafted makes it
-allocate what a header says, or read memory that is not the message's.  So the header is
-read first (it is a table of FlatBuffers, whose form Arrow itself has verified), and:
+Arrow trusts what a message says of its own body: how many rows there are, where the buffers lie,
+how large they are once decompressed.  A crafted message makes Arrow allocate what a header says, or
+read memory that is not the message's.  So the header is read here first.  It is a table of
+FlatBuffers, whose form Arrow has verified by then.  It must say that:
 
 * the message is a record batch, uncompressed, and fills its payload to the end;
 * it has as many columns' nodes and buffers as its schema;
 * each buffer lies within the body, behind the one before it;
-* no column has more values than the body has bits, so that what is allocated for
-  values is in proportion to the payload.
+* no column has more values than the body has bits, so that the memory for values is in proportion
+  to the payload.
 
-What the buffers hold (offsets, UTF-8, null counts) is then Arrow's own full validation.
+What the buffers hold (offsets, UTF-8, null counts) is checked by Arrow's own full validation.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _PREFIX = 8
 """Bytes before the metadata: a continuation marker and the metadata's size."""
 _ALIGNMENT = 8
 
-# The places of fields in FlatBuffers tables, as in Arrow's Message.fbs.
+# The numbers of fields in FlatBuffers tables, as in Arrow's Message.fbs.
 _HEADER = 2
 _LENGTH, _NODES, _BUFFERS = range(3)
 _FIELDS = 3
-"""Of a record batch that is neither compressed nor has variadic buffers."""
+"""Number of fields of a record batch that is neither compressed nor has variadic buffers."""
 
 
 @attrs.frozen
 class Layout:
-    """What a record batch of a schema consists of.
+    """The parts that a record batch of a schema consists of.
 
     Args:
-        schema: Of the batch.
-        nodes: How many arrays it has, nested ones included.
-        buffers: How many buffers these have.
+        schema: Schema of the batch.
+        nodes: Number of its arrays, nested ones included.
+        buffers: Number of buffers of all these arrays.
     """
 
     schema: pa.Schema
@@ -52,7 +52,7 @@ class Layout:
 
     @classmethod
     def of(cls, schema: pa.Schema) -> Layout:
-        """The layout of a schema."""
+        """Count the arrays and buffers of a schema."""
         nodes = buffers = 0
         waiting: list[pa.DataType] = list(schema.types)
         while waiting:
@@ -64,11 +64,11 @@ class Layout:
 
 
 def read_checked(payload: pa.Buffer, layout: Layout) -> pa.RecordBatch:
-    """The record batch of a message, every value of which can be read.
+    """Read a record batch, every value of which can be used afterwards.
 
     Args:
-        payload: The message, and nothing behind it.
-        layout: Of the batch.
+        payload: The message, with nothing behind it.
+        layout: Layout that the batch must have.
 
     Raises:
         ValueError: The message contradicts itself or the layout (`pa.ArrowInvalid` is one).
@@ -97,10 +97,10 @@ def read_checked(payload: pa.Buffer, layout: Layout) -> pa.RecordBatch:
 
 
 def rows_of(payload: pa.Buffer) -> int:
-    """How many rows the record batch of a message has, as its header says.
+    """Return the number of rows that the header of a record-batch message names.
 
     Raises:
-        ValueError, struct.error, IndexError: It is none.
+        ValueError, struct.error, IndexError: The payload is no record batch.
     """
     message = pa.ipc.read_message(payload)
     if message.type != "record batch":
@@ -110,7 +110,7 @@ def rows_of(payload: pa.Buffer) -> int:
 
 
 def _header(metadata: bytes) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Rows, nodes (length and nulls of each) and buffers (offset and size of each)."""
+    """Return rows, nodes (length and nulls of each) and buffers (offset and size of each)."""
     at = _U32.unpack_from(metadata)[0]
     places = _places(metadata, at)
     at += places[_HEADER]
@@ -124,16 +124,16 @@ def _header(metadata: bytes) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
 
 
 def _places(data: bytes, at: int) -> tuple[int, ...]:
-    """Where the fields of a table are, counted from its beginning; 0 where one is left out."""
+    """Return the offsets of the fields of a table from its beginning; 0 for a field left out."""
     fields = at - _I32.unpack_from(data, at)[0]
-    if fields < 0:  # which Python would count from the end
+    if fields < 0:  # Python would count a negative offset from the end
         msg = f"a table whose fields are told {-fields} bytes before the beginning"
         raise ValueError(msg)
     return unpack_from(f"<{_U16.unpack_from(data, fields)[0] // 2 - 2}H", data, fields + 4)
 
 
 def _pairs(data: bytes, at: int, place: int) -> tuple[int, ...]:
-    """A vector of pairs of 64 bits, one behind another; empty where it is left out."""
+    """Return the numbers of a vector of 64-bit pairs, one by one; none if it is left out."""
     if not place:
         return ()
     at += place

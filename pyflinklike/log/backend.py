@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the log and the runtime ask of a backend: the tables of key groups, what changed, what is warm.
+"""What the log and the runtime use of a backend: tables of key groups, changes, warm state.
 
-States ask less of it: `pyflinklike.state.table.Tables`.  These are protocols;
-`pyflinklike.backends.base.KeyedBackend` is what a backend is made from.
+States use less of a backend: `pyflinklike.state.table.Tables`.  These are protocols; a backend is
+made from `pyflinklike.backends.base.KeyedBackend`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class KeyedStateBackend(Tables, Protocol):
     """The tables of one operator, pointed at one key group at a time."""
 
     owner: str
-    """Whose working state it keeps; assigned anew after a `release`, before the next task."""
+    """The operator whose state this is; set anew after a `release`, before the next task."""
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
         """Point every table at the working state of a key group.
@@ -33,58 +33,58 @@ class KeyedStateBackend(Tables, Protocol):
         """
 
     def takes_columns(self, spec: TableSpec) -> bool:
-        """Whether `apply` takes the entries of a table as columns rather than one by one."""
+        """Return whether `apply` takes the entries of a table as columns, not one by one."""
 
     def drain(self) -> Sequence[Changes]:
-        """What changed since the last drain; the changes count as taken."""
+        """Return what changed since the last drain, and count it as taken."""
 
     def discard_changes(self) -> None:
-        """Forget what changed, for a snapshot has it all."""
+        """Forget what changed, because a snapshot holds all of it."""
 
     def apply(self, changes: Any) -> None:
-        """Take over entries that a restore read; they do not count as changed."""
+        """Take over entries that a restore has read; they do not count as changed."""
 
     def contents(self) -> Sequence[Changes]:
-        """Every entry of the key group, as changes to an empty one."""
+        """Return every entry of the key group, as changes to an empty one."""
 
     def count(self) -> int:
-        """How many entries the key group holds in all tables."""
+        """Count the entries of the key group in all tables."""
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """The working state kept of a key group, or None.
+        """Return the working state kept of a key group, or None, and keep it no more.
 
-        What is taken is kept no more, so that a group whose batch fails is gone.
-        It may be stale; the caller compares its nonce with that of the log.
+        Since it is no longer kept, a group whose batch fails is gone.  It may be stale: the caller
+        compares its nonce with the head's.
         """
 
     def keep_warm(self, state: WorkingState) -> None:
-        """Keep the working state of a committed key group for a later batch, or do not."""
+        """Keep the working state of a committed key group for a later batch, if there is room."""
 
     def release(self) -> None:
-        """A task is over: let go of what another process may want, such as a lock on files.
+        """Release what another process may want at the end of a task, such as a lock on files.
 
         The next task uses the same tables, and may be another owner's.
         """
 
     def close(self) -> None:
-        """Release what the backend holds; it is not used again."""
+        """Release everything; the backend is not used again."""
 
 
 @runtime_checkable
 class LocalStateBackend(KeyedStateBackend, Protocol):
     """A backend whose working state lies where it may be damaged.
 
-    What cannot be read any more is a `LocalStateError` of `enter`, `apply` and `keep_warm`,
-    and of all else where nothing was given to `rebuild_from`.
+    Data that can no longer be read raises a `LocalStateError` from `enter`, `apply` and
+    `keep_warm`, and from every other method where `rebuild_from` was given nothing.
     """
 
     def rebuild_from(self, logged: Callable[[], Iterable[Changes]] | None) -> None:
-        """Where the current key group can be rebuilt from while it is worked on.
+        """Say from where the current key group can be rebuilt while it is worked on.
 
         Args:
-            logged: Reads every entry there was before the batch, as changes to an empty
-                group; None where that cannot be done any more.
+            logged: Reads every entry as it was before the batch, as changes to an empty group; None
+                once the log can no longer give them.
         """
 
     def discard(self) -> None:
-        """Close, and delete what is kept."""
+        """Close the backend, and delete its data."""

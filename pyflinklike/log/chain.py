@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of segments: each names the state it was made from, and is read only after it.
+"""The chain of segments: each names the state it was made from, and is read only after that one.
 
-Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads
-it here, where a segment that is missing, doubled, or another group's is found out.
+Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads it by
+`chained`, which refuses a segment that is missing, doubled, or another group's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["chained", "divided", "joined", "place_of", "read_one", "snapshots"]
 def divided(
     sections: Iterable[Section], state: WorkingState, parent: bytes, limit: int
 ) -> Iterator[Segment]:
-    """Segments that hold these sections in order, each made from the one before.
+    """Divide sections into segments, each made from the one before; one segment at least.
 
     Args:
-        sections: What to write.
-        state: Knows which tables the log has declared.
-        parent: Nonce of the state that the first is made from; empty for a snapshot.
-        limit: How many bytes of sections a segment may have; a single section may have more.
+        sections: What to write, in order.
+        state: Knows which tables the log has declared; learns those that are declared now.
+        parent: Nonce of the state that the first segment is made from; empty for a snapshot.
+        limit: Most bytes of sections in a segment; a single section may have more.
     """
     for some in _portions(sections, limit):
         segment = Segment(os.urandom(16), parent)
@@ -40,19 +40,20 @@ def divided(
 
 
 def snapshots(sections: Iterable[Section], limit: int) -> Iterator[Segment]:
-    """Segments that hold these sections, each of which needs no other; none where there are none.
+    """Divide the sections of a snapshot into segments each of which needs no other.
 
     Args:
-        sections: Of a snapshot: no entry is in two of them.
-        limit: How many bytes of sections a segment may have; a single section may have more.
+        sections: No entry is in two of them; without sections there are no segments.
+        limit: Most bytes of sections in a segment; a single section may have more.
     """
     for some in _portions(sections, limit):
         if some:
+            # Each gets a state of its own, so that each declares its tables.
             yield from divided(some, WorkingState(0), b"", sys.maxsize)
 
 
 def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]]:
-    """The sections in portions of about so many bytes; one at least."""
+    """Divide sections into portions of about `limit` bytes; one portion at least, even if empty."""
     portion: list[Section] = []
     size = 0
     for section in sections:
@@ -65,10 +66,12 @@ def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]
 
 
 def _declare(state: WorkingState, segment: Segment, declaration: Declaration) -> int:
-    """The id of a table; one that was written under another declaration gets a new one."""
+    """Return the id of a table, a new one if the table was declared otherwise before."""
     table_id = state.declared.get(declaration.name)
     if table_id is None or state.declarations[table_id] != declaration:
-        table_id = len(state.declarations)  # which is free, but in a log that was not written here
+        # Count on from the number of tables: a search for the first free id took a minute for
+        # 65,000 tables.  The id is taken only in a log that another writer has numbered.
+        table_id = len(state.declarations)
         while table_id in state.declarations:
             table_id += 1
         state.declared[declaration.name] = table_id
@@ -77,7 +80,7 @@ def _declare(state: WorkingState, segment: Segment, declaration: Declaration) ->
 
 
 def joined(segments: Iterable[Segment]) -> Segment:
-    """One segment that holds what a chain of them does, however large it gets."""
+    """Join a chain of segments into one, however large it gets."""
     first, *others = segments
     for each in others:
         first.declarations |= each.declarations
@@ -86,15 +89,15 @@ def joined(segments: Iterable[Segment]) -> Segment:
 
 
 def read_one(read: Callable[[int], bytes | None], sequence: int, where: str) -> Segment:
-    """One segment of a log.
+    """Read one segment of a log.
 
     Args:
-        read: Gives what is stored under a sequence number, or None.
-        sequence: Which one.
-        where: Which group, for messages.
+        read: Returns the blob stored under a sequence number, or None.
+        sequence: Number of the segment.
+        where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: It is missing or damaged.
+        CorruptStateError: The segment is missing or damaged.
     """
     place = place_of(where, sequence)
     blob = read(sequence)
@@ -105,7 +108,7 @@ def read_one(read: Callable[[int], bytes | None], sequence: int, where: str) -> 
 
 
 def place_of(where: str, sequence: int) -> str:
-    """What messages call a segment."""
+    """Name a segment for messages."""
     return f"{where}, segment {sequence}"
 
 
@@ -116,17 +119,17 @@ def chained(
     nonce: bytes,
     where: str,
 ) -> Iterator[tuple[str, Segment]]:
-    """The segments of a stretch of a log in order, each with what messages call it.
+    """Read a stretch of a log in order; yield each segment behind its name for messages.
 
     Args:
-        read: Gives what is stored under a sequence number, or None.
-        sequences: Which ones.
-        parent: Nonce of the state that the first is made from; empty where it needs none.
-        nonce: Of the head, which the last must have.
-        where: Which group, for messages.
+        read: Returns the blob stored under a sequence number, or None.
+        sequences: Numbers of the stretch.
+        parent: Nonce of the state that the first segment is made from; empty if it needs none.
+        nonce: The head's, which the last segment must have.
+        where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: One is missing, damaged, or not made from the one before.
+        CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
     for sequence in sequences:
         segment = read_one(read, sequence, where)
@@ -136,6 +139,7 @@ def chained(
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         parent = segment.nonce
         yield place, segment
+    # A log cut short at its end is a whole chain, too: only the head's nonce tells.
     if parent != nonce:
         msg = f"{where}: the last segment must be the head's, got another; go back to a checkpoint"
         raise CorruptStateError(msg)

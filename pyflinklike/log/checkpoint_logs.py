@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logs of an operator, read out of a checkpoint and compared with its record and roll.
+"""The logs of an operator, read from a checkpoint and compared with its record and roll.
 
-What keeps the state may have lost some of it without an error: a damaged file that is read
-up to the damage looks like a shorter one.  So each key group that the roll names must be
-there, with the state after the last micro-batch that had records for it, and no other.
+The store of the state may have lost some of it without an error: a damaged file that is read up to
+the damage looks like a shorter one.  So each key group of the roll must be there, with the state
+after the last micro-batch that had records for it, and no other key group.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["check_groups", "check_head", "checked_log", "checked_logs", "record_
 
 
 def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
-    """The record of an operator, and its roll.
+    """Read the record and the roll of an operator.
 
     Args:
-        blobs: What is stored beside the key groups, by sequence number.
-        where: Which operator, for messages.
+        blobs: Blobs stored beside the key groups, by sequence number.
+        where: Name of the operator, for messages.
 
     Raises:
-        CorruptStateError: They are missing or damaged.
+        CorruptStateError: One of them is missing or damaged.
     """
     if RECORD_AT not in blobs or ROLL_AT not in blobs:
         msg = f"{where}: state must hold the record of its operator and the roll of its key groups"
@@ -44,13 +44,13 @@ def checked_logs(
     groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
     where: str,
 ) -> dict[str, list[Segment]]:
-    """The segments of each key group that count, by what messages call the group.
+    """Read the segments of all key groups that count, by the name of each group for messages.
 
     Args:
-        record: Of the operator.
-        roll: Of its key groups.
+        record: Record of the operator.
+        roll: Roll of the operator.
         groups: Head and segments of each key group, by index.
-        where: Which operator, for messages.
+        where: Name of the operator, for messages.
 
     Raises:
         CorruptStateError: Something is missing, too much, or not of the operator.
@@ -64,15 +64,15 @@ def checked_logs(
 
 
 def check_groups(roll: Roll, groups: Collection[int], where: str) -> None:
-    """See that the key groups are those of the roll.
+    """Refuse key groups that are not those of the roll.
 
     Args:
-        roll: Of the operator.
-        groups: That were found.
-        where: Which operator, for messages.
+        roll: Roll of the operator.
+        groups: Indexes of the key groups that were found.
+        where: Name of the operator, for messages.
 
     Raises:
-        CorruptStateError: One is missing, or too much.
+        CorruptStateError: A key group is missing, or too much.
     """
     unlike = sorted(roll.served_at.keys() ^ set(groups))
     if unlike:
@@ -90,14 +90,14 @@ def checked_log(
     segments: Mapping[int, bytes],
     where: str,
 ) -> list[Segment]:
-    """The segments of one key group that count.
+    """Read the segments of one key group that count.
 
     Args:
-        identity: Of the operator, as its record has it.
-        served_at: When the key group last had records, as the roll has it.
-        head: Of the group.
-        segments: By sequence number; more than counts may be there.
-        where: Which group, for messages.
+        identity: Identity in the operator's record.
+        served_at: Time in the roll at which the key group last had records, in ms.
+        head: Head of the group.
+        segments: Blobs by sequence number; there may be more than count.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: Something is missing, or not of the operator.
@@ -107,16 +107,16 @@ def checked_log(
 
 
 def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
-    """See that the head of a key group is the operator's, and that of the roll.
+    """Refuse the head of a key group that does not agree with the record and the roll.
 
     Args:
-        head: Of the group.
-        identity: Of the operator, as its record has it.
-        served_at: When the key group last had records, as the roll has it.
-        where: Which group, for messages.
+        head: Head of the group.
+        identity: Identity in the operator's record.
+        served_at: Time in the roll at which the key group last had records, in ms.
+        where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: It is another one.
+        CorruptStateError: It does not agree.
     """
     if head.identity != identity.text or head.max_parallelism != identity.max_parallelism:
         msg = (

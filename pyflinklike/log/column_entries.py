@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of entries as payloads of sections, and back: what `entries` and `stored_entries` do.
+"""Columns of entries written as payloads of sections, and read back.
 
-The bytes are the same, so a reader need not know whether columns or entries were written.  What is
-read is checked as `pyflinklike.log.stored_entries` checks it, a column at a time.
+The bytes are the same as those of single entries, so a reader need not know which of the two was
+written.  The checks are the same, too, a column at a time.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def encode_columns(
     limit: int = SEGMENT_BYTES,
     largest: int = MAX_ENTRY,
 ) -> list[bytes]:
-    """The payloads of one or more sections, which hold the changes in their order.
+    """Write columns as payloads of one or more sections, in their order.
 
     Args:
-        changes: Of one table.
-        key_type: Of the keys.
-        limit: How many bytes a payload may have; that of a single entry may have more.
-        largest: How many bytes a single entry may have.
+        changes: Changes of one table.
+        key_type: Type of the keys.
+        limit: Most bytes of a payload with more than one entry.
+        largest: Most bytes of a single entry.
 
     Raises:
         StateValueError: A single entry is larger than a segment can be.
@@ -79,14 +79,14 @@ def encode_columns(
 def decode_columns(
     section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
 ) -> ColumnChanges:
-    """The changes in a section, as columns in the form the program now declares.
+    """Read the changes of a section as columns, in the form that the program declares.
 
     Args:
-        section: As read from a segment.
-        spec: The program's, of no namespaces; its declaration must have been checked.
-        key_type: Of the operator's keys.
-        stamp: For entries written before TTL was switched on, in ms.
-        where: Which group, for messages.
+        section: A section as read from a segment.
+        spec: The program's, without namespaces; its declaration must have been checked.
+        key_type: Type of the operator's keys.
+        stamp: Stamp for entries written before TTL was switched on, in ms.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: The payload is not a record batch of the declared types, or holds
@@ -109,7 +109,7 @@ def _decoded(
     keys = columns["key"]
     _refuse_nulls(keys, None)
     if pa.types.is_binary(key_type.arrow_type):
-        key_type.from_arrow(keys)  # keys that are encoded say nothing by themselves
+        key_type.from_arrow(keys)  # encoded keys are bytes to Arrow: only decoding checks them
     operations = None
     if "operation" in columns:
         operations = _operations(columns["operation"])
@@ -141,10 +141,10 @@ def _values(column: Any, spec: TableSpec, operations: Any, rows: int) -> Any:
 
 
 def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
-    """The user keys of rows, of which only those that clear a key have none.
+    """Return the user keys of rows; only rows that clear a key have none.
 
     Raises:
-        ValueError: Another row has none, or one is out of its type's range.
+        ValueError: Another row has none, or a user key is out of its type's range.
     """
     rest = column
     if operations is not None:
@@ -156,10 +156,10 @@ def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
 
 
 def _check_range(column: Any, type_info: TypeInformation) -> None:
-    """Refuse what the Arrow type can hold and the declared one cannot.
+    """Refuse values that the Arrow type can hold and the declared one cannot.
 
     Raises:
-        ValueError: A string is no single character, or a time is before the year 1 or after 9999.
+        ValueError: A string is not one character, or a time is not in the years 1 to 9999.
     """
     if type_info == Types.CHAR():
         type_info.from_arrow(column)
@@ -178,10 +178,10 @@ def _check_range(column: Any, type_info: TypeInformation) -> None:
 
 
 def _operations(column: Any) -> Any:
-    """What was done with each row.
+    """Return the operation of each row.
 
     Raises:
-        ValueError: It is of an unknown kind.
+        ValueError: An operation is of an unknown kind, or clears a key after others.
     """
     _refuse_nulls(column, None)
     operations = column.to_numpy()
@@ -195,10 +195,10 @@ def _operations(column: Any) -> Any:
 
 
 def _refuse_nulls(column: Any, operations: Any) -> None:
-    """Refuse nulls in what was put.
+    """Refuse nulls in rows that put a value.
 
     Raises:
-        ValueError: There are some.
+        ValueError: Such a row has a null.
     """
     if not column.null_count:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log has its operator count."""
+"""The counters that a log raises."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["LogCounters"]
 
 
 class LogCounters(Protocol):
-    """What is counted of loads and commits."""
+    """Counts of loads and commits."""
 
     key_groups: int
     """Key groups loaded."""
     warm_loads: int
-    """Of these, those whose working state could be used as it was."""
+    """Key groups whose working state could be used as it was."""
     caught_up_loads: int
-    """Those whose working state was brought up to date."""
+    """Key groups whose working state was brought up to date."""
     cold_loads: int
-    """Those rebuilt from their log."""
+    """Key groups rebuilt from their log."""
     compactions: int
     """Logs replaced by a snapshot, or by nothing where nothing was left."""
     segment_bytes: int

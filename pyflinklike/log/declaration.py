@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a segment says of each table, so that code which declares it otherwise is refused.
+"""A segment's declarations of its tables, so that code which declares one otherwise is refused.
 
-Each segment declares its own tables: after a program was changed so that the type of values has
+Each segment declares its own tables.  After a change of the program in which the type of values has
 grown (`pyflinklike.types.growth`), sections of the former type and of the new one lie side by side
 until a compaction writes them all anew.
 """
@@ -32,14 +32,14 @@ class Declaration:
     """What a table was when its entries were written.
 
     Args:
-        name: Of the state.
-        kind: Of the state, as its descriptor's `kind`.
+        name: Name of the state.
+        kind: The `kind` of the state's descriptor.
         shape: Value of the table's `Shape`.
         key: Signature of the key type, or empty where entries belong to the key group.
         user_key: Signature of the user key type, or empty.
         value: Signature of the value type, or empty.
         namespace: Signature of the namespace type, or empty.
-        settings: What else must stay as it was, by name in order.
+        settings: Whatever else must stay as it was, sorted by name.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Declaration:
 
     @classmethod
     def of(cls, spec: TableSpec, key_type: TypeInformation) -> Declaration:
-        """The declaration a program makes with a spec."""
+        """Return the declaration that a program makes with a spec."""
         return cls(
             name=spec.name,
             kind=spec.kind,
@@ -67,15 +67,15 @@ class Declaration:
 
     @classmethod
     def from_json(cls, text: bytes) -> Declaration:
-        """The declaration that a segment holds.
+        """Read a declaration from a segment.
 
         Raises:
-            ValueError, TypeError: It holds something else.
+            ValueError, TypeError: The text is no declaration.
         """
         return cls.of_fields(json.loads(text))
 
     def to_json(self) -> bytes:
-        """The declaration as a segment holds it."""
+        """Return the declaration as a segment holds it."""
         fields = self.fields()
         for each in ("namespace", "settings"):  # most tables have none
             if not fields[each]:
@@ -83,16 +83,16 @@ class Declaration:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     def fields(self) -> dict[str, Any]:
-        """The declaration as plain data."""
+        """Return the declaration as plain data."""
         settings = {each.name: each.value for each in self.settings}
         return {**attrs.asdict(self, recurse=False), "settings": settings}
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Declaration:
-        """The declaration that gave these `fields`; those without settings are of format 2.
+        """Return the declaration that `fields` described; format 2 had no settings.
 
         Raises:
-            ValueError, TypeError: None did.
+            ValueError, TypeError: The fields describe none.
         """
         texts = {name: field for name, field in fields.items() if name != "settings"}
         settings = fields.get("settings", {})
@@ -118,7 +118,7 @@ class Declaration:
         """Refuse a program that declares the table otherwise, unless its values grow into that.
 
         Raises:
-            IncompatibleStateError: The declarations differ in what stays as it is, in a setting
+            IncompatibleStateError: The declarations differ in a field that must stay, in a setting
                 that the program does not accept, or the stored type of the values does not grow
                 into the declared one.
         """
@@ -126,10 +126,10 @@ class Declaration:
         self._check_settings(declared)
 
     def check_types(self, declared: Declaration) -> None:
-        """Refuse to read the table as it is declared elsewhere, whatever its settings are.
+        """Refuse to read the table under another declaration, whatever the settings are.
 
         Raises:
-            IncompatibleStateError: As of `check`, but for settings.
+            IncompatibleStateError: As in `check`, but not for settings.
         """
         if self == declared:
             return
@@ -148,7 +148,7 @@ class Declaration:
     def _check_settings(self, declared: Declaration) -> None:
         stored = {each.name: each.value for each in self.settings}
         for now in declared.settings:
-            before = stored.get(now.name, now.value)  # an earlier version has stored none
+            before = stored.get(now.name, now.value)  # an earlier version knew no such setting
             if before != now.value and before not in now.accepts:
                 raise IncompatibleStateError(
                     f"{self._what}: restored state keeps {now.name}, {before!r}, got "
@@ -156,10 +156,10 @@ class Declaration:
                 )
 
     def check_alike(self, other: Declaration) -> None:
-        """Refuse two declarations of one table neither of which grows into the other.
+        """Refuse two declarations of one table if neither grows into the other.
 
         Raises:
-            IncompatibleStateError: They are such.
+            IncompatibleStateError: Neither does.
         """
         try:
             other.check(self)
@@ -181,7 +181,7 @@ class Declaration:
 
 
 def settings_said(said: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The settings of a state, out of what the record of its operator says of it."""
+    """Return the settings of a state from what the record of its operator says."""
     settings, ttl = _settings_of(said.get("settings") or {}), said.get("ttl")
     clock = () if ttl is None else (clock_of_ttl(ttl["time"]),)
     return tuple(sorted((*settings, *clock), key=lambda each: each.name))
@@ -193,14 +193,14 @@ def _settings_of(settings: Mapping[str, str]) -> tuple[Setting, ...]:
 
 @lru_cache(maxsize=256)
 def grown(stored: str, declared: str) -> tuple[TypeInformation, Grow]:
-    """The stored type of values, and how its columns become those of the declared type.
+    """Return the stored type of values, and a function that casts its columns to the declared type.
 
     Args:
-        stored: Signature of the type that they were written with.
-        declared: Of the type that they are read as.
+        stored: Signature of the type that the values were written with.
+        declared: Signature of the type that they are read as.
 
     Raises:
-        UngrownError: The one does not grow into the other.
+        UngrownError: The stored type does not grow into the declared one.
     """
     if not stored or not declared:
         msg = "entries with values and entries without do not grow into each other"

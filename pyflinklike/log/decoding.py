@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where what goes wrong with stored bytes becomes a `CorruptStateError`.
+"""The one place where errors at stored bytes become a `CorruptStateError`.
 
-Whatever decodes bytes that were stored does so within `decoding`.  It must not be put around
-code of the user's, whose errors are the user's own.
+Everything that decodes stored bytes does so within `decoding`.  It must not be put around code of
+the user's, whose errors are the user's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyflinklike.shown import shown_error
 __all__ = ["RAW_ERRORS", "RESTORE_ADVICE", "decoding"]
 
 RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
-"""What to do about it."""
+"""Remedy in messages."""
 
 RAW_ERRORS = (
     pa.ArrowException,
@@ -33,27 +33,27 @@ RAW_ERRORS = (
     ValueError,
     struct.error,
 )
-"""What decoders raise at bytes that are none of theirs."""
+"""Errors of decoders at bytes that they did not expect."""
 
 
 @attrs.frozen
 class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
-    """Within it, errors of decoders say what was decoded.
+    """Within it, an error of a decoder becomes one that names what was decoded.
 
     Args:
-        where: Names the place: operator, key group, segment.
-        rule: What the bytes must be.
+        where: Name of the place, for messages: operator, key group, segment.
+        rule: What the bytes must be, for messages.
 
     Raises:
-        CorruptStateError: Anything but an `IncompatibleStateError` or a lack of memory
-            was raised within it.
+        CorruptStateError: Anything but an `IncompatibleStateError` or a lack of memory was raised
+            within it.
     """
 
     where: str
     rule: str
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing: only the end of the block matters."""
 
     def __exit__(
         self,
@@ -61,10 +61,11 @@ class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
         error: BaseException | None,
         __: TracebackType | None,
     ) -> None:
-        """Turn the error, if there is one, into one that names the place."""
+        """Raise an error that names the place, if there was one."""
         if error is None or isinstance(error, (IncompatibleStateError, MemoryError)):
             return
         if isinstance(error, CorruptStateError):
+            # A `decoding` within this one may have named the place already.
             if str(error).startswith(self.where):
                 return
             raise CorruptStateError(f"{self.where}: {error}") from error

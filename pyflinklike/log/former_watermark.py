@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watermark of the micro-batch before, as it is stored.
+"""The watermark of the micro-batch before, in storage.
 
-Without one stored it is `MIN_WATERMARK`: a query that begins anew, from a savepoint or not, has no
-watermark yet, as in Flink.
+Where none is stored it is `MIN_WATERMARK`: a query that begins anew, from a savepoint or not, has
+no watermark yet, as in Flink.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from pyflinklike.errors import CorruptStateError
 __all__ = ["WATERMARK_AT", "WatermarkStorage", "exchange_watermark"]
 
 WATERMARK_AT = -4
-"""Where the watermark is among the sequence numbers of its place."""
+"""Number of the watermark in the map that stores it."""
 _STORED = struct.Struct("<qI")
 
 
 class WatermarkStorage(Protocol):
-    """Where a host keeps it."""
+    """A host's storage for the watermark."""
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """What is stored under a number, or None."""
+        """Return the blob under a number, or None."""
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Store under a number."""
+        """Store a blob under a number."""
 
 
 def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) -> int:
-    """The watermark before, in ms; the one of now is stored in its place.
+    """Store a watermark and return the one that it replaces, in ms.
 
     Args:
-        storage: Where it is kept.
-        watermark: Of this micro-batch, in ms.
-        where: Whose it is, for messages.
+        storage: Where the watermark is kept.
+        watermark: Watermark of this micro-batch, in ms.
+        where: Name of the owner, for messages.
 
     Raises:
-        CorruptStateError: What is stored is damaged.
+        CorruptStateError: The stored watermark is damaged.
     """
     blob = storage.read_segment(WATERMARK_AT)
     former = MIN_WATERMARK if blob is None else _read(blob, where)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose state a checkpoint holds: what may not change while a query goes on from it.
 
-State is found by operator, key group and key.  A program that has another operator in its
-place, hashes keys into another number of key groups, or makes keys of other columns would
-look where nothing is, and start afresh without a word.  So each of these is stored with
-the state, and compared.
+State is found by operator, key group and key.  A program with another operator in this place,
+another number of key groups, or keys of other columns would look in the wrong place and start
+from nothing without an error.  So each of these is stored with the state, and compared.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ __all__ = ["OperatorIdentity"]
 
 _SAVEPOINT = "begin a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
 _ALIKE = {"tinyint": "int", "smallint": "int"}
-"""Types whose values Spark hashes as those of another, and that make the same keys."""
+"""Types that Spark hashes like another type, and that make the same keys."""
 
 
 @attrs.frozen
 class OperatorIdentity:
-    """What ties an operator to its state.
+    """The ties of an operator to its state.
 
     Args:
         name: Its uid, or where none was given the name of the function's class.
         max_parallelism: The number of key groups.
         key_columns: Names and types, as the host calls them, of the columns that make the key;
-            none where a key is whatever a selector gives.
+            none where a selector makes the keys.
         key: Signature of the keys' type.
     """
 
@@ -41,16 +40,16 @@ class OperatorIdentity:
 
     @property
     def text(self) -> str:
-        """All but `max_parallelism`, which a head tells itself."""
+        """Everything but `max_parallelism`, which a head has as a field of its own."""
         parts = [self.name, self.key_columns, self.key]
         return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def of_text(cls, text: str, max_parallelism: int) -> OperatorIdentity:
-        """The identity of which this is the `text`.
+        """Parse an identity from its `text`.
 
         Raises:
-            CorruptStateError: It is none.
+            CorruptStateError: The text is none.
         """
         try:
             name, columns, key = json.loads(text)
@@ -66,10 +65,10 @@ class OperatorIdentity:
         """Refuse the state of another operator.
 
         Args:
-            stored: Whose state it is.
+            stored: The identity that the state was written under.
 
         Raises:
-            IncompatibleStateError: This one would not find its keys there.
+            IncompatibleStateError: This operator would not find its keys in that state.
         """
         if self.name != stored.name:
             raise IncompatibleStateError(

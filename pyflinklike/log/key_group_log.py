@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key groups: working state, its durable log, and the rule that ties them.
+"""Key groups: their working state, their durable log, and the rule that ties the two.
 
-Keys are hashed into `max_parallelism` key groups, as in Flink.  A host keeps,
-per key group, a `Head` and a map of segments (`LogStorage`), and commits both
-with its own transaction.  A worker keeps the *working state* of the groups it
-served.  It may serve a group that another worker has changed since, or whose
-last commit never became durable, so:
+Keys are hashed into `max_parallelism` key groups, as in Flink.  For each key group a host keeps a
+`Head` and a map of segments (`LogStorage`), and commits both with its own transaction.  A worker
+keeps the *working state* of the groups that it served.  Another worker may have changed a group
+since, or the last commit may never have become durable, so:
 
-    Every commit draws a fresh random nonce.  Working state may be used only if
-    its nonce is the one in `head`; if it is an ancestor of it, the segments in
-    between are replayed; else it is built anew from all segments.
+    Every commit draws a fresh random nonce.  Working state may be used only if its nonce is the
+    head's.  If it is an ancestor of the head, the segments in between are replayed; else it is
+    built anew from all segments.
 
-A segment names its own nonce and that of the state it was made from, so "is an
-ancestor" is read off the log itself.  Whatever a host does (retry, speculate,
-move or kill a task), a stale or half-written working state cannot be used.
+Each segment names its own nonce and that of the state it was made from, so the log itself tells
+what an ancestor is.  Whatever a host does (retry, speculate, move or kill a task), stale or
+half-written working state cannot be used.
 
-Compaction: once the log outweighs what is alive in it, a commit writes one
-snapshot and drops all older segments.  The same where the log is older than the
-cleanup of expired entries allows.  What the commit itself changed is written first, as
-a segment that the snapshot replaces at once: whoever keeps a record of what a host has
-written, as Spark's state store does, can tell what each commit changed.
+Compaction: once the log outweighs what is alive in it, a commit writes one snapshot and drops all
+older segments.  It does the same once the log is older than the cleanup of expired entries allows.
 """
 
 from __future__ import annotations
@@ -45,19 +41,19 @@ from pyflinklike.types import TypeInformation
 __all__ = ["KeyGroupLog"]
 
 _Written = tuple[Segment, bytes]
-"""A segment, and its bytes."""
+"""A segment with its bytes."""
 
 
 class KeyGroupLog:
-    """Loads and commits key groups for one operator and backend.
+    """Load and commit the key groups of one operator over one backend.
 
     Args:
         backend: Holds the working state.
-        key_type: Of the keys.
-        identity: Of the operator.
-        cleanup: Of the operator's states.
-        metrics: Count loads and commits.
-        segment_bytes: How large a segment may get where several entries are in it.
+        key_type: Type in which keys are written to segments.
+        identity: Refused if a head names another one.
+        cleanup: Tells when a log is too old, and drops what has expired before a snapshot.
+        metrics: Counts loads, compactions and bytes.
+        segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
     """
 
     def __init__(
@@ -79,7 +75,7 @@ class KeyGroupLog:
         self._writer = SegmentWriter(key_type, segment_bytes)
 
     def where(self, index: int) -> str:
-        """What messages call a key group."""
+        """Name a key group for messages."""
         return f"operator {self._operator!r}, key group {index}"
 
     # Loading
@@ -88,8 +84,8 @@ class KeyGroupLog:
         """Bring working state up to the head.
 
         Args:
-            storage: Of the group.
-            head: Read from it.
+            storage: Where the host keeps the group's log.
+            head: The group's head, as read from `storage`; None where there is none.
             state: What the worker still has of the group, or the state of an empty group.
 
         Returns:
@@ -97,12 +93,13 @@ class KeyGroupLog:
 
         Raises:
             CorruptStateError: The log is damaged.
-            IncompatibleStateError: It is another operator's, or was written under another
+            IncompatibleStateError: The log is another operator's, or was written under another
                 `max_parallelism`.
         """
         metrics = self._metrics
         metrics.key_groups += 1
         if head is None:
+            # A nonce without a head: the commit that made this state never became durable.
             return state if not state.nonce else WorkingState(state.index)
         self._check_head(head)
         if state.nonce == head.nonce:
@@ -114,7 +111,7 @@ class KeyGroupLog:
         return self.rebuilt(storage, head, state.index)
 
     def rebuilt(self, storage: LogStorage, head: Head, index: int) -> WorkingState:
-        """Working state from all segments, whatever a worker still has of the group.
+        """Build working state from all segments, whatever a worker still has of the group.
 
         Raises:
             CorruptStateError: The log is damaged.
@@ -124,6 +121,7 @@ class KeyGroupLog:
 
     def _check_head(self, head: Head) -> None:
         text, identity = head.identity or self._identity_text, self._identity
+        # Texts are compared first: parsing JSON for each group of each batch would be in vain.
         if (text, head.max_parallelism) != (self._identity_text, identity.max_parallelism):
             identity.check(OperatorIdentity.of_text(text, head.max_parallelism))
 
@@ -139,19 +137,19 @@ class KeyGroupLog:
         """Make what changed in the current group durable.
 
         Args:
-            storage: Of the group.
-            head: As read by `load`.
+            storage: Where the host keeps the group's log.
+            head: The head that `load` was given.
             state: The working state that the backend has entered.
-            times: To be noted in the head.
+            times: Times for the head to note.
 
         Returns:
-            The head now; None where there is none.
+            The head after the commit; None if the group has neither state nor a time to note.
         """
         noted = self._noted(head, times)
         added, state.added = state.added, []
         drained = [each for each in self._backend.drain() if len(each)]
         changes = [*added, *drained]
-        # Without a nonce there is nothing to rewrite: the changes are all there is.
+        # Without a nonce there is no log to rewrite: the changes are the whole state.
         if (state.rewrite and state.nonce) or self._is_compaction_due(head):
             return self._compact(storage, noted, state, self._written(changes, state))
         if not changes:
@@ -166,6 +164,7 @@ class KeyGroupLog:
         alive = self._backend.count() + state.pending_entries
         if head is not None and is_outgrown(extended, state.index, alive, size):
             return self._compact(storage, noted, state, written)
+        # The head goes last: it names only segments that are there, wherever a host breaks off.
         for segment, blob in written:
             self._append(storage, state, segment, blob)
         storage.write_head(extended)
@@ -175,7 +174,7 @@ class KeyGroupLog:
         return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
 
     def _noted(self, head: Head | None, times: HeadTimes) -> Head:
-        """The head of the same log with what the host wants noted, and whose it is."""
+        """Return the head of the same log with the operator's identity and the times to note."""
         former = head or self._blank_head()
         return attrs.evolve(
             former,
@@ -196,7 +195,7 @@ class KeyGroupLog:
     def _extended(
         self, head: Head, sequence: int, written: Sequence[_Written], size: int, entries: int
     ) -> Head:
-        """The head after these segments, the first of which gets that sequence number."""
+        """Return the head after these segments, of which the first has the number `sequence`."""
         is_new = not head.nonce
         return attrs.evolve(
             head,
@@ -222,8 +221,10 @@ class KeyGroupLog:
     def _compact(
         self, storage: LogStorage, noted: Head, state: WorkingState, own: Sequence[_Written]
     ) -> Head:
-        """Write a snapshot in place of all segments, after those of the commit itself."""
+        """Write a snapshot in place of all segments, after the segments of the commit itself."""
         self._metrics.compactions += 1
+        # The snapshot replaces these segments at once, so nobody reads them from the log.  But
+        # Spark's changelog keeps them, so what a batch changed can be told of every batch.
         self._write_own(storage, state, own)
         self._cleanup.drop_expired()
         contents = self.contents()
@@ -255,16 +256,16 @@ class KeyGroupLog:
             self._metrics.segment_bytes += len(blob)
 
     def contents(self) -> list[Changes]:
-        """Every entry of the group in a declared table."""
+        """Return every entry of the group in a declared table, and forget which entries changed."""
         self._backend.discard_changes()
         return [each for each in self._backend.contents() if len(each)]
 
     def snapshot(self, state: WorkingState, contents: Iterable[Changes]) -> Iterator[Segment]:
-        """Segments that need no other: these entries, and those of undeclared states."""
+        """Write segments that need no other: these entries, and those of undeclared states."""
         return self._writer.snapshot(contents, state)
 
     def _erase(self, storage: LogStorage, noted: Head, state: WorkingState) -> Head:
-        """Keep a head that says no more than whose it is, and who was served when."""
+        """Write a head that says only which operator it belongs to and when it was last served."""
         head = attrs.evolve(self._blank_head(), served_at=noted.served_at)
         storage.write_head(head)
         state.nonce = b""

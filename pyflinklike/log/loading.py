@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working state out of a log: from all its segments, or from those it has not seen yet."""
+"""Working state read from a log: from all its segments, or from those that it lacks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["catch_up", "rebuilt"]
 
 
 def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingState:
-    """Working state from all segments.
+    """Build working state from all segments.
 
     Args:
-        storage: Of the group.
-        head: Read from it.
-        index: Of the group.
-        where: Which group, for messages.
+        storage: Where the host keeps the group's log.
+        head: The group's head.
+        index: Index of the key group.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
@@ -32,20 +32,22 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
     """Replay the segments since the working state, if it is an ancestor of the head.
 
     Args:
-        storage: Of the group.
-        head: Read from it.
+        storage: Where the host keeps the group's log.
+        head: The group's head.
         state: What a worker still has of the group; changed only if it is an ancestor.
-        where: Which group, for messages.
+        where: Name of the group, for messages.
 
     Returns:
-        Whether it was, and is now the state at the head.
+        Whether the state was an ancestor, and is now the state at the head.
 
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
+    # A state older than the last snapshot lacks segments that are no longer there.
     if not state.nonce or not head.first_sequence < state.next_sequence < head.next_sequence:
         return False
     first = read_one(storage.read_segment, state.next_sequence, where)
+    # An attempt that failed has used the same number for a segment of its own.
     if first.parent != state.nonce:
         return False
     state.read(first, place_of(where, state.next_sequence))

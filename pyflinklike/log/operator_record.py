@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of an operator: what its log does not say of the program that writes it.
 
-It is kept beside the key groups, in a place that depends on no setting, and compared in
-every micro-batch that has records: `call_roll`.  It is JSON, so that whoever has the
-checkpoint and not the program can read what is in there.
+The record lies beside the key groups, in a place that depends on no setting, and is compared in
+every micro-batch that has records.  It is JSON, so that a checkpoint can be understood without its
+program.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from pyflinklike.log.roll import Roll
 __all__ = ["RECORD_AT", "ROLL_AT", "OperatorRecord", "RecordStorage", "call_roll"]
 
 RECORD_AT = -2
-"""Where the record is among the sequence numbers of its place."""
+"""Number of the record in the map that stores it."""
 ROLL_AT = -3
-"""Where the roll is."""
+"""Number of the roll in the same map."""
 
 _FORMAT = 1
 
 
 @attrs.frozen
 class OperatorRecord:
-    """What a checkpoint was written by.
+    """The description of the program that wrote a checkpoint.
 
     Args:
         identity: What may not change.
         function: Module and name of the function's class.
         library: Version of pyflinklike.
-        time_zone: Of the session.
+        time_zone: Time zone of the session.
         event_time: Name of the column, or None.
         time_mode: The host's word for it.
-        states: What each state and store was declared as, by name.
+        states: Declarations of the states and stores as plain data, by name.
     """
 
     identity: OperatorIdentity
@@ -54,7 +54,7 @@ class OperatorRecord:
     states: Mapping[str, Mapping[str, Any]]
 
     def to_bytes(self) -> bytes:
-        """The record as JSON, with its checksum among its members."""
+        """Return the record as JSON, with its checksum among its members."""
         fields = {
             "format": _FORMAT,
             "library": self.library,
@@ -72,14 +72,14 @@ class OperatorRecord:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str) -> OperatorRecord:
-        """The record that `to_bytes` wrote.
+        """Read a record that `to_bytes` wrote.
 
         Args:
-            blob: What was stored.
-            where: Whose record, for messages.
+            blob: What was stored, or anything else.
+            where: Name of the operator, for messages.
 
         Raises:
-            CorruptStateError: It is none.
+            CorruptStateError: The blob is no record, or is damaged.
         """
         try:
             fields = json.loads(blob)
@@ -93,7 +93,7 @@ class OperatorRecord:
                 fields["time_mode"],
                 fields["states"],
             )
-            # The one way to write it: what reads alike and was written otherwise is damaged.
+            # A record is written in one way: another spelling of the same fields is damage, too.
             whole = fields["format"] == _FORMAT and record.to_bytes() == blob
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptStateError(_damaged(where, blob)) from error
@@ -103,11 +103,11 @@ class OperatorRecord:
 
     @property
     def digest(self) -> bytes:
-        """Eight bytes that tell it from other records."""
+        """Eight bytes that differ between records."""
         return hashlib.blake2b(self.to_bytes(), digest_size=8).digest()
 
     def after(self, former: OperatorRecord) -> OperatorRecord:
-        """The record to write over a former one: states left out of the program are still stored.
+        """Return the record to write over a former one; it keeps states that the program left out.
 
         Raises:
             IncompatibleStateError: The former one is another operator's, or has a state that the
@@ -120,13 +120,13 @@ class OperatorRecord:
 
 
 class RecordStorage(Protocol):
-    """Where a host keeps the record and the roll of an operator."""
+    """A host's storage for the record and the roll of an operator."""
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """What is stored under a number, or None."""
+        """Return the blob under a number, or None."""
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Store under a number."""
+        """Store a blob under a number."""
 
 
 def call_roll(
@@ -136,15 +136,15 @@ def call_roll(
     time: int,
     saved: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """See that a checkpoint is this program's, and note which key groups have records.
+    """Check that a checkpoint is this program's, and note which key groups have records.
 
     Args:
-        storage: Of the operator's record.
-        record: Of the program.
+        storage: Where the host keeps the operator's record.
+        record: Record of the program.
         groups: Key groups that have records in this micro-batch.
-        time: Of the micro-batch, in ms.
-        saved: What the states of the savepoint were declared as that the checkpoint begins with:
-            those left out of the program are stored, too.
+        time: Time of the micro-batch, in ms.
+        saved: Declarations of the states in the savepoint that the checkpoint begins with: states
+            that the program leaves out are stored, too.
 
     Raises:
         IncompatibleStateError: The checkpoint is another operator's.
@@ -153,6 +153,7 @@ def call_roll(
     where = f"operator {record.identity.name!r}"
     blob = storage.read_segment(ROLL_AT)
     former = Roll(b"", {}) if blob is None else Roll.from_bytes(blob, where)
+    # The roll has the record's digest, so that one read tells that nothing has changed.
     if former.record != record.digest:
         if blob is None:
             written = attrs.evolve(record, states={**(saved or {}), **record.states})
@@ -179,10 +180,10 @@ def _write_record(
 
 
 def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
-    """What may not change of a state, or in one direction only.
+    """Build a declaration of the parts of a state that never change, or in one direction only.
 
-    What else a log compares (a store's scope, the width of its windows, a state's settings, of which
-    some may follow others) is left to the key groups.
+    A log compares more: a store's scope, the width of its windows, and settings, some of which may
+    follow others.  That is left to the key groups.
     """
     kind = f"{said['store']} store" if "store" in said else said["kind"]
     types = {each: said.get(each, "") for each in ("key", "user_key", "value", "namespace")}

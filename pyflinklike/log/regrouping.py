@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots taken apart by key: into key groups, or to write their keys in another way.
+"""Snapshots divided by key: into key groups, or to write their keys in another way.
 
-The sections are replayed, so the result holds each entry once.  No program is needed:
-the columns of a section follow from the signatures in its declaration, so states that
-nobody declares any more come along.  Values and stamps are copied
-as columns; only keys and user keys become Python objects.
+The sections are replayed, so the result holds each entry once.  No program is needed, since the
+columns of a section follow from the signatures in its declaration; so states that nobody declares
+any more come along.  Values and stamps are copied as columns; only keys and user keys become
+Python objects.
 
-Keys of an undeclared type (those of a harness that was given no `key_type`) are read as
-keys of a declared one, and the other way round, if they fit.  Keys of two different
-declared types are not.
+Keys of an undeclared type (of a harness without `key_type`) are read as keys of a declared one, and
+the other way round, if they fit.  Keys of two different declared types are not.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ __all__ = ["regrouped", "timer_domains", "with_keys_of"]
 
 
 def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
-    """A snapshot whose keys are written as a program writes them, where they can be.
+    """Return a snapshot whose keys are written as a program writes them, where they can be.
 
     Args:
-        snapshot: Given back as it is where its keys are written so already, and where both
-            key types are declared and differ: then restoring a state will say so.
+        snapshot: Returned as it is if its keys are written so already, or if both key types are
+            declared and differ: then restoring a state will say so.
         key_type: The program's.
-        where: Which snapshot, for messages.
+        where: Name of the snapshot, for messages.
 
     Raises:
         IncompatibleStateError: A key does not fit the type.
@@ -57,18 +56,18 @@ def regrouped(
     where: str,
     segment_bytes: int = SEGMENT_BYTES,
 ) -> dict[int, list[Segment]]:
-    """A snapshot taken apart by key group.
+    """Divide a snapshot by key group.
 
     Args:
-        snapshot: Of all key groups, or of a harness.
-        key_type: Of the keys in the result.
-        group_of: Tells the key groups of keys, which it is given in the user's form.
+        snapshot: Snapshot of all key groups, or of a harness.
+        key_type: Type of the keys in the result.
+        group_of: Returns the key groups of keys, which are in the user's form.
         max_parallelism: The number of key groups.
-        where: Which snapshot, for messages.
-        segment_bytes: How large a segment may get where several entries are in it.
+        where: Name of the snapshot, for messages.
+        segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
 
     Returns:
-        A snapshot for each key group that has state: segments, each of which needs no other.
+        For each key group that has state, segments each of which needs no other.
 
     Raises:
         CorruptStateError: The snapshot is damaged.
@@ -87,6 +86,7 @@ def regrouped(
         table.read(section, where)
     for table in tables.values():
         table.convert_keys(key_type, where)
+    # The keys of all tables at once, for on Spark `group_of` costs a job.
     distinct = list(
         dict.fromkeys(table.key_of(each) for table in tables.values() for each in table.rows)
     )
@@ -98,12 +98,13 @@ def regrouped(
     for section in shared:
         if max_parallelism > 1 and not section.declaration.is_replicated:
             raise refuse_shared(section.declaration, where)
+        # Every key group keeps a copy of broadcast state, also a group without keys so far.
         for index in range(max_parallelism):
             sections.setdefault(index, []).append(section)
     return {index: list(snapshots(mine, segment_bytes)) for index, mine in sections.items()}
 
 
 def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
-    """The domains of the timers in snapshots that `regrouped` gave."""
+    """Return the domains of the timers in snapshots that `regrouped` gave."""
     names = {each.name for segment in segments for each in segment.declarations.values()}
     return {domain for domain in TimeDomain if timers_table(domain) in names}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of a snapshot, replayed without its program."""
+"""A table of a snapshot, replayed without its program.
+
+The last row of an entry counts, unless it deletes the entry or its key was cleared since.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,20 @@ from pyflinklike.types.signature import type_of
 __all__ = ["ReplayedTable"]
 
 _Form = tuple[str, bool]
-"""How rows were written: signature of the type of their values, and whether with stamps."""
+"""Form of rows: the signature of the type of their values, and whether they have stamps."""
 
 
 class ReplayedTable:
-    """One table of a snapshot, replayed.
+    """One table of a snapshot, replayed section by section.
 
     Args:
-        declaration: As its first section names it.
+        declaration: Declaration of the first section.
     """
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.rows: dict[Hashable, dict[Hashable, tuple[_Form, int]]] = {}
-        """Which row of `_batches` holds the entry under a key and user key."""
+        """The row of `_batches` that holds the entry under a key and user key."""
         self._batches: dict[_Form, list[pa.RecordBatch]] = {}
         self._sizes: dict[_Form, int] = {}
         self._key_type = type_of(declaration.key)
@@ -56,16 +59,16 @@ class ReplayedTable:
         )
 
     def key_of(self, owner: Any) -> Hashable:
-        """The key alone of whoever has entries: of a key, or of a pair with a namespace."""
+        """Return the key alone of an owner, which is a key or a pair with a namespace."""
         own: Hashable = owner if self._spec.namespace_type is None else owner[0]
         return own
 
     def read(self, section: Section, where: str) -> None:
-        """Take in the next section.
+        """Replay the next section.
 
         Raises:
-            IncompatibleStateError: It was written under a declaration of which neither the first
-                one's nor this one's values grow into the other's.
+            IncompatibleStateError: The values of neither declaration, the first section's and this
+                one's, grow into those of the other.
         """
         self.declaration.check_alike(section.declaration)
         spec = self._spec
@@ -102,7 +105,7 @@ class ReplayedTable:
         self._sizes[form] = place
 
     def convert_keys(self, key_type: TypeInformation, where: str) -> None:
-        """Have the keys in the form of another type.
+        """Give the keys the form of another type.
 
         Raises:
             IncompatibleStateError: Both types are declared and differ, or a key does not fit.
@@ -129,20 +132,23 @@ class ReplayedTable:
         self.declaration, self._key_type = declaration, key_type
 
     def _moved(self, owner: Any, keys: Mapping[Hashable, Hashable]) -> Hashable:
-        """Who has the entries when keys are replaced."""
+        """Return an owner whose key is replaced."""
         key = keys[self.key_of(owner)]
         return key if self._spec.namespace_type is None else (key, owner[1])
 
     def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, Section]]:
-        """The sections of each key group, in order, each with values of the type it was read with.
+        """Divide the entries into sections by key group; values keep the type they were read with.
 
         Args:
             groups: The key group of each key.
-            limit: How many bytes a payload may have where several entries are in it.
+            limit: Most bytes of a payload with more than one entry.
+
+        Yields:
+            Pairs of a key group and a section, in order.
         """
         keys = sorted(self.rows, key=lambda owner: groups[self.key_of(owner)])
         for form, batches in self._batches.items():
-            # A list's elements have positions: their order does not depend on that of sections.
+            # Sections may go in any order, since the elements of a list have positions.
             chosen = [
                 (key, row)
                 for key in keys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections as entries of the tables that a program declares: the way back of `SegmentWriter`."""
+"""Sections restored as entries of the tables that a program declares."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["Restorer"]
 
 @attrs.frozen
 class Restorer:
-    """Reads sections for one operator, in the form that its backend takes.
+    """Read sections for one operator, in the form that its backend takes.
 
     Args:
-        backend: Of the operator.
-        key_type: Of the keys.
-        where: Tells what messages call a key group.
+        backend: Says of which tables it takes columns.
+        key_type: The program's type of keys.
+        where: Names a key group for messages.
     """
 
     backend: KeyedStateBackend
@@ -35,12 +35,12 @@ class Restorer:
     where: Callable[[int], str]
 
     def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
-        """The entries of a table that were read but not yet applied.
+        """Decode the entries of a table that were read but not yet applied.
 
         Args:
-            state: Which has read them.
-            spec: Of the table.
-            stamp: For entries written before TTL was switched on, in ms.
+            state: Holds the sections as `pending`, and loses them.
+            spec: The program's declaration of the table.
+            stamp: Stamp for entries written before TTL was switched on, in ms.
 
         Raises:
             IncompatibleStateError: They were written under another declaration.
@@ -48,6 +48,7 @@ class Restorer:
         changes = []
         for section in state.pending.pop(spec.name, ()):
             changes.append(self._entries(state, section, spec, stamp))
+            # Without a snapshot, the next load from the log would stamp these entries anew.
             if has_stamps(section) != spec.paired:
                 state.rewrite = True
         return changes
@@ -55,13 +56,13 @@ class Restorer:
     def added(
         self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
     ) -> Changes | None:
-        """The entries of a section of a savepoint, which the next commit logs.
+        """Decode a section of a savepoint, and leave its entries to the next commit to log.
 
         Args:
-            state: Of the group; keeps the section if nobody declares its table.
-            section: No entry of it is in the group.
-            spec: Of the table, or None.
-            stamp: For entries written before TTL was switched on, in ms.
+            state: State of the group; keeps the section undecoded if `spec` is None.
+            section: None of its entries is in the group yet.
+            spec: The program's declaration of the table, or None.
+            stamp: Stamp for entries written before TTL was switched on, in ms.
 
         Raises:
             IncompatibleStateError: They were written under another declaration.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roll of an operator: which key groups there are, and when each last had records.
+"""The roll of an operator: its key groups, and when each last had records.
 
-What holds the state of a stream cannot tell that a key group is missing: one that is not
-there looks like one that never had records.  The roll is kept apart from the key groups
-and says which must be there, and of which micro-batch.
+The storage of a stream's state cannot tell that a key group is missing: it looks like one that
+never had records.  The roll is kept apart from the key groups, and says which must be there and
+of which micro-batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GROUP = struct.Struct("<iq")
 
 @attrs.frozen
 class Roll:
-    """Which key groups had records, and when.
+    """The key groups that had records, each with the time of its last ones.
 
     Args:
         record: `OperatorRecord.digest` of the program that called it last.
@@ -37,17 +37,17 @@ class Roll:
     served_at: Mapping[int, int]
 
     def called(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
-        """The roll after a micro-batch.
+        """Return the roll after a micro-batch.
 
         Args:
             record: Digest of the program's record.
-            groups: Key groups that had records in it.
-            time: Of the micro-batch, in ms.
+            groups: Key groups that had records in the micro-batch.
+            time: Time of the micro-batch, in ms.
         """
         return Roll(record, {**self.served_at, **dict.fromkeys(groups, time)})
 
     def to_bytes(self) -> bytes:
-        """The roll with its checksum."""
+        """Return the roll as it is stored, with its checksum."""
         plain = b"".join(_GROUP.pack(*each) for each in sorted(self.served_at.items()))
         stored = zlib.compress(plain, 1)
         head = _HEADER.pack(_MAGIC, self.record, len(self.served_at), len(stored))
@@ -55,14 +55,14 @@ class Roll:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str) -> Roll:
-        """The roll that `to_bytes` wrote.
+        """Read a roll that `to_bytes` wrote.
 
         Args:
-            blob: What was stored.
-            where: Whose roll, for messages.
+            blob: What was stored, or anything else.
+            where: Name of the operator, for messages.
 
         Raises:
-            CorruptStateError: It is none.
+            CorruptStateError: The blob is no roll, or is damaged.
         """
         try:
             magic, record, count, size = _HEADER.unpack_from(blob)
@@ -71,6 +71,7 @@ class Roll:
             whole = magic == _MAGIC and len(stored) == size
             if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
                 raise CorruptStateError(_damaged(where, blob))
+            # No more than the header says: crafted bytes may decompress to any size.
             plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
             return cls(record, dict(_GROUP.iter_unpack(plain)))
         except (struct.error, zlib.error) as error:

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints: the state of all key groups of a stream as one snapshot segment.
 
-A savepoint is what `KeyedProcessHarness.snapshot` gives: one segment that needs
-no other.  The logs of a stream's key groups become one by `merge`, which moves
-sections as they are: the groups hold disjoint keys, and the sections of each
-stay in order.
-
-`pyflinklike.log.regrouping` is the way back.
+`KeyedProcessHarness.snapshot` gives the same: one segment that needs no other.  `merge` moves the
+sections of all logs as they are, which is right because the groups hold disjoint keys and the
+sections of each stay in order.
 """
 
 from __future__ import annotations
@@ -25,12 +22,12 @@ __all__ = ["merge", "read_log", "refuse_pickles", "refuse_shared", "sections_of"
 
 
 def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segment]:
-    """The segments of a key group's log that count, checked and in order.
+    """Read the segments of a key group's log that count, in order.
 
     Args:
-        head: Of the group.
-        segments: By sequence number; more than counts may be there.
-        where: Which group, for messages.
+        head: Head of the group.
+        segments: Blobs by sequence number; there may be more than count.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
@@ -40,7 +37,7 @@ def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segm
 
 
 def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
-    """The sections of successive segments, in order.
+    """Yield the sections of successive segments, in order.
 
     Raises:
         CorruptStateError: A table is not declared.
@@ -56,11 +53,11 @@ def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
 
 
 def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> bytes:
-    """One snapshot of the logs of many key groups.
+    """Merge the logs of many key groups into one snapshot.
 
     Args:
-        logs: Of each group, as `read_log` gives it, by what messages call the group.
-        limit: How many bytes the savepoint may have, before it is compressed.
+        logs: The log of each group as `read_log` gives it, by the group's name for messages.
+        limit: Most bytes of the savepoint before it is compressed.
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
@@ -90,10 +87,10 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
     """Refuse logs in which a state is, or could be, pickled.
 
     Args:
-        logs: Of each group, by what messages call the group.
+        logs: The log of each group, by the group's name for messages.
 
     Raises:
-        IncompatibleStateError: One is, or has a type that is none of `Types`.
+        IncompatibleStateError: A state is pickled, or has a type that is none of `Types`.
     """
     for where, log in logs.items():
         for section in sections_of(log, where):
@@ -113,7 +110,7 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
 
 
 def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
-    """The error for entries of a key group that would have to be split or merged."""
+    """Build the error for entries of a key group that would have to be divided or merged."""
     return IncompatibleStateError(
         f"{where}: what a savepoint holds must belong to keys where there are several key groups, "
         f'got {declaration.name!r} of scope "partition"; use scope "key", or go on from the '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes as segments: those of one commit, and snapshots."""
+"""Changes written as segments: those of one commit, and snapshots."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["SegmentWriter"]
 
 @attrs.frozen
 class SegmentWriter:
-    """Writes segments for one operator.
+    """Write segments for one operator.
 
     Args:
-        key_type: Of the keys.
-        segment_bytes: How large a segment may get where several entries are in it.
+        key_type: Type in which keys are written.
+        segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
     """
 
     key_type: TypeInformation
@@ -35,21 +35,21 @@ class SegmentWriter:
     def changed(
         self, changes: Iterable[Changes | Section], state: WorkingState
     ) -> Iterator[Segment]:
-        """One segment at least, made from the state before the changes.
+        """Write the changes of one commit as segments that follow the state; one segment at least.
 
         Args:
-            changes: Of one commit, and sections that go in as they are; without any, the segment
-                is empty.
-            state: Before the commit; learns which tables are declared.
+            changes: Changes, and sections that are written as they are; without any, the segment is
+                empty.
+            state: State before the commit; learns which tables are declared.
         """
         return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
 
     def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
-        """Segments that need no other: these entries, and those of undeclared states.
+        """Write segments that need no other: these entries, and those of undeclared states.
 
         Args:
             contents: Every entry of the declared tables.
-            state: Of the group; learns which tables are declared, and forgets all others.
+            state: State of the group; learns which tables are declared, and forgets all others.
         """
         state.declared.clear()
         state.declarations.clear()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments: what changed in a key group, as bytes, and back.
+"""Segments: what changed in a key group, as bytes.
 
-The durable form of a key group is a sequence of segments.  Each holds the final
-state of entries that one commit changed; a snapshot holds every entry.  Replaying
-them in order gives the working state.  A commit, or a snapshot, that is too large for one
-segment is several, each made from the one before.
+The durable form of a key group is a sequence of segments.  Each holds the final state of the
+entries that one commit changed; a snapshot holds every entry.  Replaying them in order gives the
+working state.  A commit or a snapshot that is too large for one segment becomes several, each made
+from the one before.
 
 A segment is a fixed header and a body of sections:
 
@@ -12,12 +12,10 @@ A segment is a fixed header and a body of sections:
              nonce (16 bytes), length of the plain body, CRC-32 of all the rest
     section  kind, table id, number of bytes, then
              DECLARE  what the table is, as JSON: once per table and lineage
-             ENTRIES  as `pyflinklike.log.entries` writes them
+             ENTRIES  an Arrow record batch behind eight bytes of flags
 
-A body that gains by it is compressed with LZ4; then the CRC-32 of the plain body is in front
-of it, for LZ4 does not tell when there is less than the header says.
-
-What is read may be anything: every length is compared with what is there before it is used.
+Anybody may have written what is read: every length is compared with the bytes that are there
+before it is used.
 """
 
 from __future__ import annotations
@@ -44,18 +42,17 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 3
-"""What is written: 3 has settings in the declarations of tables."""
+"""The format that is written; format 3 has settings in the declarations of tables."""
 _READ_VERSIONS = (2, 3)
 
 SEGMENT_BYTES = 16 * 1024 * 1024
-"""How large the plain body of a segment gets where several entries are in it.
+"""Largest plain body of a segment with more than one entry, in bytes.
 
-Spark's state store holds a segment as one value, which the JVM has in memory several times
-while it is carried: of 64 MiB, a JVM of 1 GiB with two tasks ran out.  At 2 GiB its arrays, Arrow's
-columns and protobuf end.
+Spark's state store holds a segment as one value, and the JVM has several copies of it in memory
+while it is carried: with segments of 64 MiB, a JVM of 1 GiB with two tasks ran out of memory.
 """
 MAX_BYTES = 0x7E000000
-"""How large it may get at all: LZ4 takes no more, and the JVM little more."""
+"""Largest plain body at all: LZ4 takes no more, and near 2 GiB the JVM, Arrow and protobuf end."""
 
 _MAGIC = b"PFL"
 _HEADER = struct.Struct("<3sBB16s16sI")
@@ -64,9 +61,9 @@ _BODY_AT = _HEADER.size + _CHECKSUM.size
 _SECTION = struct.Struct("<BII")
 _DECLARE, _ENTRIES = 0, 1
 _COMPRESSED = 1
-_COMPRESS_FROM = 16 * 1024
+_COMPRESS_FROM = 16 * 1024  # below it, compression takes longer than it saves
 _MAX_RATIO = 255
-"""LZ4 makes no more than so many bytes of one."""
+"""Largest factor by which LZ4 can shrink anything."""
 
 
 @attrs.frozen
@@ -74,9 +71,9 @@ class Section:
     """Entries of one table in one segment, not decoded yet.
 
     Args:
-        declaration: Of the table.
+        declaration: What the table is.
         payload: Flags, then an Arrow record-batch message.
-        place: Which segment of which group, for messages.
+        place: Name of the segment and its group, for messages.
     """
 
     declaration: Declaration
@@ -86,7 +83,7 @@ class Section:
 
 @attrs.define
 class Segment:
-    """A segment in parts.
+    """A segment, taken apart.
 
     Args:
         nonce: Names the state of the group after this segment.
@@ -101,13 +98,13 @@ class Segment:
     sections: list[tuple[int, bytes]] = attrs.field(factory=list)
 
     def to_bytes(self, limit: int = MAX_BYTES) -> bytes:
-        """The segment as it is stored.
+        """Return the segment as it is stored.
 
         Args:
-            limit: How many bytes its plain body may have.
+            limit: Largest plain body, in bytes.
 
         Raises:
-            HostError: It has more.
+            HostError: The body is larger.
         """
         parts = list(self._parts())
         size = sum(map(len, parts))
@@ -119,8 +116,11 @@ class Segment:
             raise HostError(msg)
         body = b"".join(parts)
         flags, stored = 0, body
+        # LZ4, since zstd takes three times as long for small segments (170 us against 50).
         if len(body) >= _COMPRESS_FROM:
             packed: bytes = pa.compress(body, codec="lz4_raw", asbytes=True)
+            # The plain body has a checksum of its own, for LZ4 does not notice that it gave fewer
+            # bytes than the header says.
             if len(packed) + _CHECKSUM.size < len(body):
                 flags, stored = _COMPRESSED, _CHECKSUM.pack(zlib.crc32(body)) + packed
         parent = self.parent or bytes(16)
@@ -141,16 +141,17 @@ def read_segment(blob: bytes, where: str) -> Segment:
     """Take a stored segment apart.
 
     Args:
-        blob: As `Segment.to_bytes` gave it.
-        where: Which segment of which group, for messages.
+        blob: What `Segment.to_bytes` returned, or anything else.
+        where: Name of the segment and its group, for messages.
 
     Raises:
-        CorruptStateError: It is damaged, cut short, or of another format version.
+        CorruptStateError: The segment is damaged, cut short, or of another format version.
     """
     if len(blob) < _BODY_AT or blob[:3] != _MAGIC:
         msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
         raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
     _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
+    # Before the checksum: a segment of another version is refused as such, not as damaged.
     check_version(version, where)
     stored = blob[_BODY_AT:]
     (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
@@ -165,10 +166,10 @@ def read_segment(blob: bytes, where: str) -> Segment:
 
 
 def check_version(version: int, where: str) -> None:
-    """Refuse what a version of the format wrote that is not read.
+    """Refuse a format version that this version of the library does not read.
 
     Raises:
-        CorruptStateError: It did.
+        CorruptStateError: The version is not read.
     """
     if version not in _READ_VERSIONS:
         msg = (
@@ -179,7 +180,7 @@ def check_version(version: int, where: str) -> None:
 
 
 def _plain(stored: bytes, flags: int, size: int) -> bytes:
-    """The plain body, of just so many bytes."""
+    """Return the plain body of exactly `size` bytes."""
     if flags & ~_COMPRESSED:
         msg = f"flags {flags:#x}"
         raise ValueError(msg)
@@ -187,6 +188,7 @@ def _plain(stored: bytes, flags: int, size: int) -> bytes:
     if flags:
         (checksum,) = _CHECKSUM.unpack_from(stored)
         packed = memoryview(stored)[_CHECKSUM.size :]
+        # Before anything is allocated: a crafted size would take all memory.
         if size > _MAX_RATIO * len(packed):
             msg = f"{len(packed)} bytes that would be {size} decompressed"
             raise ValueError(msg)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host keeps of a key group, and must change in one transaction: a head and segments.
+"""The durable form of a key group as a host keeps it: a head and segments.
 
-`pyflinklike.log.key_group_log` says what they mean.
+The host must change both in one transaction.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyflinklike.log.segments import FORMAT_VERSION, check_version
 __all__ = ["HEAD_AT", "NO_TIMES", "Head", "HeadTimes", "LogStorage"]
 
 HEAD_AT = -1
-"""Where the head is among the sequence numbers of a map that has both."""
+"""Number of the head in a map that holds head and segments."""
 
 _FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
 
 
 def _seal(text: bytes) -> bytes:
-    """The end of a head: the checksum of what is before it, as a field of its own."""
+    """Return the end of a head: the checksum of what is before it, as a field of its own."""
     return b',"checksum":"%08x"}' % zlib.crc32(text)
 
 
@@ -37,9 +37,9 @@ class Head:
     """The durable pointer to the state of a key group.
 
     Args:
-        nonce: Of the last commit.
-        next_sequence: Under which the next segment will be stored.
-        first_sequence: Of the oldest segment that counts: the last snapshot.
+        nonce: Drawn by the last commit; empty where there is no log.
+        next_sequence: Number for the next segment.
+        first_sequence: Number of the oldest segment that counts: the last snapshot.
         log_bytes: Bytes of all segments that count.
         log_entries: Entries of all segments that count.
         snapshot_bytes: Bytes of the last snapshot; 0 where there was none yet.
@@ -69,27 +69,28 @@ class Head:
 
     @classmethod
     def blank(cls, max_parallelism: int, identity: str = "") -> Head:
-        """Of a group without state: it says no more than what the checkpoint was made with."""
+        """Return the head of a group without state: it tells only which operator it belongs to."""
         return cls(b"", 0, 0, 0, 0, 0, 0, max_parallelism, identity=identity)
 
     def to_bytes(self) -> bytes:
-        """The head as it is stored: JSON whose last field is the checksum of what is before it."""
+        """Return the head as it is stored: JSON that ends with the checksum of all before it."""
         fields = {"format": FORMAT_VERSION} | attrs.asdict(self) | {"nonce": self.nonce.hex()}
         text = json.dumps(fields, separators=(",", ":")).encode()[:-1]
         return text + _seal(text)
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str) -> Head:
-        """The head that `to_bytes` wrote.
+        """Read a head that `to_bytes` wrote.
 
         Args:
-            blob: As it is stored.
-            where: Which operator and key group, for messages.
+            blob: What was stored, or anything else.
+            where: Name of the operator and key group, for messages.
 
         Raises:
-            CorruptStateError: It is none, is damaged, or of another format version.
+            CorruptStateError: The blob is no head, is damaged, or is of another format version.
         """
         with decoding(where, "the head of a key group must be what a commit wrote"):
+            # Heads of format 1 had no checksum: refused by their version, not as damaged.
             if blob.startswith(_FORMAT_1):
                 check_version(1, where)
             text, seal = blob[:-_SEAL_SIZE], blob[-_SEAL_SIZE:]
@@ -104,11 +105,12 @@ class Head:
             return head
 
     def check(self) -> None:
-        """See that the fields can be those of a head.
+        """Raise if the fields cannot be those of a head.
 
         Raises:
-            ValueError: They cannot.
+            ValueError: A field is of another type or out of its range.
         """
+        # By `type`: JSON's true is an int to `isinstance`.
         times = (self.wake_at, self.sweep_at, self.served_at)
         counts = (
             self.next_sequence,
@@ -132,13 +134,13 @@ class Head:
 
 @attrs.frozen
 class HeadTimes:
-    """The times that a host wants noted in a head, in ms.
+    """Times for a head to note, in ms.
 
     Args:
         wake_at: When the host must call even without data, or None.
         sweep_at: When expired entries are looked for next, or None.
-        served_at: Of the micro-batch, if it has records for the key group; None to leave what
-            was noted before.
+        served_at: Time of the micro-batch, if it has records for the key group; None keeps the
+            time that was noted before.
     """
 
     wake_at: int | None = None
@@ -147,24 +149,24 @@ class HeadTimes:
 
 
 NO_TIMES = HeadTimes()
-"""Of a host that calls no key group without records."""
+"""For a host that calls no key group without records."""
 
 
 class LogStorage(Protocol):
-    """Where a host keeps the durable form of the key group it is working on."""
+    """A host's storage for the durable form of the key group that is being worked on."""
 
     def read_head(self, where: str) -> Head | None:
-        """The head, or None where there was none yet.
+        """Return the head, or None where there was none yet.
 
         Args:
-            where: Which operator and key group, for messages.
+            where: Name of the operator and key group, for messages.
         """
 
     def write_head(self, head: Head) -> None:
         """Replace the head."""
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Return a segment, or None where it is missing."""
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
         """Add a segment."""

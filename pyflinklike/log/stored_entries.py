@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries out of the payload of a section, as `pyflinklike.log.entries` writes it, whoever wrote it.
+"""Entries read from the payload of a section, whoever wrote it.
 
-Every entry is data: reading runs no code of its choosing.  What is read is checked before it
-is decoded (`pyflinklike.log.arrow_message`), and what is decoded is checked against what
-`encode_entries` writes: keys are never null, and values only where their type takes None.
+Every entry is data: reading runs no code of its choosing.  A payload is checked before Arrow opens
+it (`pyflinklike.log.arrow_message`).  What is decoded is checked against what `encode_entries`
+writes: keys are never null, and values only where their type takes None.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ __all__ = [
 MAX_POSITION = 2**48
 """Above the position of any element of a list: nobody has appended so many to one key.
 
-Positions count what was appended, also what is gone since, so they say nothing of how long a
-list is: a queue of ten elements may be at four billion.
+Positions count what was appended, also what is gone since: a queue of ten elements may be at four
+billion.  So a limit cannot follow from the length of a list.
 """
 _NOTHING_RESERVED = bytes(7)
 
@@ -57,13 +57,13 @@ _NOTHING_RESERVED = bytes(7)
 def read_batch(
     section: Section, spec: TableSpec, key_type: TypeInformation, where: str
 ) -> pa.RecordBatch:
-    """The columns of a section, in the types of the spec.
+    """Read the columns of a section, in the types of the spec.
 
     Args:
-        section: As read from a segment; the type of its values may be one that has grown since.
-        spec: Of its table; whether that is `paired` does not matter.
-        key_type: Of the keys.
-        where: Which group, for messages.
+        section: A section as read from a segment; the type of its values may have grown since.
+        spec: Declaration of its table; `paired` does not matter.
+        key_type: Type of the keys.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: The payload is not a record batch of these types.
@@ -86,7 +86,7 @@ def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.R
 
 
 def are_positions(column: Any) -> bool:
-    """Whether these numbers can be positions in lists, but for those that are null."""
+    """Return whether the numbers that are not null can be positions in lists."""
     ends = pc.min_max(column)
     first, last = ends["min"].as_py(), ends["max"].as_py()
     return first is None or 0 <= first <= last <= MAX_POSITION
@@ -116,12 +116,12 @@ def _flags_of(section: Section) -> int:
 
 
 def has_stamps(section: Section) -> bool:
-    """Whether the entries of a section were written as pairs, such as under a TTL."""
+    """Return whether the entries of a section were written as pairs, such as under a TTL."""
     return bool(section.payload[0] & HAS_STAMPS)
 
 
 def rows_in(section: Section, where: str) -> int:
-    """How many rows a section has, without a look at them.
+    """Count the rows of a section by its header alone.
 
     Raises:
         CorruptStateError: The payload is no record batch.
@@ -131,7 +131,7 @@ def rows_in(section: Section, where: str) -> int:
 
 
 def entries_in(changes: Iterable[Changes | Section]) -> int:
-    """How many entries there are in changes, and in sections that nobody decodes.
+    """Count the entries of changes, and of sections without decoding them.
 
     Raises:
         CorruptStateError: The payload of a section is no record batch.
@@ -144,14 +144,14 @@ def entries_in(changes: Iterable[Changes | Section]) -> int:
 def decode_entries(
     section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
 ) -> TableChanges:
-    """The changes in a section, in the form the program now declares.
+    """Read the changes of a section, in the form that the program declares.
 
     Args:
-        section: As read from a segment.
+        section: A section as read from a segment.
         spec: The program's; its declaration must have been checked.
-        key_type: Of the operator's keys.
-        stamp: For entries written before TTL was switched on, in ms.
-        where: Which group, for messages.
+        key_type: Type of the operator's keys.
+        stamp: Stamp for entries written before TTL was switched on, in ms.
+        where: Name of the group, for messages.
 
     Raises:
         CorruptStateError: The payload is not a record batch of the declared types, or holds
@@ -193,15 +193,15 @@ def _decoded(
 
 
 def keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
-    """Whose the entries of a table are, that of a key: the keys, with namespaces if it has them.
+    """Return the owner of each entry: its key, or the pair of key and namespace.
 
     Args:
-        columns: Of the batch, by name.
-        spec: Of the table.
-        key_type: Of the keys.
+        columns: Columns of the batch, by name.
+        spec: Declaration of the table.
+        key_type: Type of the keys.
 
     Raises:
-        ValueError: One is null.
+        ValueError: A key or namespace is null.
     """
     keys = key_type.from_arrow(_whole(columns["key"], 0))
     if spec.namespace_type is None:
@@ -218,7 +218,7 @@ def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[
 
 
 def _operations(column: Any) -> bytes:
-    """What was done with each row; empty if all were put."""
+    """Return the operation of each row; nothing if all were put."""
     if column is None or not len(column):
         return b""
     _whole(column, 0)
@@ -230,7 +230,7 @@ def _operations(column: Any) -> bytes:
 
 
 def _whole(column: Any, start: int) -> Any:
-    """The column, after a check that no row from `start` on is null."""
+    """Return the column; raise if a row from `start` on is null."""
     if column.null_count and column.slice(start).null_count:
         msg = "a key that is null"
         raise ValueError(msg)
@@ -238,7 +238,7 @@ def _whole(column: Any, start: int) -> Any:
 
 
 def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
-    """The column, after a check that it is null only where nothing was put, or null is a value."""
+    """Return the column; raise if a value that was put is null although null is no value."""
     if column.null_count and not optional:
         nulls = column.is_null().to_pylist()
         if any(map(nulls.__getitem__, _puts(operations, len(column)))):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The working state of one key group: all that a worker may keep between batches.
+"""The working state of one key group: all that a worker may keep of it between batches.
 
-It may be stale, and holds no truth of its own: `pyflinklike.log.key_group_log` decides
-by its nonce whether it may be used, and brings it up to date.
+It may be stale and is never the truth: the log decides by its nonce whether it may be used, and
+brings it up to date.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["WorkingState"]
 
 @attrs.define
 class WorkingState:
-    """Working state of one key group: everything a worker may keep between batches.
+    """The working state of one key group.
 
     Args:
-        index: Of the group.
-        nonce: Of the commit this is the state after; empty for an empty group.
-        next_sequence: The first segment that is not part of it.
+        index: Index of the key group.
+        nonce: Nonce of the last commit in this state; empty for an empty group.
+        next_sequence: Number of the first segment that is not in this state.
         tables: The backend's data, by table name.
         timers: The timers in the order they come up, by domain.
-        declared: Ids of the tables in the log since its snapshot.
-        declarations: Tables in the log, by id.
-        pending: Sections read but not yet applied, by table name.  Those of
-            states that the program does not declare stay here.
-        added: What a savepoint has added, for the next commit to log: entries of declared
-            tables, and sections of those that stay in `pending`.
+        declared: Ids of the tables that the log has declared since its snapshot, by name.
+        declarations: Declarations of the tables in the log, by id.
+        pending: Sections read but not yet applied, by table name.  Sections of states that the
+            program does not declare stay here.
+        added: What a savepoint has added, for the next commit to log: entries of declared tables,
+            and those sections of others that stay in `pending`.
         rewrite: Whether the next commit must be a snapshot.
     """
 
@@ -55,7 +55,7 @@ class WorkingState:
     rewrite: bool = False
 
     def read(self, segment: Segment, where: str) -> None:
-        """Take in a segment; its entries are decoded when their table is declared."""
+        """Take in a segment; its entries are decoded once their table is declared."""
         for table_id, declaration in segment.declarations.items():
             self.declarations[table_id] = declaration
             self.declared[declaration.name] = table_id
@@ -66,12 +66,12 @@ class WorkingState:
                 raise CorruptStateError(msg)
             self.keep(Section(declaration_of, payload, where))
             if declaration_of.name.startswith(RESERVED_PREFIX):
-                self.timers.clear()  # they are derived from a table that changes
+                self.timers.clear()  # they are derived from the table that these entries change
         self.nonce = segment.nonce
 
     @property
     def pending_entries(self) -> int:
-        """How many entries the pending sections have."""
+        """The number of entries in the pending sections."""
         return entries_in(chain.from_iterable(self.pending.values()))
 
     def keep(self, section: Section) -> None:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of key groups as columns: what is in a state, without its program, a host, or an object per entry.
+"""Logs of key groups as columns: the contents of states, without their program or a host.
 
-`table` replays the sections of one table, `keys`, `values` and `store_keys` bring its columns
-into a form that other tools understand, `rows` puts these together.
+No object is made for an entry.
 """

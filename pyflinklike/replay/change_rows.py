@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each micro-batch wrote to a state, from what a host has noted of its writes.
+"""The writes of each micro-batch to a state, from a host's notes of its writes.
 
-A commit writes segments, and last the head.  One that compacts writes its own segments first, then
-removes all, then writes a snapshot: the own ones are what it changed.
+A commit writes segments, and last the head.  A commit that compacts writes its own segments first,
+then removes all, then writes a snapshot: its own segments are what it changed.
 
-What a host has noted may be damaged where its state is not, for nobody reads it but for this: so
-each commit must follow the one before, and the last one give the head.
+The notes may be damaged where the state is not, since nobody else reads them.  So each commit must
+follow the one before, and the last one must lead to the head.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _LEFT_OUT = ("alive", "valid_to")
 
 @attrs.define
 class Commit:
-    """What a host noted between two writes of a head.
+    """A host's notes between two writes of a head.
 
     Args:
-        segments: What was written, in order.
+        segments: Segments that were written, in order.
         removed: Whether anything was removed.
     """
 
@@ -48,13 +48,13 @@ class Commit:
 
 @attrs.define
 class GroupChanges:
-    """Follows the commits of one key group.
+    """Follow the commits of one key group.
 
     Args:
         declared: The tables that the log has declared before, by id.
-        batch_id: Of the micro-batch that is followed.
-        nonce: Of the last commit; empty where the group had no state.
-        changes: What it has written so far, with the tables that the segments name.
+        batch_id: Number of the micro-batch that is followed.
+        nonce: Nonce of the last commit; empty where the group had no state.
+        changes: Segments that it has written so far, with the tables that they name.
     """
 
     declared: dict[int, Declaration]
@@ -63,19 +63,20 @@ class GroupChanges:
     changes: list[Segment] = attrs.field(factory=list)
 
     def take(self, commit: Commit, head: bytes, where: str) -> None:
-        """The next commit.
+        """Take in the next commit.
 
         Args:
-            commit: What was written.
-            head: Written after it.
-            where: Which key group at which batch, for messages.
+            commit: The notes of it.
+            head: The head that was written after it.
+            where: Name of the key group and batch, for messages.
 
         Raises:
-            CorruptStateError: A segment or the head is damaged, or not what followed.
+            CorruptStateError: A segment or the head is damaged, or does not follow.
             UnknownBatchError: It compacted, and an older version did not note its own changes.
         """
         segments = [read_segment(blob, where) for blob in commit.segments]
         noted = Head.from_bytes(head, where)
+        # The first segment without a parent begins the snapshot.
         at = next((at for at, each in enumerate(segments) if not each.parent), len(segments))
         own, snapshot = segments[:at], segments[at:]
         is_compaction = bool(noted.snapshot_bytes) and bool(snapshot)
@@ -102,6 +103,7 @@ class GroupChanges:
             for each in snapshot:
                 self.declared |= each.declarations
         elif not noted.nonce:
+            # The log was erased: the next one declares its tables itself.
             self.declared = {}
 
     def _follow(self, segments: Iterable[Segment], where: str) -> None:
@@ -111,14 +113,14 @@ class GroupChanges:
             self.nonce = each.nonce
 
     def check(self, head: Head | None, where: str) -> None:
-        """See that what was followed has led to a head.
+        """Check that the commits have led to a head.
 
         Args:
-            head: Of the state that it must have led to; None if the key group has none.
-            where: Which key group, for messages.
+            head: Head of the state that they must have led to; None if the key group has none.
+            where: Name of the key group, for messages.
 
         Raises:
-            CorruptStateError: It has not.
+            CorruptStateError: They have not.
         """
         if head is None or self.nonce != head.nonce:
             raise _unlike(f"{where}: what was written must lead to the head, got another state's")
@@ -130,17 +132,17 @@ def _unlike(what: str) -> CorruptStateError:
 
 @attrs.frozen
 class StateChanges:
-    """Makes rows of changes of a state.
+    """Make rows of changes of a state.
 
     Args:
-        rows: What a row of the state is.
+        rows: Description of the state's rows.
     """
 
     rows: StateRows
 
     @property
     def schema(self) -> pa.Schema:
-        """`batch_id`, `change_type`, and what `read_state` has of a single entry."""
+        """The columns `batch_id`, `change_type`, and those of a single entry in `read_state`."""
         fields = [each for each in self.rows.schema if each.name not in _LEFT_OUT]
         added = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
         return pa.schema([*added, *fields])
@@ -148,13 +150,13 @@ class StateChanges:
     def of_batch(
         self, changes: Iterable[Segment], batch_id: int, index: int, where: str
     ) -> Iterator[pa.Table]:
-        """The rows of one key group and micro-batch: what is cleared first.
+        """Return the rows of one key group and micro-batch; keys that were cleared come first.
 
         Args:
             changes: Segments, each with all tables that it names.
-            batch_id: Of the micro-batch.
-            index: Of the key group.
-            where: Both, for messages.
+            batch_id: Number of the micro-batch.
+            index: Index of the key group.
+            where: Name of both, for messages.
         """
         name = self.rows.info.name
         sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
@@ -174,7 +176,7 @@ class StateChanges:
         yield self._with(shown, batch_id, kinds)
 
     def _of_clears(self, clears: pa.Table, batch_id: int, index: int) -> pa.Table:
-        """Rows that have a key and nothing else."""
+        """Return rows that have a key and nothing else."""
         rows, known = clears.num_rows, {}
         if not self.rows.declaration.per_group:
             keys = self.rows.keys.shown(clears.column("key").combine_chunks())

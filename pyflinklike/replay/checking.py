@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the log of a key group: all that can be seen, not only the first."""
+"""Findings in the log of a key group: all that can be seen, not only the first."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _DOMAINS = {timers_table(domain): domain for domain in TimeDomain}
 
 @attrs.frozen
 class Finding:
-    """Something that is not as it must be.
+    """A fault that was found.
 
     Args:
-        part: Of what: "record", "roll", "head", "segment", "chain", "counts", "states", "values",
-            "keys", "timers", "batch", "manifest" or "file".
-        message: Where, the rule, and what was found.
+        part: What has it: "record", "roll", "head", "segment", "chain", "counts", "states",
+            "values", "keys", "timers", "batch", "manifest" or "file".
+        message: Where it is, the rule, and what was found.
     """
 
     part: str
@@ -46,11 +46,11 @@ class Checked:
     """How much was looked at.
 
     Args:
-        key_groups: Of a checkpoint.
-        segments: Of their logs.
-        entries: Rows in these, older writes included; or in the files of a savepoint.
-        files: Of a savepoint.
-        batches: Of a checkpoint.
+        key_groups: Number of key groups of a checkpoint.
+        segments: Number of segments of their logs.
+        entries: Number of rows in these, older writes included; or in the files of a savepoint.
+        files: Number of files of a savepoint.
+        batches: Number of micro-batches of a checkpoint.
         left_out: What could not be looked at, and why.
     """
 
@@ -67,13 +67,13 @@ class Checked:
 
 @attrs.frozen
 class GroupChecker:
-    """Checks key groups of an operator; is pickled for the workers that do so.
+    """Check key groups of an operator; a checker is pickled for the workers that do so.
 
     Args:
-        record: Of the operator.
-        served_at: When each key group last had records, as the roll has it.
-        wanted_call: When the host has to call a group at the latest, in ms or None for never,
-            by the first timer of each domain that has any; None where that is not known.
+        record: Record of the operator.
+        served_at: When each key group last had records, in ms, by the roll.
+        wanted_call: Returns when the host has to call a group at the latest, in ms or None for
+            never, by the first timer of each domain that has any; None where that is not known.
     """
 
     record: OperatorRecord
@@ -83,13 +83,13 @@ class GroupChecker:
     def check(
         self, index: int, head: bytes | None, segments: Mapping[int, bytes], where: str
     ) -> tuple[list[Finding], Checked]:
-        """What is wrong with a key group, and how much was looked at.
+        """Return all faults of a key group, and how much was looked at.
 
         Args:
-            index: Of the group.
-            head: As stored; None where there is none.
-            segments: As stored, by sequence number.
-            where: Which group, for messages.
+            index: Index of the group.
+            head: The stored head; None where there is none.
+            segments: The stored segments, by sequence number.
+            where: Name of the group, for messages.
         """
         found = list(self._unreadable(segments, where))
         if index not in self.served_at:
@@ -111,6 +111,7 @@ class GroupChecker:
                     self.record.identity, self.served_at[index], read, segments, where
                 )
             except CorruptStateError as error:
+                # The chain meets a damaged segment that was found before.
                 if all(each.message != str(error) for each in found):
                     found.append(Finding("chain", str(error)))
             else:
@@ -145,7 +146,7 @@ class GroupChecker:
     def _table(
         self, name: str, sections: list[Section], where: str
     ) -> tuple[list[Finding], pa.Table | None]:
-        """What is wrong with a table, and its entries if they can be read."""
+        """Return what is wrong with a table, and its entries if they can be read."""
         stored = sections[-1].declaration
         found = []
         try:

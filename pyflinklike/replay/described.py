@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator keeps, as its record says: the same whether anything was written or not."""
+"""Descriptions of an operator's states by its record, whether anything was written or not."""
 
 from __future__ import annotations
 
@@ -67,20 +67,21 @@ class StateInfo:
 
     Args:
         operator_id: Spark's number of the operator.
-        uid: The operator's, or where it has none the name of the function's class.
-        name: Of the state.
-        kind: "value", "list", "map", "reducing", "aggregating" or "broadcast", or of a store
+        uid: The operator's uid, or where it has none the name of the function's class.
+        name: Name of the state.
+        kind: "value", "list", "map", "reducing", "aggregating" or "broadcast", or for a store
             "key-value", "timestamped", "lru", "window", "session" or "versioned".
         key_columns: Names and Spark types of the key columns, as `read_state` shows them.
         key_type: Signature of the stored keys' type; None where entries belong to no key.
-        user_key_type: Of the user keys of a map, or the keys of a store; else None.
-        value_type: Of the values.
-        namespace_type: Of the namespaces, such as windows, that entries belong to; else None.
+        user_key_type: Signature of the type of a map's user keys or a store's keys; else None.
+        value_type: Signature of the type of the values; None where entries have none.
+        namespace_type: Signature of the type of the namespaces, such as windows, that entries
+            belong to; else None.
         ttl: The time-to-live: `ms`, `update_type`, `visibility` and `time`; None without one.
-        options: Those of a store, such as `window_size` in ms, by name.
-        entries: How many rows its part of the log has, older writes included; None where the log
+        options: Options of a store, such as `window_size` in ms, by name.
+        entries: Number of rows in its part of the log, older writes included; None where the log
             was not read.
-        bytes: How large that part is, before it is compressed; likewise.
+        bytes: Size of that part before it is compressed; None likewise.
     """
 
     operator_id: int
@@ -104,7 +105,7 @@ class StateInfo:
 
 
 class StateInfos(list[StateInfo]):
-    """What `list_states` gives: a list, which notebooks show as a table."""
+    """The result of `list_states`: a list, which notebooks show as a table."""
 
     def _repr_html_(self) -> str:
         names = [each.name for each in attrs.fields(StateInfo)]
@@ -114,7 +115,7 @@ class StateInfos(list[StateInfo]):
 
 
 def described(record: OperatorRecord, operator_id: int) -> StateInfos:
-    """The states and stores of an operator, by name."""
+    """Describe the states and stores of an operator, by name."""
     columns = KeyColumns.of(record)
     declared = record.identity.key_columns
     types = [kind for _, kind in declared] or [name_of(each) for each in columns.types]
@@ -151,15 +152,15 @@ def _info(
 
 
 def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
-    """The state of a name.
+    """Return the state of a name.
 
     Args:
-        infos: All there are.
-        name: Of the state.
-        where: Whose states, for messages.
+        infos: All states.
+        name: Name of the state.
+        where: Name of the operator or checkpoint, for messages.
 
     Raises:
-        UnknownStateError: There is none.
+        UnknownStateError: There is no such state.
     """
     known = {info.name: info for info in infos}
     if name in known:
@@ -171,7 +172,7 @@ def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
 
 
 def declaration_of(record: OperatorRecord, name: str) -> Declaration:
-    """What the log says of the table of a state, as the record tells it.
+    """Return the declaration of a state's table in the log, by the operator's record.
 
     Raises:
         IncompatibleStateError: The state is of a kind that is not known.
@@ -199,21 +200,21 @@ def declaration_of(record: OperatorRecord, name: str) -> Declaration:
 
 
 def owner_of(table: str, names: Container[str]) -> str:
-    """The state or store that a table belongs to: a store's further tables are `store/part`.
+    """Return the state or store that a table belongs to.
 
     Args:
-        table: Its name.
-        names: Those of the operator's states and stores; a state may have a slash in its name.
+        table: Name of the table; the further tables of a store are `store/part`.
+        names: Names of the operator's states and stores; a state may have a slash in its name.
     """
     return table if table in names else table.partition("/")[0]
 
 
 def descriptor_of(name: str, said: Mapping[str, Any]) -> StoreDescriptor:
-    """The descriptor of a store.
+    """Return the descriptor of a store.
 
     Args:
-        name: Of the store.
-        said: What the record says of it.
+        name: Name of the store.
+        said: The record's description of it.
 
     Raises:
         IncompatibleStateError: There is no such kind of store.
@@ -231,7 +232,7 @@ def descriptor_of(name: str, said: Mapping[str, Any]) -> StoreDescriptor:
 
 
 def timers_of(record: OperatorRecord, domain: TimeDomain) -> Declaration:
-    """What the log says of the table of a domain's timers."""
+    """Return the declaration of the table of a domain's timers in the log."""
     namespaces = {said["namespace"] for said in record.states.values() if "namespace" in said}
     return Declaration(
         timers_table(domain),

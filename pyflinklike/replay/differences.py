@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between the entries of a state at two times, or of two states."""
+"""Differences between the entries of a state at two times, or of two states."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _ENTRY = (
 
 
 def entry_columns(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The columns that tell entries apart.
+    """Return the columns that tell entries apart.
 
     Args:
-        names: Of the columns there are.
-        keys: The key columns.
+        names: Names of all columns.
+        keys: Names of the key columns.
     """
-    # The time of an entry of a timestamped store belongs to its value.
+    # In a timestamped store the timestamp belongs to the value; timers have a domain beside theirs.
     own = [name for name in _ENTRY if name != "timestamp" or "domain" in names]
     return [name for name in (*keys, *own) if name in names]
 
 
 def differing_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
-    """That of `differences`.
+    """Return the schema of `differences`.
 
     Args:
-        schema: Of the entries.
-        on: The columns that tell them apart.
+        schema: Schema of the entries.
+        on: The columns that tell entries apart.
     """
     fields = [pa.field("change", pa.string()), *(schema.field(name) for name in on)]
     if "value" in schema.names:
@@ -46,19 +46,19 @@ def differing_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
 
 
 def differences(before: pa.Table, after: pa.Table, on: Sequence[str]) -> pa.Table:
-    """The entries that are not the same: `change` is "insert", "update" or "delete".
+    """Return the entries that are not the same: `change` is "insert", "update" or "delete".
 
     Equal entries are left out, nulls are equal, and stamps do not count.
 
     Args:
-        before: Entries; each is there once.
-        after: The same, in the same columns.
+        before: Entries, each once.
+        after: Entries, each once, in the same columns.
         on: The columns that tell entries apart.
     """
     count = before.num_rows
     codes = _codes(before, after, on)
     mine, theirs = codes.slice(0, count), codes.slice(count)
-    former = pc.index_in(theirs, value_set=mine)  # of each entry after: where it was before
+    former = pc.index_in(theirs, value_set=mine)  # for each entry after: where it was before
     deleted = _places(pc.invert(pc.is_in(mine, value_set=theirs)))
     inserted = _places(pc.is_null(former))
     updated = pa.array([], pa.int64())

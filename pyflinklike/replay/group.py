@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of a checkpoint, one key group at a time, wherever its log comes from."""
+"""Readers of a checkpoint, one key group at a time, wherever its log comes from."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ __all__ = ["GroupReader", "StateReader", "TimersReader", "sections_by_table", "w
 
 
 class GroupReader(Protocol):
-    """Makes rows of key groups; is pickled for the workers that do so."""
+    """A reader that makes rows of key groups; it is pickled for the workers that do so."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The rows of one key group.
+        """Return the rows of one key group.
 
         Args:
-            index: Of the group.
+            index: Index of the group.
             log: Its segments, checked and in order.
-            where: Which group, for messages.
+            where: Name of the group, for messages.
         """
 
 
 def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Section]]:
-    """The sections of a log by the names of their tables, in order."""
+    """Return the sections of a log by the names of their tables, in order."""
     tables: dict[str, list[Section]] = {}
     for section in sections_of(log, where):
         tables.setdefault(section.declaration.name, []).append(section)
@@ -54,27 +54,28 @@ def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Sect
 
 
 def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
-    """The entries of some keys only.
+    """Return the entries of some keys only.
 
     Args:
-        entries: In the columns of `StoredTable.schema`.
+        entries: Entries in the columns of `StoredTable.schema`.
         wanted: Stored keys, each once.
     """
     keys = entries.column("key").combine_chunks()
+    # The wanted keys come first, so their codes are the lowest.
     codes = codes_of([pa.concat_arrays([wanted, keys])], len(wanted) + len(keys))
     return entries.filter(pc.less(codes.slice(len(wanted)), len(wanted)))
 
 
 @attrs.frozen
 class StateReader:
-    """Reads the entries of a state.
+    """Read the entries of a state.
 
     Args:
-        rows: What a row is.
-        clock: By which it is judged what is expired; None of state that does not expire.
-        expired: Whether entries that have expired are given, too.
-        wanted: Of which stored keys; None for all.
-        only: The one key group that is read of state which is the same in all of them.
+        rows: Description of the rows.
+        clock: The time by which expiry is judged; None for state that does not expire.
+        expired: Whether expired entries are included.
+        wanted: The stored keys to read; None for all.
+        only: The key group to read of state that is the same in every group; None for all groups.
     """
 
     rows: StateRows
@@ -85,11 +86,11 @@ class StateReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the rows."""
+        """The schema of the rows."""
         return self.rows.schema
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The entries of one key group."""
+        """Return the entries of one key group."""
         if self.only is not None and index != self.only:
             return
         tables = sections_by_table(log, where)
@@ -122,14 +123,14 @@ def alive_of(
     clock: BatchClock,
     where: str,
 ) -> pa.Table:
-    """The entries that a function would be shown at a time.
+    """Return the entries that a function would be shown at a time.
 
     Args:
-        rows: Of the state.
-        entries: Of one key group.
-        tables: All sections of the group.
+        rows: Description of the state's rows.
+        entries: Entries of one key group.
+        tables: All sections of the group, by table.
         clock: The time.
-        where: Which group, for messages.
+        where: Name of the group, for messages.
     """
     if rows.info.ttl is not None:
         stamps = entries.column("stamp").combine_chunks()
@@ -141,11 +142,11 @@ def alive_of(
 
 @attrs.frozen
 class TimersReader:
-    """Reads timers.
+    """Read timers.
 
     Args:
-        record: Of the operator.
-        clock: By which it is judged what is due; None where the rows are for a savepoint.
+        record: Record of the operator.
+        clock: The time by which a timer is due; None where the rows are for a savepoint.
     """
 
     record: OperatorRecord
@@ -153,7 +154,7 @@ class TimersReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
         fields = [*KeyColumns.of(self.record).fields]
         namespace = timers_of(self.record, TimeDomain.EVENT_TIME).namespace
         if namespace:
@@ -165,7 +166,7 @@ class TimersReader:
         return pa.schema([*fields, pa.field("key_group", pa.int32())])
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The timers of one key group."""
+        """Return the timers of one key group."""
         tables = sections_by_table(log, where)
         for domain in TimeDomain:
             declaration = timers_of(self.record, domain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that a key group has entries of, table by table, wherever its log comes from."""
+"""The keys that have entries in a key group, table by table, wherever its log comes from."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["StoredKeys"]
 
 @attrs.frozen
 class StoredKeys:
-    """Reads which keys a key group has; is pickled for the workers that do so.
+    """Read the keys of key groups; a reader is pickled for the workers that do so.
 
     Args:
-        record: Of the operator.
+        record: Record of the operator.
     """
 
     record: OperatorRecord
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows: the key columns, what has entries of the key, and the key group.
+        """The schema of the rows: key columns, a state that has entries of the key, key group.
 
         Raises:
             IncompatibleStateError: The keys are of a type that cannot be read.
@@ -46,13 +46,13 @@ class StoredKeys:
     def read(
         self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
     ) -> Iterator[pa.RecordBatch]:
-        """The keys of one key group; those of a damaged table are left out.
+        """Return the keys of one key group; keys of a damaged table are left out.
 
         Args:
-            index: Of the group.
-            head: Of the group.
+            index: Index of the group.
+            head: Head of the group.
             blobs: Segments by sequence number.
-            where: Which group, for messages.
+            where: Name of the group, for messages.
         """
         try:
             tables = sections_by_table(read_log(head, blobs, where), where)

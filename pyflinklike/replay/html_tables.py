@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as an HTML table with bars: what notebooks and reports show, of nothing but text."""
+"""Rows as an HTML table with bars, for notebooks and reports, made of nothing but text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LONGEST = 200
 def html_table(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], bar: str | None = None
 ) -> str:
-    """A table.
+    """Return rows as a table.
 
     Args:
-        columns: Their names, in order.
-        rows: Values by column; what is missing is shown as nothing.
+        columns: Names of the columns, in order.
+        rows: Values by column; a missing value is shown as nothing.
         bar: The column of numbers that each row gets a bar for; None for none.
     """
     numbers = {name for name in columns if all(_is_number(row.get(name)) for row in rows)}

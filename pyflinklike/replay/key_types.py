@@ -31,13 +31,13 @@ _TEXT = re.compile(r"(?:var)?char\(\d+\)|string collate \w+")
 
 
 def arrow_of(kind: str) -> Any:
-    """The Arrow type of a key column.
+    """Return the Arrow type of a key column.
 
     Args:
-        kind: As Spark calls it.
+        kind: Spark's name of the type.
 
     Raises:
-        IncompatibleStateError: It is none that can be read.
+        IncompatibleStateError: A type of this name cannot be read.
     """
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -54,7 +54,7 @@ def arrow_of(kind: str) -> Any:
 
 
 def name_of(kind: Any) -> str:
-    """What Spark calls an Arrow type: the way back of `arrow_of` for what keys can be."""
+    """Return Spark's name of an Arrow type that a key can have."""
     if pa.types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
         return f"struct<{','.join(f'{each.name}:{name_of(each.type)}' for each in fields)}>"
@@ -64,7 +64,7 @@ def name_of(kind: Any) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """What is between the commas that are in no brackets."""
+    """Divide a text at the commas that are in no brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row per key with a column for each state, as Flink's table of an operator."""
+"""One row for each key with a column for each state, as Flink's table of an operator."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _JUDGED = ("stamp", "expires_at", "alive", "key_group")
 
 @attrs.frozen
 class KeyedReader:
-    """Reads all states of each key.
+    """Read all states of each key.
 
     Args:
-        states: What the rows of each state are; of keyed state only.
+        states: Descriptions of each state's rows; keyed state only.
         keys: The key columns.
-        clock: By which it is judged what is expired, and left out.
-        wanted: Of which stored keys; None for all.
+        clock: The time by which expired entries are left out.
+        wanted: The stored keys to read; None for all.
     """
 
     states: tuple[StateRows, ...]
@@ -42,12 +42,15 @@ class KeyedReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Key columns; of a state its value, an array, a map or an array of structs; key group."""
+        """The schema: key columns, a column for each state, key group.
+
+        A state's column has its value, an array, a map or an array of structs.
+        """
         fields = [pa.field(_column(each), _type_of(each)) for each in self.states]
         return pa.schema([*self.keys.fields, *fields, pa.field("key_group", pa.int32())])
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The keys of one key group."""
+        """Read the keys of one key group."""
         tables = sections_by_table(log, where)
         found = []
         for rows in self.states:
@@ -104,7 +107,7 @@ def _type_of(rows: StateRows) -> Any:
 
 
 def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
-    """The rows of a state as a value for each code from 0 to `count`; null where there are none."""
+    """Return a state's rows as a value for each code below `count`; null for one without rows."""
     every = numbers(count)
     if _is_single(rows):
         return _array(shown, "value").take(pc.index_in(every, codes))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stored keys as the key columns of the stream, and back.
 
-Numbers, booleans and texts are stored as such, several of them as a struct.  Keys of other types
-are stored encoded (`pyflinklike.types.key_codec`), and are decoded one by one.
+Numbers, booleans and strings are stored as such, several of them as a struct.  Keys of other types
+are stored encoded, and are decoded one by one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OWN_NAMES = frozenset(
         *("valid_to", "value", "window_end", "window_start", "before", "after", "change"),
     )
 )
-"""Columns of what is read; a key column of such a name gets the prefix `key_`."""
+"""Names of columns that readers add; a key column of such a name gets the prefix `key_`."""
 
 
 @attrs.frozen
@@ -43,9 +43,9 @@ class KeyColumns:
     """The key columns of a stream.
 
     Args:
-        names: As they are shown.
-        types: Arrow's.
-        signature: Of the stored keys.
+        names: Names as they are shown.
+        types: Arrow's types.
+        signature: Signature of the stored keys' type.
         is_encoded: Whether keys of any type are shown as they are stored, encoded.
     """
 
@@ -56,27 +56,27 @@ class KeyColumns:
 
     @classmethod
     def of(cls, record: OperatorRecord) -> KeyColumns:
-        """Those that a record names; one called `key` where it names none.
+        """Return the key columns that a record names, or one called `key` if it names none.
 
         Raises:
-            IncompatibleStateError: One has a type that cannot be read.
+            IncompatibleStateError: A column has a type that cannot be read.
         """
         declared, signature = record.identity.key_columns, record.identity.key
         if not declared:
             is_encoded = signature == ANY_KEY
             kind = pa.binary() if is_encoded else shown_type(type_of(signature))
             return cls(("key",), (kind,), signature, is_encoded)
-        # Of two inputs the names of both are noted where they differ.
+        # For two inputs the record notes both names where they differ, "a = b".
         names = [name.partition(" = ")[0] for name, _ in declared]
         return cls(_unlike(names), tuple(arrow_of(kind) for _, kind in declared), signature)
 
     @property
     def fields(self) -> list[Any]:
-        """As fields of a schema."""
+        """The columns as fields of a schema."""
         return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
 
     def shown(self, keys: Any) -> list[Any]:
-        """Stored keys as columns.
+        """Return stored keys as columns.
 
         Args:
             keys: An Arrow array.
@@ -105,10 +105,10 @@ class KeyColumns:
         return len(self.types) > 1 and isinstance(type_of(self.signature), TupleTypeInfo)
 
     def stored(self, columns: Sequence[Any]) -> Any:
-        """The columns as stored keys.
+        """Return columns as stored keys.
 
         Args:
-            columns: Of the `types`.
+            columns: Arrow arrays of the `types`.
 
         Raises:
             IncompatibleStateError: A key is null.
@@ -130,7 +130,7 @@ class KeyColumns:
 
 
 def _with_zones(values: list[Any], kind: Any) -> list[Any]:
-    """Values in which instants are in UTC, as they are stored."""
+    """Return values in which instants are in UTC, as they are stored."""
     if pa.types.is_timestamp(kind) and kind.tz:
         return [each and to_instant(each, "UTC") for each in values]
     if pa.types.is_struct(kind):
@@ -144,4 +144,5 @@ def _with_zones(values: list[Any], kind: Any) -> list[Any]:
 
 
 def _unlike(names: Sequence[str]) -> tuple[str, ...]:
+    # By lower case, as Spark compares the names of columns.
     return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)

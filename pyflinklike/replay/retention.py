@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which windows, sessions and versions a store would still show, as columns.
+"""Retention of windows, sessions and versions, as columns.
 
-As `pyflinklike.stores.segmented` and `pyflinklike.stores.versioned` say.
+The rules are those of the stores themselves.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def retained(
     clock: BatchClock,
     where: str,
 ) -> Any:
-    """For each entry whether the store still shows it.
+    """Return a mask of the entries that the store still shows.
 
     Args:
-        rows: Of the store.
-        entries: Of one key group.
-        tables: All sections of the group.
-        clock: For stores that go by the watermark.
-        where: Which group, for messages.
+        rows: Description of the store's rows.
+        entries: Entries of one key group.
+        tables: All sections of the group, by table.
+        clock: The time, for stores that go by the watermark.
+        where: Name of the group, for messages.
     """
     options = rows.info.options
     stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
@@ -53,7 +53,7 @@ def retained(
         times = number_at(stored["user_key"], -numbers * INT_SIZE)
         retention = options["retention"]
     now = stream_times(rows, entries, tables, clock, where)
-    # Before any write nothing is expired; a time before all times is subtracted from nothing.
+    # Before any write nothing is expired: the stream time is null then, and so is the difference.
     expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
     # The latest version, which has no end, is never forgotten.
     return pc.greater(times, expired).fill_null(True)
@@ -66,7 +66,7 @@ def stream_times(
     clock: BatchClock,
     where: str,
 ) -> Any:
-    """The stream time that each entry is judged by; null where none was seen."""
+    """Return the stream time by which each entry is judged; null where none was seen."""
     mode, count = rows.info.options["stream_time"], entries.num_rows
     seen = _seen(rows, tables, mode, where)
     if mode == "key" and not rows.declaration.per_group:
@@ -90,11 +90,11 @@ def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where
 
 
 def times_table(rows: StateRows, mode: str) -> Declaration:
-    """The table in which a store keeps its stream time.
+    """Return the declaration of the table in which a store keeps its stream time.
 
     Args:
-        rows: Of the store.
-        mode: Its `stream_time`.
+        rows: Description of the store's rows.
+        mode: The store's `stream_time`.
     """
     key = rows.declaration.key if mode == "key" else ""
     return Declaration(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a state as users read them: key columns, what its kind adds, value, age, key group."""
+"""The rows of a state as users read them: key columns, those of its kind, value, age, key group."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ __all__ = ["EXPIRING", "STREAM_TIME", "StateRows"]
 EXPIRING = ("window", "session", "versioned")
 """The kinds of stores that keep a stream time."""
 STREAM_TIME = "stream_time"
-"""The column of a savepoint for it, in ms."""
+"""The column of a savepoint for the stream time, in ms."""
 
 _Parts = dict[str, Any]
 
 
 @attrs.frozen
 class StateRows:
-    """How entries of a state become rows.
+    """The description of a state's rows, and the way from entries to rows.
 
     Args:
-        info: Of the state.
+        info: Description of the state.
         keys: The key columns.
-        declaration: Of its table.
-        saved: Whether the rows are for a savepoint: nothing is lost, and nothing judged.
+        declaration: Declaration of its table.
+        saved: Whether the rows are for a savepoint: nothing is lost, and no expiry is judged.
     """
 
     info: StateInfo
@@ -51,22 +51,22 @@ class StateRows:
 
     @classmethod
     def of(cls, record: OperatorRecord, info: StateInfo, *, saved: bool = False) -> StateRows:
-        """The rows of a state that a record describes."""
+        """Describe the rows of a state by the operator's record."""
         return cls(info, KeyColumns.of(record), declaration_of(record, info.name), saved)
 
     @property
     def table(self) -> StoredTable:
-        """Of the log."""
+        """The table of the state in the log."""
         return StoredTable(self.declaration)
 
     @property
     def key_fields(self) -> list[Any]:
-        """Those of the key columns; none where entries belong to no key."""
+        """The fields of the key columns; none where entries belong to no key."""
         return [] if self.declaration.per_group else self.keys.fields
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
         fields = [*self.key_fields, *_added_fields(self), *self._value_fields()]
         if self.saved and self.info.kind in EXPIRING:
             fields.append(pa.field(STREAM_TIME, pa.int64()))
@@ -82,13 +82,13 @@ class StateRows:
         return [pa.field("value", shown_type(type_of(self.declaration.value), saved=self.saved))]
 
     def of_entries(self, entries: pa.Table, key_group: int, clock: BatchClock | None) -> pa.Table:
-        """Entries as rows.
+        """Return entries as rows.
 
         Args:
-            entries: In the columns of `StoredTable.schema`; for a savepoint with the stream time of
-                each, where the store keeps one.
-            key_group: Theirs.
-            clock: By which it is judged what is expired; needed unless the rows are `saved`.
+            entries: Entries in the columns of `StoredTable.schema`; for a savepoint with the stream
+                time of each, where the store keeps one.
+            key_group: Their key group.
+            clock: The time by which expiry is judged; needed unless the rows are `saved`.
         """
         stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
         columns = [] if self.declaration.per_group else self.keys.shown(stored["key"])
@@ -112,7 +112,7 @@ class StateRows:
         return pa.table(columns, schema=self.schema)
 
     def descriptor(self) -> StoreDescriptor:
-        """Of the store; the state must be one."""
+        """Return the descriptor of the store; the state must be one."""
         said = {"store": self.info.kind, "key": self.info.user_key_type, **self.info.options}
         return descriptor_of(self.info.name, {**said, "value": self.info.value_type})
 
@@ -123,7 +123,7 @@ class StateRows:
 
 
 def _added_fields(rows: StateRows, *, key_only: bool = False) -> list[Any]:
-    """What the kind of a state adds to the columns; of these only what tells entries apart."""
+    """Return the fields that a state's kind adds; if `key_only`, those that tell entries apart."""
     kind, user_key = rows.info.kind, rows.info.user_key_type
     fields = []
     if rows.declaration.namespace:

@@ -30,12 +30,12 @@ SEGMENTS = pa.schema(
 
 
 class SegmentsReader:
-    """Reads what segments say of themselves."""
+    """Read what segments say of themselves."""
 
     schema = SEGMENTS
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The segments of one key group that count, oldest first."""
+        """Return the segments of one key group that count, oldest first."""
         declared: dict[int, Declaration] = {}
         rows = []
         for at, segment in enumerate(log):
@@ -45,13 +45,13 @@ class SegmentsReader:
 
 
 def _row(index: int, at: int, segment: Segment, where: str) -> dict[str, object]:
-    """What a segment says.
+    """Return what a segment says of itself.
 
     Args:
-        index: Of the key group.
-        at: Its place in the log.
-        segment: With the declarations of all segments up to it.
-        where: Which key group, for messages.
+        index: Index of the key group.
+        at: Place of the segment in the log.
+        segment: The segment, with the declarations of all segments up to it.
+        where: Name of the key group, for messages.
     """
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}

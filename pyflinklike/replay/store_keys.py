@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user keys of stores as columns: the key, and the numbers before and behind it.
 
-`pyflinklike.stores.codec` writes them.  Numbers have a fixed size, so they are cut out as columns.
-So are texts and bytes; keys of other types are decoded one by one, each once.
+Numbers have a fixed size, so they are cut out as columns; so are strings and bytes.  Keys of other
+types are decoded one by one, each distinct key once.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _NUMBER = 8
 
 
 def number_at(user_keys: Any, at: int) -> Any:
-    """The numbers that begin at a place, counted from the end where negative, as int64.
+    """Return the numbers at a place of each user key, as int64.
 
     Args:
         user_keys: A binary array without nulls.
-        at: The place.
+        at: Where the numbers begin, in bytes; counted from the end if negative.
     """
     end = at + INT_SIZE
     parts = pc.binary_slice(user_keys, at + 1, end if end else None)
     if not len(parts):
         return pa.array([], pa.int64())
     data = b"".join(parts.to_pylist()) if parts.offset else _data(parts)
-    # Big-endian: backwards it is little-endian, the last number first.
+    # The bytes are big-endian: read backwards they are little-endian, the last number first.
     backwards = pa.Array.from_buffers(pa.int64(), len(parts), [None, pa.py_buffer(data[::-1])])
     numbers = backwards.take(pa.array(range(len(parts) - 1, -1, -1), pa.int64()))
     return pc.bit_wise_xor(numbers, pa.scalar(_SIGN, pa.int64()))
@@ -49,7 +49,7 @@ def _data(parts: Any) -> bytes:
 
 
 def _without_ends(column: Any, before: int, behind: int) -> Any:
-    """The bytes without so many at the beginning and at the end."""
+    """Cut bytes off the beginning and the end of each value."""
     if behind or not before:
         return pc.binary_slice(column, before, -behind) if behind else column
     # Arrow fails where a slice without an end begins behind the first byte.
@@ -60,14 +60,14 @@ def _without_ends(column: Any, before: int, behind: int) -> Any:
 def store_keys(
     user_keys: Any, key_type: TypeInformation, before: int, behind: int, *, saved: bool
 ) -> Any:
-    """The keys of a store's entries, as they are shown.
+    """Return the keys of a store's entries, as they are shown.
 
     Args:
         user_keys: A binary array without nulls.
-        key_type: Of the store's keys.
-        before: How many numbers are before the key.
-        behind: How many are behind it.
-        saved: Whether they are for a savepoint.
+        key_type: Type of the store's keys.
+        before: Number of numbers before the key.
+        behind: Number of numbers behind it.
+        saved: Whether the keys are for a savepoint.
     """
     encoded = _without_ends(user_keys, before * INT_SIZE, behind * INT_SIZE)
     if key_type == Types.STRING() or key_type == Types.PRIMITIVE_ARRAY(Types.BYTE()):

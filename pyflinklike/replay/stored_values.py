@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: columns as a savepoint has them, whoever wrote them, as stored columns.
+"""Columns of a savepoint, whoever wrote them, as stored columns.
 
-They may have been edited, so they are checked as what a function writes is: numbers in range, no
-null where None is no value, one form for equal keys.  Nothing is unpickled.
+The columns may have been edited, so they are checked as a function's values are: numbers in range,
+no null where None is no value, one form for equal keys.  Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def stored(
     as_key: bool = False,
     nullable: bool = False,
 ) -> Any:
-    """A column as it is stored.
+    """Return a column as it is stored.
 
     Args:
-        column: An Arrow array, of the `shown_type` or one that can be cast to it.
-        declared: The type of the values.
-        what: Whose values, for messages.
-        as_key: Whether they are keys.
+        column: An Arrow array, of the `shown_type` or a type that can be cast to it.
+        declared: Type of the values.
+        what: Name of the state, for messages.
+        as_key: Whether the values are keys.
         nullable: Whether a value may be null whatever its type says.
 
     Raises:
@@ -77,6 +77,7 @@ def _refuse_nulls(column: Any, declared: TypeInformation, *, optional: bool) -> 
 
 
 def _stored(column: Any, declared: TypeInformation) -> Any:
+    # Arrow takes no mask beside the offsets of a slice.
     if column.offset:
         column = column.take(pa.array(range(len(column)), pa.int64()))
     if isinstance(declared, InstantTypeInfo):

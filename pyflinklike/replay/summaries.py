@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a key group holds, in few rows: its largest keys, when entries expire, when timers come.
+"""The contents of a key group in few rows: its largest keys, when entries expire, when timers fire.
 
 All state of a key is in one key group, so a task can tell the largest keys of its groups, and the
-driver is given no more than these: one job for a page, whatever the number of states.
+driver gets no more than these: one job for a page, whatever the number of states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
 _HOUR = 3_600_000
 _AHEAD = {"next hour": _HOUR, "next day": 24 * _HOUR, "next 30 days": 30 * 24 * _HOUR}
 BUCKETS = (*_AHEAD, "later", "unknown")
-"""How far something is ahead, behind what is past."""
+"""Labels of how far ahead a time is; a label for times that are past comes before them."""
 _MICROS = 1000
 _SUMMARY = pa.schema(
     [
@@ -45,15 +45,15 @@ _SUMMARY = pa.schema(
 
 @attrs.frozen
 class SummaryReader:
-    """Sums up key groups.
+    """Sum up key groups.
 
-    A row says `what` is counted ("keys", "key", "expiry", "timers"), of which state or
-    domain, and its label: a key, or a bucket of time.  All keys are in one row, "keys".
+    A row says `what` is counted ("keys", "key", "expiry", "timers"), of which state or domain, and
+    its label: a key, or a bucket of time.  The number of all keys is in one row, "keys".
 
     Args:
-        record: Of the operator.
-        clock: Of the batch.
-        keys: How many of the largest keys are told.
+        record: Record of the operator.
+        clock: The clock of the micro-batch.
+        keys: Number of the largest keys to report.
     """
 
     record: OperatorRecord
@@ -62,11 +62,11 @@ class SummaryReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
         return _SUMMARY
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
-        """The summary of one key group."""
+        """Return the summary of one key group."""
         tables = sections_by_table(log, where)
         owners, sizes = [], []
         rows: list[dict[str, Any]] = []
@@ -131,14 +131,14 @@ class WrittenKeys:
     """The keys that micro-batches wrote to, of all states of an operator: `key`, `batch_id`.
 
     Args:
-        record: Of the operator.
+        record: Record of the operator.
     """
 
     record: OperatorRecord
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
         return pa.schema([pa.field("key", pa.string()), pa.field("batch_id", pa.int64())])
 
     def of_batch(
@@ -148,13 +148,13 @@ class WrittenKeys:
         index: int,  # noqa: ARG002 - of the protocol
         where: str,
     ) -> Iterator[pa.Table]:
-        """Each key that was written to once.
+        """Return each key that was written to, once.
 
         Args:
-            changes: Segments, each with all tables that it names.
-            batch_id: Of the micro-batch.
-            index: Of the key group.
-            where: Both, for messages.
+            changes: Segments, each with all tables that they name.
+            batch_id: Number of the micro-batch.
+            index: Index of the key group.
+            where: Name of both, for messages.
         """
         tables = sections_by_table(changes, where)
         written = [self._keys(info, tables[info.name], where) for info in self._keyed(tables)]
@@ -177,14 +177,14 @@ class WrittenKeys:
 
 
 def _texts(columns: KeyColumns, keys: Any) -> list[str]:
-    """Keys as they are named in pictures."""
+    """Return keys as they are named in pictures."""
     return [
         ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.shown(keys)))
     ]
 
 
 def _bytes_of(entries: pa.Table) -> Any:
-    """How many bytes each entry has, without what says where it is; of nested values the mean."""
+    """Return the bytes of each entry, without its offsets and masks; of nested values the mean."""
     rows = entries.num_rows
     total = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in map(pa.ChunkedArray.combine_chunks, entries.columns):
@@ -201,7 +201,7 @@ def _bytes_of(entries: pa.Table) -> Any:
 
 
 def _buckets(times: Any, now: int, is_past: Any, past: str) -> dict[str, int]:
-    """How many times there are by how far they are ahead, all in ms."""
+    """Count times by how far they are ahead; all times are in ms."""
     bucket: Any = pa.scalar("later")
     for name, limit in reversed(_AHEAD.items()):
         last = pa.scalar(min(now + limit, MAX_WATERMARK), pa.int64())

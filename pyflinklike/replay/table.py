@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of one key group, replayed as columns: what is alive after a log, and what a commit did.
+"""One table of one key group, replayed as columns: what a log leaves, and what a commit did.
 
-The rules are those of `pyflinklike.log.entries`, by which a backend replays entries one by one:
-the last row of an entry counts, unless it deletes it, or its key was cleared since.
+The last row of an entry counts, unless it deletes the entry or its key was cleared since; backends
+replay single entries by the same rule.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ENTRY = (*_OWNER, "user_key")
 
 @attrs.frozen
 class StoredTable:
-    """A table as its declaration in the log says, without its program.
+    """A table as its declaration in the log describes it, without its program.
 
     Args:
-        declaration: As stored.
+        declaration: The stored declaration.
     """
 
     declaration: Declaration
@@ -47,7 +47,7 @@ class StoredTable:
         """Find the types of the signatures.
 
         Raises:
-            IncompatibleStateError: One is none of `Types`.
+            IncompatibleStateError: A signature is none of `Types`.
         """
         said = self.declaration
         spec = TableSpec(
@@ -64,7 +64,7 @@ class StoredTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what is stored: key, namespace, user_key and value, where there are such; stamp."""
+        """The columns of entries: key, namespace, user_key, value, where there are; stamp."""
         spec, fields = self.spec, []
         if not spec.per_group:
             fields.append(pa.field("key", self.key_type.arrow_type))
@@ -78,14 +78,14 @@ class StoredTable:
         return pa.schema([*fields, pa.field("stamp", pa.int64())])
 
     def read(self, sections: Iterable[Section], where: str) -> pa.Table:
-        """All rows of sections of the table in their order, and what each does (`operation`).
+        """Read all rows of sections of the table in order, with the `operation` of each.
 
-        Values of a former type come in the one that it has grown into.
+        Values of a former type come in the type that it has grown into.
 
         Raises:
             CorruptStateError: A section is damaged.
-            IncompatibleStateError: One was written under a declaration that does not grow into
-                this one, or under a later one.
+            IncompatibleStateError: A section was written under a declaration that does not grow
+                into this one, or under a later one.
         """
         schema = self.schema.append(pa.field("operation", pa.int8()))
         batches = []
@@ -125,16 +125,16 @@ def _grows(before: Declaration, after: Declaration) -> bool:
 
 
 def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
-    """What is alive after these sections, in the columns of `StoredTable.schema`.
+    """Return the entries that these sections leave, in the columns of `StoredTable.schema`.
 
     Args:
-        table: Whose sections.
-        sections: From a snapshot on, or from the beginning of the log.
-        where: Which key group, for messages.
+        table: The table of the sections.
+        sections: Sections from a snapshot on, or from the beginning of the log.
+        where: Name of the key group, for messages.
 
     Raises:
         CorruptStateError: A section is damaged.
-        IncompatibleStateError: One was written under another declaration.
+        IncompatibleStateError: A section was written under another declaration.
     """
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
@@ -143,17 +143,17 @@ def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.
         if not pc.all(is_put).as_py():
             alive = alive.filter(is_put.take(alive))
         kept = rows.drop_columns(["operation"])
-        # A snapshot that nothing was written to since is large, and every row of it is alive.
+        # A snapshot without later writes is large, and every row of it is alive: spare the copy.
         return kept if len(alive) == rows.num_rows else kept.take(alive)
 
 
 def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
-    """What these sections do: a row for each entry, and before it one for its key if that is cleared.
+    """Return a row for each changed entry, behind one for its key if that was cleared.
 
     Args:
-        table: Whose sections.
-        sections: Of one commit.
-        where: Which key group, for messages.
+        table: The table of the sections.
+        sections: The sections of one commit.
+        where: Name of the key group, for messages.
 
     Returns:
         The columns of `StoredTable.schema` and `operation`.  Entries that were written before their
@@ -161,7 +161,7 @@ def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.T
 
     Raises:
         CorruptStateError: A section is damaged.
-        IncompatibleStateError: One was written under another declaration.
+        IncompatibleStateError: A section was written under another declaration.
     """
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
@@ -171,7 +171,7 @@ def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.T
 
 
 def _last_rows(rows: pa.Table) -> tuple[Any, Any]:
-    """The places of the last row of each entry after its key's last clear, and of those clears."""
+    """Return the place of each entry's last row since its key's last clear, and those clears'."""
     count = rows.num_rows
     places, operations = numbers(count), _whole(rows, "operation")
     if not count:
@@ -188,12 +188,12 @@ def _last_rows(rows: pa.Table) -> tuple[Any, Any]:
 
 
 def owner_codes(rows: pa.Table) -> Any:
-    """Numbers of rows, equal where the entries are the same key's, or of one pair with a namespace."""
+    """Return numbers of rows, equal if the entries have one owner: key, or key and namespace."""
     return _codes_by(rows, _OWNER)
 
 
 def entry_codes(rows: pa.Table) -> Any:
-    """Numbers of rows, equal where they are of one entry."""
+    """Return numbers of rows, equal where the rows are of one entry."""
     return _codes_by(rows, _ENTRY)
 
 

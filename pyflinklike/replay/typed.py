@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and times out of what somebody typed: on a command line, or in a URL.
+"""Keys and times that somebody typed, on a command line or in a URL.
 
-What was typed is the key or it is refused: nothing is rounded, cut or moved to another key.
+The text is the key, or it is refused: nothing is rounded, cut or moved to another key.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException)
 _MAX_DIGITS = 100
-"""More than a decimal of Arrow has, before or after the point."""
+"""Digits on either side of the point that are more than a decimal of Arrow has."""
 
 
 def json_of(text: str) -> Any:
-    """What was typed: JSON, whose numbers with a point are decimals of all their digits, or a text.
+    """Parse a text as JSON, with numbers with a point as exact decimals; else return the text.
 
     JSON that is too deep for Python, or has a number of too many digits, is a text, too.
     """
@@ -43,18 +43,18 @@ def json_of(text: str) -> Any:
 
 
 def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
-    """The key that was typed: JSON (of several columns an array), or the text of one string.
+    """Parse a key: JSON (for several columns an array), or the text of one string.
 
     A whole number is written without a point, a date as ISO 8601, a timestamp in ms or as ISO 8601,
-    bytes in hex after 0x.  A timestamp with a time zone has UTC where it names none; one without is
-    refused if it names any.
+    bytes in hex after 0x.  A timestamp with a time zone has UTC where the text names none; one
+    without is refused if the text names any.
 
     Args:
-        text: What was typed.
+        text: The text that was typed.
         columns: Names and Spark types of the key columns.
 
     Raises:
-        StateValueError: It is none of these columns, or not exactly a value of them.
+        StateValueError: The text does not fit the columns, or is not exactly a value of them.
     """
     given = json_of(text)
     if len(columns) == 1:
@@ -94,10 +94,10 @@ def _remedy(kind: str) -> str:
 
 
 def _exactly(given: Any, declared: Any) -> Any:
-    """A value of an Arrow type that is just what was given.
+    """Return the value of an Arrow type that is exactly what was given.
 
     Raises:
-        ValueError, TypeError, ArithmeticError, pa.ArrowException: It is none.
+        ValueError, TypeError, ArithmeticError, pa.ArrowException: There is none.
     """
     types = pa.types
     if given is None:
@@ -140,10 +140,10 @@ def _misfit(given: Any) -> ValueError:
 
 
 def to_float(given: Any, bits: int = 64) -> float:
-    """The float that a number stands for, of so many bits.
+    """Return the float of so many bits that a number stands for.
 
     A number stands for a float if it is its exact value or the digits that the float is shown with,
-    as 0.1 is; any other would be the key of another one.
+    as 0.1 is; any other number would lead to another key.
 
     Raises:
         ValueError, TypeError, ArithmeticError: It stands for none.
@@ -186,7 +186,7 @@ def _instant(given: Any, *, is_zoned: bool) -> dt.datetime:
 
 
 def _tuple_of(given: Any, name: str, kind: str, declared: Any) -> tuple[Any, ...]:
-    """A key that is a tuple: an array with a value for each field."""
+    """Return a key that is a tuple, from an array with a value for each field."""
     if not isinstance(given, list) or len(given) != declared.num_fields:
         msg = f"KEY must be a JSON array with the {declared.num_fields} values of column {name!r}"
         raise StateValueError(f"""{msg}, which is {kind}, got {shown(given)}; write '["ann", 3]'""")
@@ -197,10 +197,10 @@ def _tuple_of(given: Any, name: str, kind: str, declared: Any) -> tuple[Any, ...
 
 
 def time_of(text: str) -> int:
-    """A point in time that was typed, in ms: as such, or as ISO 8601 (in UTC if it has no zone).
+    """Parse a point in time, in ms or as ISO 8601 (in UTC if it has no zone); return it in ms.
 
     Raises:
-        StateValueError: It is neither, or beyond 64 bits.
+        StateValueError: The text is neither, or beyond 64 bits.
     """
     try:
         if _WHOLE.fullmatch(text):

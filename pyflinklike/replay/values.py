@@ -9,7 +9,7 @@
 | ROW, TUPLE | struct of the fields' names, or f0, f1 ... | as shown |
 | pickled | binary | as shown |
 
-All else is what Arrow, Parquet and Spark have the same type for.
+All other types are the same in Arrow, Parquet and Spark.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pyflinklike.types.times import InstantTypeInfo, TimeTypeInfo
 __all__ = ["TIMESTAMP", "field_names", "shown", "shown_type", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""How points in time are shown."""
+"""The type in which points in time are shown."""
 _MICROS = 1_000_000
 _LAST_SECOND = 2**63 // _MICROS - 1
 
 
 def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
-    """The Arrow type in which values of a type are shown.
+    """Return the Arrow type in which values of a type are shown.
 
     Args:
-        declared: Of the values.
+        declared: Type of the values.
         saved: Whether they are for a savepoint, which loses nothing.
     """
     if isinstance(declared, InstantTypeInfo):
@@ -53,11 +53,11 @@ def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
 
 
 def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any:
-    """A stored column as it is shown, of the `shown_type`.
+    """Return a stored column as it is shown, in the `shown_type`.
 
     Args:
         column: An Arrow array, as stored.
-        declared: The type of the values.
+        declared: Type of the values.
         saved: Whether they are for a savepoint.
     """
     kind = shown_type(declared, saved=saved)
@@ -83,7 +83,7 @@ def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any
 
 
 def timestamps(milliseconds: Any) -> Any:
-    """Times in ms as timestamps; the nearest there is for those that are too far away.
+    """Return times in ms as timestamps; the nearest timestamp for times that are too far away.
 
     Args:
         milliseconds: An array of int64, nulls included.
@@ -98,14 +98,14 @@ def timestamps(milliseconds: Any) -> Any:
 
 
 def field_names(declared: TupleTypeInfo) -> tuple[str, ...]:
-    """The names of a row's fields, or those that a tuple's are shown by."""
+    """Return the names of a row's fields, or the names under which a tuple's fields are shown."""
     if isinstance(declared, RowTypeInfo):
         return tuple(declared.field_names)
     return tuple(f"f{at}" for at in range(len(declared.field_types)))
 
 
 def _instants(column: Any) -> Any:
-    """Null where there is none, and where it is further away than a timestamp goes."""
+    """Return instants as timestamps; null for null, and beyond the range of a timestamp."""
     seconds, nanos = column.flatten()
     within = pc.less_equal(pc.abs(seconds), pa.scalar(_LAST_SECOND, pa.int64()))
     micros = pc.add(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From when until when the versions of a versioned store are valid."""
+"""The times from when until when the versions of a versioned store are valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["valid_from", "valid_to"]
 
 
 def valid_from(stored: Mapping[str, Any]) -> Any:
-    """The time of each version, in ms.
+    """Return the time of each version, in ms.
 
     Args:
         stored: The columns of `StoredTable.schema`, by name.
@@ -26,7 +26,7 @@ def valid_from(stored: Mapping[str, Any]) -> Any:
 
 
 def valid_to(stored: Mapping[str, Any]) -> Any:
-    """The time of the next version of the same key, in ms; null for the latest."""
+    """Return the time of the next version of the same key, in ms; null for the latest."""
     user_keys, times = stored["user_key"], valid_from(stored)
     if not len(times):
         return times

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a savepoint: its files against its manifest."""
+"""Findings in a savepoint: its files against its manifest."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["check_savepoint"]
 
 
 def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
-    """What is wrong with a savepoint, and how much was looked at.
+    """Return all faults of a savepoint, and how much was looked at.
 
     Args:
-        saved: That was opened, so its manifest can be read.
+        saved: The opened savepoint, whose manifest could be read.
     """
     found = list(_unnamed(saved))
     checked = Checked()
@@ -34,7 +34,7 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
 
 
 def _unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
-    """Files that other tools would read with those of the savepoint."""
+    """Find files that other tools would read with those of the savepoint."""
     place = saved.place
     for operator in saved.manifest.operators:
         states = [(name, operator.states[name]) for name in operator.states]
@@ -65,7 +65,7 @@ def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> It
         found = _of_file(place, each, schema)
         if isinstance(found, Finding):
             yield found
-            there = saved.rows  # how many it had is not known
+            there = saved.rows  # the number of its rows is not known
         else:
             there += found
     if there != saved.rows:
@@ -74,7 +74,7 @@ def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> It
 
 
 def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int:
-    """What is wrong with a file, or how many rows it has."""
+    """Return what is wrong with a file, or how many rows it has."""
     where = f"{place.where}, file {saved.path}"
     try:
         misfit = place.misfit(saved)

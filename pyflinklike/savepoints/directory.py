@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint as its reader sees it: states as datasets, without Spark and without the program."""
+"""A savepoint for its reader: states as datasets, without Spark and without the program."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ __all__ = ["SavepointDirectory", "open_savepoint", "write_log"]
 
 @attrs.frozen
 class SavepointDirectory:
-    """A savepoint that was opened.
+    """An opened savepoint.
 
     Args:
-        place: Where it is.
-        manifest: What it says of itself.
+        place: The directory that it is in.
+        manifest: Its description of itself.
     """
 
     place: Place
     manifest: Manifest
 
     def operators(self) -> list[str]:
-        """The uids of its operators."""
+        """Return the uids of its operators."""
         return [each.uid for each in self.manifest.operators]
 
     def states(self, operator: str | None = None) -> StateInfos:
-        """The states and stores of an operator; of every one where none is named.
+        """Return the states and stores of one operator, or of all.
 
         Args:
-            operator: Its uid.
+            operator: Uid of the operator; None for all operators.
 
         Raises:
             UnknownStateError: There is no such operator.
@@ -66,39 +66,39 @@ class SavepointDirectory:
         return f"<p>{html.escape(self.place.where)}</p>{self.states()._repr_html_()}"
 
     def dataset(self, state: str, operator: str | None = None) -> Any:
-        """The rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
+        """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
 
         Its files are read once for their checksums.
 
         Args:
             state: Name of the state or store.
-            operator: Uid of the operator; may be left out where there is only one.
+            operator: Uid of the operator; may be left out if there is only one.
 
         Raises:
             UnknownStateError: There is no such state or operator.
-            CorruptStateError: A file of the state is missing or another one.
+            CorruptStateError: A file of the state is missing or was changed.
         """
         found = self.manifest.operator(operator, self.place.where)
         rows = self.rows_of(found, state)
         return self._dataset(found.states[state], rows.schema)
 
     def timers(self, operator: str | None = None) -> Any:
-        """The timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
+        """Return the timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
 
         Its files are read once for their checksums.
 
         Args:
-            operator: Uid of the operator; may be left out where there is only one.
+            operator: Uid of the operator; may be left out if there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
-            CorruptStateError: A file of the timers is missing or another one.
+            CorruptStateError: A file of the timers is missing or was changed.
         """
         found = self.manifest.operator(operator, self.place.where)
         return self._dataset(found.timers, TimersReader(found.record, None).schema)
 
     def rows_of(self, operator: SavedOperator, state: str) -> StateRows:
-        """What the rows of a state are.
+        """Return the description of a state's rows.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -111,7 +111,7 @@ class SavepointDirectory:
 
         if not saved.files:
             return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
-        # A page may be damaged and still be decoded, and an old file has fewer rows.
+        # A page may be damaged and still be decoded, and an old file may have fewer rows.
         self.place.verify(saved.files)
         paths = [self.place.path(each.path) for each in saved.files]
         return dataset.dataset(
@@ -119,10 +119,10 @@ class SavepointDirectory:
         )
 
     def verify(self) -> None:
-        """See that every file is the one that was written.
+        """Compare every file with its checksum in the manifest.
 
         Raises:
-            CorruptStateError: One is missing or has another checksum.
+            CorruptStateError: A file is missing or was changed.
         """
         self.place.verify(
             each
@@ -132,16 +132,16 @@ class SavepointDirectory:
         )
 
     def segment(self, operator: str | None = None) -> Segment:
-        """All of an operator as one snapshot, such as a harness restores.
+        """Return all state of an operator as one snapshot, such as a harness restores.
 
         Args:
-            operator: Its uid; may be left out where there is only one.
+            operator: Uid of the operator; may be left out if there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
-            CorruptStateError: A file is missing or another one.
+            CorruptStateError: A file is missing or was changed.
             StateValueError: A value does not fit its type.
-            IncompatibleStateError: A key does not.
+            IncompatibleStateError: A key does not fit its type.
         """
         found = self.manifest.operator(operator, self.place.where)
         snapshot = Segment(os.urandom(16), b"")
@@ -166,13 +166,13 @@ def _size(saved: SavedRows) -> int:
 
 
 def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
-    """A savepoint that `take_savepoint` or a harness has written: needs neither Spark nor Java.
+    """Open a savepoint that `take_savepoint` or a harness has written, without Spark or Java.
 
     Args:
-        path: Of the directory, or its address (such as `s3://...`).
+        path: Path of the directory, or its address (such as `s3://...`).
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: That is no path.
+        DeclarationTypeError, DeclarationValueError: The path is none.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
     place = place_of(path)
@@ -182,14 +182,14 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
 def write_log(
     place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
 ) -> None:
-    """Write all of one key group, such as a harness has, as a savepoint.
+    """Write all state of one key group, such as a harness has, as a savepoint.
 
     Args:
-        place: Where; nothing may be there.
-        record: Of the operator.
-        log: Of the key group.
+        place: An empty directory, or one that does not exist yet.
+        record: Record of the operator.
+        log: Log of the key group.
         library: Version of pyflinklike.
-        taken_at: Now, in ms.
+        taken_at: Time of now, in ms.
     """
     states = {info.name: _written(place, record, log, info) for info in described(record, 0)}
     reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
@@ -199,6 +199,7 @@ def write_log(
         for domain in ("event_time", "processing_time")
     }
     operator = SavedOperator(record, states, _write(place, folder, timers), domains)
+    # Last of all: a directory without a manifest is no savepoint.
     place.finish(Manifest(library, taken_at, (operator,)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a savepoint lies: a path of this machine, or an address that Arrow knows, such as s3://."""
+"""The directory of a savepoint: a path, or an address that Arrow knows, such as s3://."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["Place", "place_of"]
 
 _CHUNK = 1 << 20
 _READERS = 4
-"""How many files are read at a time: from an object store, waiting is most of it."""
+"""Number of files read at a time: from an object store, waiting takes most of the time."""
 
 
 @attrs.frozen
 class Place:
-    """A directory.
+    """A directory that is a savepoint, or becomes one.
 
     Args:
-        address: As it was given.
-        filesystem: Arrow's.
+        address: The address as it was given.
+        filesystem: Arrow's filesystem.
         root: The path in it, without a slash at its end.
-        location: Where Spark finds it: an absolute path or an address, likewise.
+        location: The absolute path or address at which Spark finds it, without a slash at its end.
     """
 
     address: str
@@ -44,20 +44,20 @@ class Place:
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name of the savepoint in messages."""
         return f"savepoint {self.address!r}"
 
     def path(self, name: str) -> str:
-        """The path of a file in the filesystem."""
+        """Return the path of a file in the filesystem."""
         return f"{self.root}/{name}"
 
     def exists(self, name: str = "") -> bool:
-        """Whether the directory is there, or a file in it."""
+        """Return whether the directory is there, or a file in it."""
         info = self.filesystem.get_file_info(self.path(name) if name else self.root)
         return bool(info.type != fs.FileType.NotFound)
 
     def manifest(self) -> Manifest:
-        """What the savepoint says of itself.
+        """Read the savepoint's description of itself.
 
         Raises:
             CorruptStateError: There is no manifest, or it is damaged.
@@ -70,7 +70,8 @@ class Place:
         return Manifest.from_json(text, self.where)
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest, which makes it a savepoint."""
+        """Write the manifest, which makes the directory a savepoint."""
+        # Written beside and moved: a half-written manifest must not look like a damaged savepoint.
         hidden = self.path(f"{MANIFEST}.new")
         self.filesystem.create_dir(self.root)
         with self.filesystem.open_output_stream(hidden) as file:
@@ -78,7 +79,7 @@ class Place:
         self.filesystem.move(hidden, self.path(MANIFEST))
 
     def saved_file(self, name: str) -> SavedFile:
-        """A file of the directory with its size and checksum."""
+        """Return a file of the directory with its size and checksum."""
         digest, size = hashlib.sha256(), 0
         with self.filesystem.open_input_stream(self.path(name), compression=None) as file:
             while chunk := file.read(_CHUNK):
@@ -87,15 +88,15 @@ class Place:
         return SavedFile(name, size, digest.hexdigest())
 
     def saved_files(self, names: Iterable[str]) -> tuple[SavedFile, ...]:
-        """Files of the directory with their sizes and checksums."""
+        """Return files of the directory with their sizes and checksums."""
         with ThreadPoolExecutor(_READERS) as readers:
             return tuple(readers.map(self.saved_file, names))
 
     def verify(self, files: Iterable[SavedFile]) -> None:
-        """See that files are the ones that were written, whatever they hold otherwise.
+        """Check that files are those that were written.
 
         Raises:
-            CorruptStateError: One is missing or another one.
+            CorruptStateError: A file is missing or was changed.
         """
         with ThreadPoolExecutor(_READERS) as readers:
             for misfit in readers.map(self.misfit, files):
@@ -103,7 +104,7 @@ class Place:
                     raise damaged(self, misfit)
 
     def misfit(self, saved: SavedFile) -> str | None:
-        """How a file is not the one that was written, if it is not."""
+        """Say how a file differs from the one that was written; None if it does not."""
         if not self.exists(saved.path):
             return f"a file is missing, got no {saved.path}"
         found = self.saved_file(saved.path)
@@ -113,14 +114,14 @@ class Place:
         return f"{rule}, got {found.bytes} with {found.sha256}"
 
     def rows_in(self, name: str) -> int:
-        """How many rows a Parquet file of the directory has, as it says itself."""
+        """Count the rows of a Parquet file by its own metadata."""
         metadata = pq.read_metadata(self.path(name), filesystem=self.filesystem)
         return int(metadata.num_rows)
 
     def count_by(
         self, files: Iterable[SavedFile], column: str, values: Iterable[str]
     ) -> dict[str, int]:
-        """How many rows of Parquet files have each of these values in a column."""
+        """Count the rows of Parquet files that have each of these values in a column."""
         from pyarrow import dataset  # it imports pandas where that is installed
 
         paths = [self.path(each.path) for each in files]
@@ -131,17 +132,17 @@ class Place:
         return {each: number for each, number in counts.items() if number}
 
     def files_in(self, folder: str) -> list[str]:
-        """The names of the Parquet files in a folder, sorted."""
+        """Return the names of the Parquet files in a folder, sorted."""
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
         names = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(f"{folder}/{name}" for name in names if name.endswith(".parquet"))
 
     def begin(self, mode: str) -> Place:
-        """Where to write a savepoint that shall be here: here, or beside what is here.
+        """Return where to write a savepoint meant for here: here, or beside the one that is here.
 
         Raises:
-            DeclarationValueError: Something is here that shall stay, or is no savepoint; or this is
-                within a checkpoint.
+            DeclarationValueError: There is something here that must stay, or that is no savepoint;
+                or this is within a checkpoint.
         """
         if mode not in ("error", "overwrite"):
             msg = f'mode must be "error" or "overwrite", got {shown(mode)}; choose one'
@@ -155,6 +156,7 @@ class Place:
         if not self.exists(MANIFEST):
             msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
             raise DeclarationValueError(f"{msg}; give another path")
+        # Written beside it: until the new savepoint is whole, the old one must stay.
         names = {each: f"{getattr(self, each)}.new" for each in ("address", "root", "location")}
         beside = attrs.evolve(self, **names)
         if beside.exists():
@@ -174,17 +176,18 @@ class Place:
                 raise DeclarationValueError(f"{msg}{each!r}; give one outside of it")
 
     def replace(self, written: Place) -> None:
-        """Let what was written beside take this place."""
+        """Move a savepoint that was written beside this place to this place."""
         if written.root != self.root:
+            # A break between the two leaves the new savepoint whole beside this place.
             self.filesystem.delete_dir(self.root)
             self.filesystem.move(written.root, self.root)
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
-    """Where a path or an address leads.
+    """Return the directory that a path or an address leads to.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is none.
+        DeclarationTypeError, DeclarationValueError: It is neither.
     """
     try:
         address = os.fspath(path)
@@ -195,7 +198,7 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:
-            # Java need not have the working directory of Python.
+            # Made absolute here, since Java may have another working directory than Python.
             path = os.path.abspath(address)
             return Place(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
@@ -207,5 +210,5 @@ def place_of(path: str | os.PathLike[str]) -> Place:
 
 
 def damaged(place: Place, what: str) -> CorruptStateError:
-    """The error for a file that is not that of the manifest."""
+    """Build the error for a file that differs from the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an LRU store keeps beside its entries: the order of their uses, and how many there are."""
+"""The tables of an LRU store beside its entries: the order of their uses, and their number."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 def lru_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
-    """The tables beside the entries, by the number of each entry's last use.
+    """Write the tables beside the entries, by the number of each entry's last use.
 
     Args:
-        rows: Of the store.
-        entries: Of one key group, in the columns of `StoredTable.schema`.
+        rows: Description of the store's rows.
+        entries: Entries of one key group, in the columns of `StoredTable.schema`.
     """
     declared, name = rows.declaration, rows.info.name
     use = attrs.evolve(declared, name=f"{name}/use", kind="use of lru", value=_BYTES.signature)
@@ -53,7 +53,7 @@ def lru_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
 
 
 def _counts(keys: list[Any], uses: list[int]) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """For each owner the row of one of its entries; the next use, the number of entries, the first use."""
+    """Return for each owner the row of an entry, and (next use, number of entries, first use)."""
     owners = keys[0].to_pylist() if keys else [None] * len(uses)
     first: dict[str, int] = {}
     numbers: dict[str, list[int]] = {}

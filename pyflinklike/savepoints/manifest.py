@@ -2,8 +2,8 @@
 """The manifest of a savepoint: what its files are, and what their columns mean.
 
 It is written last, so a directory without one is no savepoint, or not yet.  It has a checksum of
-itself, as it has of every file: a wrong number in it would lead a query to wrong offsets, or let
-entries expire too early.
+itself and of every file: a wrong number in it would lead a query to wrong offsets, or let entries
+expire too early.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pyflinklike.log.operator_record import OperatorRecord
 __all__ = ["MANIFEST", "TIMERS", "Manifest", "SavedFile", "SavedOperator", "SavedRows", "folder_of"]
 
 MANIFEST = "_manifest.json"
-"""Its name in the directory."""
+"""Name of the manifest in the directory."""
 TIMERS = "timers"
-"""What the rows of timers are called where those of states have the name of the state."""
+"""Name of the rows of timers, where the rows of a state have the state's name."""
 _FORMAT = 1
 _LONGEST_NAME = 200
 
 
 @attrs.frozen
 class SavedFile:
-    """A Parquet file.
+    """A Parquet file of the savepoint.
 
     Args:
-        path: Within the directory.
+        path: Path within the directory.
         bytes: Its size.
         sha256: Its checksum, in hexadecimal.
     """
@@ -50,8 +50,8 @@ class SavedRows:
     """The rows of a state, or the timers of an operator.
 
     Args:
-        rows: How many there are.
-        files: That have them.
+        rows: Number of rows.
+        files: The files that hold them.
     """
 
     rows: int
@@ -63,10 +63,10 @@ class SavedOperator:
     """An operator in a savepoint.
 
     Args:
-        record: What it says of itself.
+        record: The operator's description of its program.
         states: The rows of each state, by name.
         timers: Its timers.
-        domains: How many timers there are of each time domain, by name in lower case.
+        domains: Number of timers in each time domain, by name in lower case.
     """
 
     record: OperatorRecord
@@ -76,23 +76,24 @@ class SavedOperator:
 
     @property
     def uid(self) -> str:
-        """Its name."""
+        """The operator's name."""
         return self.record.identity.name
 
 
 @attrs.frozen
 class Manifest:
-    """What a savepoint says of itself.
+    """A savepoint's description of itself.
 
     Args:
         library: Version of pyflinklike that wrote it.
-        taken_at: When, in ms.
-        operators: What there is of each operator.
-        batch_id: Of which micro-batch it is; None of one that was made otherwise.
-        processing_time: The clock of that batch, in ms; likewise.
-        watermark: Of that batch, in ms; likewise.
+        taken_at: When it was taken, in ms.
+        operators: The rows of each operator.
+        batch_id: Number of the micro-batch after which it was taken; None if a stream did not make
+            it.
+        processing_time: The clock of that batch, in ms; None likewise.
+        watermark: Watermark of that batch, in ms; None likewise.
         offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
-        query_id: The id that Spark gave to the query, which stays as long as its checkpoint.
+        query_id: Spark's id of the query, which stays as long as its checkpoint.
     """
 
     library: str
@@ -105,14 +106,14 @@ class Manifest:
     query_id: str | None = None
 
     def operator(self, uid: str | None, where: str) -> SavedOperator:
-        """One operator.
+        """Return one operator.
 
         Args:
-            uid: Its name; None for the only one there is.
-            where: Which savepoint, for messages.
+            uid: The operator's name; None if there is only one.
+            where: Name of the savepoint, for messages.
 
         Raises:
-            UnknownStateError: There is no such operator, or more than one.
+            UnknownStateError: There is no such operator, or `uid` is None and there are several.
         """
         if uid is None and len(self.operators) == 1:
             return self.operators[0]
@@ -124,7 +125,7 @@ class Manifest:
         raise UnknownStateError(msg)
 
     def to_json(self) -> str:
-        """The manifest as it is stored."""
+        """Return the manifest as it is stored."""
         fields = attrs.asdict(self, recurse=False)
         fields["operators"] = [_operator_fields(each) for each in self.operators]
         fields = {"format": _FORMAT, **fields}
@@ -133,14 +134,14 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Manifest:
-        """The manifest that `to_json` wrote.
+        """Read a manifest that `to_json` wrote.
 
         Args:
-            text: What was stored.
-            where: Which savepoint, for messages.
+            text: What was stored, or anything else.
+            where: Name of the savepoint, for messages.
 
         Raises:
-            CorruptStateError: It is none, or of another format.
+            CorruptStateError: The text is no manifest, is damaged, or is of another format.
         """
         try:
             fields = json.loads(text)
@@ -165,13 +166,13 @@ class Manifest:
 
 
 def folder_of(uid: str, state: str | None) -> str:
-    """The folder of a state's files, or of an operator's timers, within a savepoint."""
+    """Return the folder of a state's files, or of an operator's timers, within a savepoint."""
     operator = f"operators/{_file_name(uid)}"
     return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{_file_name(state)}"
 
 
 def _file_name(name: str) -> str:
-    """A name percent-encoded: one that Hadoop does not hide, and no file system finds too long."""
+    """Percent-encode a name: Hadoop must not hide it, no file system find it too long."""
     encoded = quote(name, safe="")
     if encoded.startswith((".", "_")):
         encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
@@ -192,6 +193,7 @@ def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
 
 def _operator(fields: dict[str, Any], where: str) -> SavedOperator:
     return SavedOperator(
+        # A record is read from one form only, and the manifest is indented.
         OperatorRecord.from_bytes(_compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),
@@ -204,5 +206,5 @@ def _rows(fields: dict[str, Any]) -> SavedRows:
 
 
 def _compact(fields: Mapping[str, Any]) -> bytes:
-    """The one way to write an object, however it was laid out."""
+    """Write an object in the one way by which its checksum is computed."""
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

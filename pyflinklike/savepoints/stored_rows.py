@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a savepoint as sections of a log: those of `replay.rows`, the other way round.
+"""Rows of a savepoint as sections of a log.
 
 What a store keeps beside its entries (its layout, the stream time, the order of use) follows from
 the entries, so whoever edits them need not know of it.
@@ -34,19 +34,19 @@ from pyflinklike.types.signature import type_of
 __all__ = ["SECTION_BYTES", "entries_of_rows", "section_of", "sections_of_rows"]
 
 SECTION_BYTES = 4 * 1024 * 1024
-"""How large a section gets where several entries are in it.
+"""Largest section with more than one entry, in bytes.
 
-Each is a value in a row of Spark, which is copied and sorted before it is stored: a task has some of
-them in the JVM at a time, in buffers that are doubled when they grow.
+Each is a value in a row of Spark, which is copied and sorted before it is stored: a task has some
+of them in the JVM at a time, in buffers that are doubled when they grow.
 """
 _NAMES = ("key", "namespace", "user_key", "value", "stamp")
 
 
 def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
-    """The sections for the rows of one key group, helper tables included.
+    """Write the rows of one key group as sections, helper tables included.
 
     Args:
-        rows: Of the state.
+        rows: Description of the state's rows.
         saved: All rows of the key group, in the columns of `rows.schema`.
 
     Raises:
@@ -63,7 +63,7 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
 
 
 def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
-    """The entries, in sections of those with and of those without a stamp."""
+    """Write entries with a stamp and entries without one as sections of their own."""
     stamps = entries.column("stamp")
     if "stamp" in rows.schema.names or rows.info.kind in ("timestamped", "lru"):
         yield from section_of(rows.declaration, entries.filter(pc.is_valid(stamps)))
@@ -72,7 +72,7 @@ def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
 
 
 def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]:
-    """Entries as sections of the log; none where there are none."""
+    """Write entries as sections of the log; without entries there are none."""
     for batch in entries.combine_chunks().to_batches():
         for part in divided_batch(batch, SECTION_BYTES):
             if part.num_rows:
@@ -80,15 +80,15 @@ def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]
 
 
 def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
-    """Rows in the columns of `StoredTable.schema`.
+    """Return rows in the columns of `StoredTable.schema`.
 
     Args:
-        rows: Of the state.
-        saved: In the columns of `rows.schema`.
+        rows: Description of the state's rows.
+        saved: Rows in the columns of `rows.schema`.
 
     Raises:
-        StateValueError: A value does not fit its type; it says of which entry.
-        IncompatibleStateError: A key does not.
+        StateValueError: A value does not fit its type; the message names the entry.
+        IncompatibleStateError: A key does not fit its type.
     """
     try:
         return _entries(rows, saved)
@@ -101,7 +101,7 @@ def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
 
 
 def _misfit(rows: StateRows, saved: pa.Table) -> int | None:
-    """The place of a row that cannot be stored; None where each can by itself."""
+    """Find a row that cannot be stored, by halves; None if each can by itself."""
     first, count = 0, saved.num_rows
     while count > 1:
         half = count // 2
@@ -207,7 +207,7 @@ def _versions(rows: StateRows, found: dict[str, Any]) -> Any:
 
 
 def _milliseconds(times: Any) -> Any:
-    """Timestamps, or numbers of ms, as numbers of ms."""
+    """Return timestamps, or numbers of ms, as numbers of ms."""
     if pa.types.is_integer(times.type):
         return times.cast(pa.int64())
     return (
@@ -229,7 +229,7 @@ _USER_KEYS: dict[str, Callable[[StateRows, dict[str, Any]], Any]] = {
 
 
 def width_of(rows: StateRows) -> int:
-    """How long a segment of a window or session store is, in ms."""
+    """Return the length of a time segment of a window or session store, in ms."""
     descriptor = rows.descriptor()
     assert isinstance(descriptor, ExpiringStoreDescriptor)
     return descriptor.segment_width
@@ -256,7 +256,7 @@ def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Se
 
 
 def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
-    """The stream time: what was noted, and no less than the time of any entry."""
+    """Write the stream time that was noted, or the time of the latest entry if that is later."""
     column = {"window": "window_start", "session": "session_end", "versioned": "valid_from"}
     times = _milliseconds(saved.column(column[rows.info.kind]).combine_chunks())
     if STREAM_TIME in saved.column_names:

@@ -22,14 +22,14 @@ __all__ = ["sections_of_timers"]
 
 
 def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Section]:
-    """The sections for the timers of one key group; a timer that is there twice is one.
+    """Write the timers of one key group as sections; a timer that is there twice is one.
 
     Args:
-        record: Of the operator.
+        record: Record of the operator.
         saved: All timers of the key group, in the columns of a savepoint.
 
     Raises:
-        StateValueError: A domain or time is none.
+        StateValueError: A timer has no known domain, or no time.
     """
     keys, domains = KeyColumns.of(record), saved.column("domain")
     known = pa.array([each.name.lower() for each in TimeDomain])

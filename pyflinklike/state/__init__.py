@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The five keyed states, each written once over a `Table`.
 
-A state turns what the user hands over into the immutable form its type keeps
-(`freeze`), and what it read into the user's own copy (`thaw`).  It does not
-know whether its table expires entries, nor where they are stored.
+A state turns what the user hands over into the immutable form of its type (`freeze`), and what it
+reads into the user's own copy (`thaw`).  It knows neither whether its table expires entries nor
+where they are stored.
 
-Names and signatures are PyFlink's (`pyflink.datastream.state`); the behaviour
-is that of Flink's heap backend, where PyFlink's process mode differs.
+Names and signatures are PyFlink's (`pyflink.datastream.state`); where PyFlink's process mode
+differs from Flink's heap backend, the behaviour is that of the heap backend.
 """
 
 from __future__ import annotations

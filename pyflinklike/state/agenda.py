@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timers of a key group in the order they come up, derived from their table."""
+"""The timers of a key group in the order they come up, derived from the table that stores them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _IDLE_TIMES = 256
 
 
 def timers_table(domain: TimeDomain) -> str:
-    """The name of the table that keeps a domain's timers."""
+    """Return the name of the table that keeps a domain's timers."""
     return f"{RESERVED_PREFIX}{domain.name.lower()}_timers"
 
 
 def timers_spec(domain: TimeDomain, namespace_type: TypeInformation | None = None) -> TableSpec:
-    """The table that keeps a domain's timers, under their times.
+    """Declare the table that keeps a domain's timers, under their times.
 
     Args:
-        domain: Of the timers.
-        namespace_type: Of the namespaces, where timers have one beside their key.
+        domain: The kind of time.
+        namespace_type: Type of the namespaces, where timers have one beside their key.
     """
     return TableSpec(
         timers_table(domain),
@@ -43,7 +43,7 @@ class Agenda:
     """The timers of one key group by their time.
 
     Args:
-        keys_at: Time to the keys that have a timer then; never to none.
+        keys_at: Time to the keys that have a timer then; a time without keys is left out.
         times: A binary heap of these times, and of some at which all timers were deleted.
     """
 
@@ -52,13 +52,14 @@ class Agenda:
 
     @classmethod
     def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> Agenda:
-        """The agenda of what a scan of the timers' table gives."""
+        """Build the agenda from a scan of the timers' table."""
         keys_at: dict[int, dict[Hashable, None]] = {}
         for key, timestamp, _ in timers:
             keys_at.setdefault(timestamp, {})[key] = None
+        # A sorted list is a heap.
         return cls(keys_at, sorted(keys_at))
 
     def drop_idle_times(self) -> None:
-        """Forget times without timers once these are the majority: those far ahead would pile up."""
+        """Forget times without timers once they are the majority: times far ahead would pile up."""
         if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
             self.times[:] = sorted(self.keys_at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a descriptor, a backend and a clock become a state.
+"""States made of a descriptor, a backend and a clock.
 
 This is the one place where TTL is put around a table.
 """
@@ -26,14 +26,14 @@ S = TypeVar("S")
 
 @attrs.frozen
 class Assembled(Generic[T_co]):
-    """A state with what it was made of.
+    """A state with the parts that it was made of.
 
     Args:
         kind: Class of the descriptor.
-        declaration: What the descriptor declared then; the user's may change since.
-        state: What the user's function gets.
-        ttl: The layer that expires its entries, where there is one.
-        table: Holds its entries, below that layer.
+        declaration: What the descriptor declared then; the user may have changed it since.
+        state: The state that the user's function gets.
+        ttl: The layer that expires its entries, or None.
+        table: The table of its entries, below that layer.
     """
 
     kind: type[StateDescriptor]
@@ -44,12 +44,12 @@ class Assembled(Generic[T_co]):
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """The TTL that it was declared with, or None."""
+        """The TTL that the state was declared with, or None."""
         ttl_config: StateTtlConfig | None = self.declaration[3]
         return ttl_config
 
     def checked(self, descriptor: StateDescriptor[S]) -> S:
-        """The state, for a second declaration under its name.
+        """Return the state to a second declaration under its name.
 
         Raises:
             DeclarationError: The second declaration differs from the first.
@@ -69,13 +69,13 @@ class Assembled(Generic[T_co]):
 def assemble(
     descriptor: StateDescriptor[S], tables: Tables, clock: Clock, spec: TableSpec | None = None
 ) -> Assembled[S]:
-    """Make the state a descriptor declares.
+    """Make the state that a descriptor declares.
 
     Args:
-        descriptor: The recipe.
-        tables: Of the backend that keeps the entries.
+        descriptor: The declaration.
+        tables: The backend that keeps the entries.
         clock: Tells TTL the time.
-        spec: Of its table, where that is not what the descriptor says by itself.
+        spec: Declaration of its table, if it is not `descriptor.spec()`.
     """
     stored = table = tables.table(spec or descriptor.spec())
     ttl = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all states have in common: a name, a table, and the two forms of a value."""
+"""The common part of all states: a name, a table, and the two forms of a value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class State:
     """A state of the current key.
 
     Args:
-        name: As declared; it appears in messages.
-        table: The entries.
-        type_info: Of the values in the table.
+        name: The declared name, which appears in messages.
+        table: The table of its entries.
+        type_info: Type of the values in the table.
     """
 
     __slots__ = ("_freeze", "_get", "_put", "_table", "_thaw", "name")
@@ -29,9 +29,11 @@ class State:
     def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
         self.name = name
         self._table = table
+        # Looked up once: these are called for every record.
         self._get = table.get
         self._put = table.put
         self._freeze = type_info.freeze
+        # None where both forms are one object, as of ints and strings: a read is a call less.
         self._thaw = None if type_info.is_identity else type_info.thaw
 
     def __repr__(self) -> str:
@@ -65,7 +67,7 @@ class AppendingState(State, Generic[IN, OUT]):
     __slots__ = ()
 
     def get(self) -> OUT:
-        """What the elements added so far come to."""
+        """Return the result of the elements added so far."""
         raise NotImplementedError
 
     def add(self, value: IN) -> None:
@@ -81,12 +83,12 @@ class MergingState(AppendingState[IN, OUT]):
     def _merge_namespaces(
         self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
     ) -> None:
-        """Move what is in some namespaces into another one: `state.merging`.
+        """Move the contents of some namespaces into another one.
 
         Args:
-            table: The state's, without what is around it: what a list has keeps its age.
-            current: Is given other namespaces.
-            target: Gets the contents.
-            sources: Lose them.
+            table: The state's table without the layer of its TTL: what a list holds keeps its age.
+            current: Gets other namespaces.
+            target: Namespace that gets the contents.
+            sources: Namespaces that lose them.
         """
         raise NotImplementedError

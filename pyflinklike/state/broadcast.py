@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broadcast state: a map that belongs to no key, and is the same for all.
 
-Names are those of `pyflink.datastream`.  As in Flink it lives as long as the job and does not expire.
+Names are those of `pyflink.datastream`.  As in Flink, the state lives as long as the job and does
+not expire.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = ["BroadcastState", "ReadOnlyBroadcastState", "broadcast_spec", "map_ov
 class ReadOnlyBroadcastState(Generic[K, V]):
     """A map that is the same for every key, as `pyflink.datastream.ReadOnlyBroadcastState`.
 
-    What is read is a copy: to change it changes nothing.
+    A value that is read is a copy: changing it changes nothing in the state.
 
     Args:
-        entries: Where they are kept.
+        entries: The map that keeps them.
     """
 
     __slots__ = ("_entries",)
@@ -39,27 +40,27 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         return f"{type(self).__name__}({self._entries.name!r})"
 
     def get(self, key: K) -> V | None:
-        """The value under a key, or None."""
+        """Return the value under a key, or None."""
         return self._entries.get(key)
 
     def contains(self, key: K) -> bool:
-        """Whether there is an entry under a key, even if its value is None."""
+        """Return whether there is an entry under a key, even if its value is None."""
         return self._entries.contains(key)
 
     def items(self) -> Iterable[tuple[K, V]]:
-        """The entries there are when this is iterated, in no specified order."""
+        """Return the entries, read when they are iterated, in no specified order."""
         return self._entries.items()
 
     def keys(self) -> Iterable[K]:
-        """The keys."""
+        """Return the keys, read when they are iterated."""
         return self._entries.keys()
 
     def values(self) -> Iterable[V]:
-        """The values."""
+        """Return the values, read when they are iterated."""
         return self._entries.values()
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Return whether there is no entry."""
         return self._entries.is_empty()
 
     __getitem__ = get
@@ -70,7 +71,10 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """One that `process_broadcast_element` may change, as `pyflink.datastream.BroadcastState`."""
+    """A broadcast state that may be changed, as `pyflink.datastream.BroadcastState`.
+
+    Only `process_broadcast_element` gets one.
+    """
 
     __slots__ = ()
 
@@ -103,10 +107,10 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 def broadcast_spec(descriptor: MapStateDescriptor[K, V]) -> TableSpec:
-    """What the backend and the log need to know of a broadcast state.
+    """Return the declaration of a broadcast state's table, for the backend and the log.
 
     Raises:
-        DeclarationTypeError: It is no `MapStateDescriptor`.
+        DeclarationTypeError: The descriptor is no `MapStateDescriptor`.
         DeclarationValueError: Its entries would expire.
     """
     if not isinstance(descriptor, MapStateDescriptor):
@@ -123,5 +127,5 @@ def broadcast_spec(descriptor: MapStateDescriptor[K, V]) -> TableSpec:
 
 
 def map_over(descriptor: MapStateDescriptor[K, V], table: Table) -> MapState[K, V]:
-    """The entries of a broadcast state, in a table made for its spec."""
+    """Make the map of a broadcast state over a table made for its spec."""
     return descriptor.state(table)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of one table that changed, as columns: what `TableChanges` is, without an object per entry.
+"""Changed entries of one table as columns: `TableChanges` without an object for each entry.
 
-A table whose entries lie in columns gives them to the log so, and takes them back so.
+A table whose entries lie in columns gives them to the log in this form, and takes them back in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyflinklike.state.table import TableSpec
 __all__ = ["CLEAR", "DELETE", "PUT", "Changes", "ColumnChanges"]
 
 PUT, DELETE, CLEAR = 0, 1, 2
-"""What was done with an entry; `CLEAR` with all entries of a key."""
+"""The operations on an entry; `CLEAR` is one on all entries of a key."""
 
 
 @attrs.frozen(eq=False)
@@ -23,11 +23,11 @@ class ColumnChanges:
     """Final states of the entries of a table that changed; the columns run in parallel.
 
     Args:
-        spec: Whose entries.
+        spec: Declaration of the table.
         keys: An Arrow array of the key type.
-        values: An Arrow array of the value type, null where there is no entry any more.
-        user_keys: An Arrow array of the user keys' type, null where a key is cleared, or None
-            where there is one entry per key.
+        values: An Arrow array of the value type, null where the entry was deleted.
+        user_keys: An Arrow array of the user keys' type, null where a key is cleared; None where
+            there is one entry per key.
         stamps: A NumPy array of int64 in ms where entries are `paired`, else None.
         operations: A NumPy array of int8, or None where all were put.
     """
@@ -43,7 +43,7 @@ class ColumnChanges:
         return len(self.keys)
 
     def where(self, mask: Any) -> ColumnChanges:
-        """Those for which a NumPy array of bools is true."""
+        """Return the changes for which a NumPy array of bools is true."""
         (rows,) = mask.nonzero()
         return attrs.evolve(
             self,

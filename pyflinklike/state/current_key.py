@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The current key: under which the tables of an operator look for their entries."""
+"""The current key, under which the tables of an operator look for their entries."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class _NoKey:
-    """Takes the place of the current key while there is none.
+    """Stands for the current key while there is none.
 
-    Every access hashes the current key.  This one refuses to be hashed, so any access
-    outside a keyed call raises the right error, at no cost to the other accesses.
+    Every access hashes the current key, and this one refuses to be hashed.  So any access outside a
+    keyed call raises the right error, and other accesses pay nothing for the check.
     """
 
     def __hash__(self) -> int:
@@ -44,7 +44,7 @@ NO_KEY: Final = _NoKey()
 
 
 class _NoNamespace:
-    """Takes the place of the current namespace while there is none; see `_NoKey`."""
+    """Stands for the current namespace while there is none; see `_NoKey`."""
 
     def __hash__(self) -> int:
         msg = (
@@ -65,8 +65,9 @@ class CurrentKey:
     """The current key of one operator, in its frozen form; all its tables look here.
 
     Args:
-        key: The key.
-        namespace: What divides the state of the key further, for tables that are namespaced.
+        key: The frozen key.
+        namespace: The frozen namespace, which divides the state of the key further; only
+            namespaced tables look at it.
     """
 
     key: Hashable = NO_KEY
@@ -74,7 +75,7 @@ class CurrentKey:
 
 
 class TableKey(Protocol):
-    """What a table asks for the key it looks under."""
+    """The object from which a table reads the key to look under."""
 
     @property
     def key(self) -> Hashable:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State descriptors: how a function declares the state it wants.
-
-A descriptor is a recipe; `pyflinklike.state.assembly` makes states of it.
+"""State descriptors, by which a function declares the states that it wants.
 
 Two declarations of one name give the same state if they agree in kind, types and TTL, where Flink
-silently keeps the first one; the function that folds stays, as there, that of the first.
-Descriptors compare by value, but for `enable_time_to_live`, which changes the descriptor and
-returns None, as PyFlink's does.
+silently keeps the first one.  The function that folds is not compared: as in Flink, the first
+stays. Descriptors compare by value, but `enable_time_to_live` changes the descriptor and returns
+None, as PyFlink's does.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class StateDescriptor(Generic[T_co]):
 
     Args:
         name: Unique within the function.
-        type_info: Of what is stored.
+        type_info: Type of what is stored.
 
     Raises:
         DeclarationValueError: The name is None or empty.
@@ -75,14 +73,14 @@ class StateDescriptor(Generic[T_co]):
         self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """The name of the state."""
+        """Return the name of the state."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig | None) -> None:
         """Let entries of the state expire; a disabled config or None turns it off again.
 
         Raises:
-            DeclarationTypeError: It is not a `StateTtlConfig`.
+            DeclarationTypeError: The argument is not a `StateTtlConfig`.
         """
         if ttl_config is not None and not isinstance(ttl_config, StateTtlConfig):
             msg = (
@@ -110,6 +108,7 @@ class StateDescriptor(Generic[T_co]):
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
+        # Without the TTL, which `enable_time_to_live` may change later.
         return hash((type(self), self.name))
 
     def __repr__(self) -> str:
@@ -120,7 +119,7 @@ class StateDescriptor(Generic[T_co]):
         return self.type_info
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return the declaration of its table, for the backend and the log."""
         return TableSpec(
             self.name,
             self.shape,
@@ -131,12 +130,12 @@ class StateDescriptor(Generic[T_co]):
         )
 
     def state(self, table: Table) -> T_co:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         raise NotImplementedError
 
 
 class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
-    """Declares a `ValueState`."""
+    """The declaration of a `ValueState`."""
 
     kind = "value"
     shape = Shape.SINGLE
@@ -145,12 +144,12 @@ class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
         super().__init__(name, _checked_type(name, value_type_info))
 
     def state(self, table: Table) -> ValueState[T]:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         return ValueState(self.name, table, self.type_info)
 
 
 class ListStateDescriptor(StateDescriptor[ListState[T]]):
-    """Declares a `ListState`; its `type_info` is the list's, as in PyFlink."""
+    """The declaration of a `ListState`; its `type_info` is the list's, as in PyFlink."""
 
     kind = "list"
     shape = Shape.LIST
@@ -163,12 +162,12 @@ class ListStateDescriptor(StateDescriptor[ListState[T]]):
         return self._elem_type_info
 
     def state(self, table: Table) -> ListState[T]:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         return ListState(self.name, table, self._elem_type_info)
 
 
 class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
-    """Declares a `MapState`; its `type_info` is the map's, as in PyFlink."""
+    """The declaration of a `MapState`; its `type_info` is the map's, as in PyFlink."""
 
     kind = "map"
     shape = Shape.MAP
@@ -181,23 +180,23 @@ class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
         super().__init__(name, Types.MAP(key_type_info, value_type_info))
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return the declaration of its table, for the backend and the log."""
         return attrs.evolve(
             super().spec(), value_type=self._value_type_info, user_key_type=self._key_type_info
         )
 
     def state(self, table: Table) -> MapState[K, V]:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         return MapState(self.name, table, self._key_type_info, self._value_type_info)
 
 
 class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
-    """Declares a `ReducingState`.
+    """The declaration of a `ReducingState`.
 
     Args:
         name: Unique within the function.
         reduce_function: A `ReduceFunction` or a callable of two values.
-        type_info: Of the values.
+        type_info: Type of the values.
     """
 
     kind = "reducing"
@@ -214,14 +213,14 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
         super().__init__(name, _checked_type(name, type_info))
 
     def get_reduce_function(self) -> ReduceFunction[T]:
-        """The function, wrapped where a callable was given."""
+        """Return the function, wrapped if a callable was given."""
         return self._reduce_function
 
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), _function_identity(self._declared_function))
 
     def state(self, table: Table) -> ReducingState[T]:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         declared = self._declared_function
         # A callable is called itself: its wrapper would be one more call for each element.
         reduce = declared.reduce if isinstance(declared, ReduceFunction) else declared
@@ -229,12 +228,12 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
 
 
 class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Generic[IN, ACC, OUT]):
-    """Declares an `AggregatingState`.
+    """The declaration of an `AggregatingState`.
 
     Args:
         name: Unique within the function.
         agg_function: An `AggregateFunction`.
-        state_type_info: Of the accumulator.
+        state_type_info: Type of the accumulator.
     """
 
     kind = "aggregating"
@@ -257,14 +256,14 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
         super().__init__(name, _checked_type(name, state_type_info))
 
     def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:
-        """The function."""
+        """Return the function."""
         return self._agg_function
 
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), _function_identity(self._agg_function))
 
     def state(self, table: Table) -> AggregatingState[IN, OUT]:
-        """The state over a table made for `spec`."""
+        """Make the state over a table made for `spec`."""
         return AggregatingState(self.name, table, self.type_info, self._agg_function)
 
 
@@ -277,7 +276,7 @@ def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
 
 
 def _function_identity(function: Any) -> Any:
-    # A lambda in open() is a new object at each call but the same code.
+    # A lambda in open() is a new object at each call, but has the same code.
     if isinstance(function, BuiltinFunctionType):
         return function
     return getattr(function, "__code__", type(function))

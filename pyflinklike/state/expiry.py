@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entries are expired: the tests that tables and readers are given.
+"""The tests for expired entries that tables and readers are given.
 
-An entry with a TTL is a pair of its stamp and its value, in ms.  It is expired if its stamp is
-not after the *horizon*: the current time minus the TTL.
+An entry with a TTL is a pair of its stamp, in ms, and its value.  It is expired if its stamp is not
+after the *horizon*: the current time minus the TTL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ExpiredAt", "JudgedElements", "expired_by_a_moving_clock"]
 
 
 class ExpiredAt:
-    """Whether an entry was stamped so long ago that it is expired."""
+    """A test for entries that were stamped so long ago that they are expired."""
 
     __slots__ = ("_horizon",)
 
@@ -24,12 +24,12 @@ class ExpiredAt:
         self._horizon = horizon
 
     def __call__(self, entry: Entry) -> bool:
-        """Whether this entry is expired."""
+        """Return whether an entry is expired."""
         expired: bool = entry[0] <= self._horizon
         return expired
 
     def any_of(self, entries: Sequence[Entry]) -> bool:
-        """Whether any of these is expired; three times as fast as asking for each."""
+        """Return whether any entry is expired; three times as fast as asking for each."""
         horizon = self._horizon
         for stamp, _ in entries:  # noqa: SIM110 - a generator would take twice as long
             if stamp <= horizon:
@@ -40,11 +40,11 @@ class ExpiredAt:
 def expired_by_a_moving_clock(
     horizon_now: Callable[[], int], every: int
 ) -> Callable[[Entry], bool]:
-    """A test that asks for the horizon again after a number of entries.
+    """Build a test that asks for the horizon again after a number of entries.
 
     Args:
-        horizon_now: Tells it.
-        every: For how many entries one answer is used.
+        horizon_now: Returns the horizon, in ms.
+        every: Number of entries for which one answer is used.
     """
     horizon, left = 0, 0
 
@@ -63,7 +63,7 @@ class JudgedElements:
     """An iterable that judges the elements of a list anew each time it is iterated.
 
     Args:
-        judge: Gives the values of those that may be seen.
+        judge: Returns the values that may be seen.
         items: Positions and entries, as they were when the list was read.
     """
 

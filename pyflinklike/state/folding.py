@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducing and aggregating state: elements folded into one value per key."""
+"""Reducing and aggregating state: elements folded into one value for each key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["AggregatingState", "ReducingState"]
 
 
 class _FoldingState(MergingState[IN, OUT]):
-    """A state of one value per key, of which two can be made one."""
+    """A state of one value for each key, two of which can be made one."""
 
     __slots__ = ()
 
     def _merged(self, first: Any, second: Any) -> Any:
-        """What two stored values make, in the user's form."""
+        """Return the value that two stored values make, in the user's form."""
         raise NotImplementedError
 
     def _merge_namespaces(
@@ -39,7 +39,7 @@ class _FoldingState(MergingState[IN, OUT]):
         parts = [each for each in found if each is not MISSING]
         if not parts:
             return
-        # As Flink's: what is moved is folded first, then with what is there.
+        # As in Flink, moved values are folded with each other before they meet the target's own.
         moved = reduce(self._merge_stored, parts)
         there = self._get(None)
         self._put(None, moved if there is MISSING else self._merge_stored(there, moved))
@@ -55,7 +55,7 @@ class _FoldingState(MergingState[IN, OUT]):
 
 
 class ReducingState(_FoldingState[T, T | None]):
-    """One value per key into which elements are folded, as Flink's ReducingState."""
+    """One value for each key into which elements are folded, as Flink's ReducingState."""
 
     __slots__ = ("_reduce",)
 
@@ -66,14 +66,16 @@ class ReducingState(_FoldingState[T, T | None]):
         self._reduce = reduce
 
     def get(self) -> T | None:
-        """The elements reduced so far, or None where there is none."""
+        """Return the elements reduced so far, or None where there are none."""
         stored = self._get(None)
         if stored is MISSING:
             return None
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
 
     def add(self, value: T) -> None:
-        """Fold an element in: `reduce(current, value)`; the first is stored as it is.
+        """Fold an element in: `reduce(current, value)`; the first element is stored as it is.
+
+        A result of None removes what is stored.
 
         Raises:
             StateValueError: The element is None or does not fit the declared type.
@@ -106,7 +108,7 @@ class ReducingState(_FoldingState[T, T | None]):
 
 
 class AggregatingState(_FoldingState[IN, OUT | None]):
-    """An accumulator per key with its own result, as Flink's AggregatingState."""
+    """An accumulator for each key with a result of its own, as Flink's AggregatingState."""
 
     __slots__ = ("_function",)
 
@@ -121,7 +123,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         self._function = function
 
     def get(self) -> OUT | None:
-        """`get_result` of the accumulator, or None where nothing was added."""
+        """Return `get_result` of the accumulator, or None where nothing was added."""
         stored = self._get(None)
         if stored is MISSING:
             return None
@@ -134,14 +136,14 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             raise
 
     def _blame_another(self, error: Exception, stored: Any) -> None:
-        """Note in an error that the accumulator looks like another function's, where it does.
+        """Note in an error that the accumulator looks like another function's, if it does.
 
-        Pickled accumulators of any function can be restored by any other: only the function fails.
+        A pickled accumulator of any function can be restored by any other: only the function fails.
         """
         try:
             kept = stored if self._thaw is None else self._thaw(stored)
             new = self._function.create_accumulator()
-        except Exception:  # the error at hand is the one to be told
+        except Exception:  # the error at hand is the one to report
             return
         numbers = isinstance(kept, (int, float)) and isinstance(new, (int, float))
         if not numbers and new is not None and type(kept) is not type(new):
@@ -152,7 +154,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             )
 
     def add(self, value: IN) -> None:
-        """Store `add(value, accumulator)`, starting from `create_accumulator()`.
+        """Store `add(value, accumulator)`, starting from `create_accumulator()`; None removes it.
 
         Raises:
             StateValueError: The element is None, or the accumulator does not fit its type.

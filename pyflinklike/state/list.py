@@ -18,7 +18,7 @@ __all__ = ["ListState"]
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list of elements per key, as Flink's ListState."""
+    """A list of elements for each key, as Flink's ListState."""
 
     __slots__ = ("_append",)
 
@@ -27,10 +27,10 @@ class ListState(MergingState[T, Iterable[T]]):
         self._append = table.append
 
     def get(self) -> Iterable[T]:
-        """The elements in the order they were added: never None, iterable again and again.
+        """Return the elements in the order they were added: never None, iterable again and again.
 
-        What is iterated is the list as it was at this call; with a TTL, each
-        element is judged when it is reached.
+        It is the list as it was at this call; with a TTL, each element is judged when it is
+        reached.
         """
         return _Elements(self._table.elements(), self._thaw)
 
@@ -41,7 +41,7 @@ class ListState(MergingState[T, Iterable[T]]):
         """Append an element.
 
         Raises:
-            StateValueError: It is None or does not fit the element type.
+            StateValueError: The element is None or does not fit the element type.
         """
         if value is None:
             raise self._refuse_none("an element")
@@ -91,6 +91,7 @@ class ListState(MergingState[T, Iterable[T]]):
                 "call add() for a single one"
             )
             raise StateValueError(msg)
+        # All are frozen before the first is stored: where one is refused, none is.
         return [self._frozen_element(value) for value in values]
 
     def _frozen_element(self, value: T) -> Any:

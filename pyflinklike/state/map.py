@@ -16,10 +16,10 @@ __all__ = ["MapState"]
 
 
 class MapState(State, Generic[K, V]):
-    """A map per key, as Flink's MapState.
+    """A map for each key, as Flink's MapState.
 
-    `state[k]` of a missing key is None and `del state[k]` of one does nothing,
-    as in PyFlink.  The order of iteration is unspecified.
+    `state[k]` of a missing key is None and `del state[k]` of one does nothing, as in PyFlink.  The
+    order of iteration is unspecified.
     """
 
     __slots__ = ("_freeze_key", "_thaw_key")
@@ -32,7 +32,7 @@ class MapState(State, Generic[K, V]):
         self._thaw_key = None if key_type.is_identity else key_type.thaw_key
 
     def get(self, key: K) -> V | None:
-        """The value under a user key, or None."""
+        """Return the value under a user key, or None."""
         try:
             user_key = self._freeze_key(key)
         except StateValueError as error:
@@ -63,6 +63,7 @@ class MapState(State, Generic[K, V]):
         if dict_value is None:
             return
         pairs = dict_value.items() if isinstance(dict_value, Mapping) else dict_value
+        # All are frozen before the first is stored: where one is refused, none is.
         self._table.multi_put([(self._frozen_key(k), self._frozen(v)) for k, v in pairs])
 
     def remove(self, key: K) -> None:
@@ -70,23 +71,23 @@ class MapState(State, Generic[K, V]):
         self._table.delete(self._frozen_key(key))
 
     def contains(self, key: K) -> bool:
-        """Whether there is an entry under a user key, even if its value is None."""
+        """Return whether there is an entry under a user key, even if its value is None."""
         return self._get(self._frozen_key(key)) is not MISSING
 
     def items(self) -> Iterable[tuple[K, V]]:
-        """The entries there are when this is iterated, in no specified order."""
+        """Return the entries, read from the table when they are iterated, in no specified order."""
         return _Items(self._table, self._thaw_key, self._thaw)
 
     def keys(self) -> Iterable[K]:
-        """The user keys."""
+        """Return the user keys, read when they are iterated."""
         return _Part(self.items(), 0)
 
     def values(self) -> Iterable[V]:
-        """The values."""
+        """Return the values, read when they are iterated."""
         return _Part(self.items(), 1)
 
     def is_empty(self) -> bool:
-        """Whether no entry is stored; expired ones that are still stored count, as in Flink."""
+        """Return whether no entry is stored; expired ones still stored count, as in Flink."""
         return self._table.is_empty()
 
     __getitem__ = get

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of several namespaces of a state made the contents of one, as merging windows need.
+"""The contents of several namespaces of a state moved into one, as merging windows need it.
 
-As Flink's `mergeNamespaces`: lists are joined, what is folded is folded once more, the target's
-own contents first, then those of the sources in their order; the sources are empty afterwards.
+As by Flink's `mergeNamespaces`, lists are joined, and folded values are folded once more: the
+target's own contents first, then those of the sources in their order.  The sources are empty
+afterwards.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def merge_namespaces(
     Args:
         made: The state, over a namespaced table.
         current: Has the key; its namespace is the same afterwards.
-        target: Gets the contents; frozen, as the sources are.
-        sources: Lose them.
+        target: Frozen namespace that gets the contents.
+        sources: Frozen namespaces that lose them.
 
     Raises:
         DeclarationTypeError: Contents of this kind of state cannot be merged.

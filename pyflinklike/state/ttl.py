@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-to-live: one policy for any table.  `pyflinklike.state.ttl_rules` says what expires when.
+"""Time-to-live: one policy for any table.
 
 A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
-pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a
-TTL per key, map state per entry and list state per element, and none of them has code for it.
+pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a TTL
+for each key, map state for each entry and list state for each element, without code of their own.
 
 The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
 
@@ -28,7 +28,7 @@ from pyflinklike.state.ttl_rules import TtlRules
 __all__ = ["TtlTable"]
 
 _UNKNOWN = -1
-# Of how many entries, after how many accesses.
+# The fewest entries of a table, and after how many accesses it is swept.
 _SWEEP_EVERY = ((4_096, 64), (129, 16), (0, 1))
 
 
@@ -55,6 +55,7 @@ class TtlTable(TtlRules):
     # Reading
 
     def get(self, user_key: Hashable) -> Any:
+        # Not `sweep_some`: a call more would cost every access of the state.
         if self._sweep_left:
             self._countdown -= 1
             if not self._countdown:
@@ -83,7 +84,7 @@ class TtlTable(TtlRules):
         ]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Each entry judged as it is reached, as Flink's TtlMapState."""
+        """Return the entries, each judged as it is reached, as by Flink's TtlMapState."""
         if self._sweep_left:
             self.sweep_some()
         return self._judged_items(self._table.items())
@@ -99,11 +100,12 @@ class TtlTable(TtlRules):
             yield user_key, entry[1]
 
     def elements(self) -> Iterable[Any]:
-        """The elements of a list, judged while they are iterated, as Flink's TtlListState."""
+        """Return a list's elements, judged while they are iterated, as by Flink's TtlListState."""
         if self._sweep_left:
             self.sweep_some()
         items = list(self._table.items())
         if self._refresh:
+            # The call itself stamps, as in Flink, whether its result is iterated or not.
             stamp, horizon = self.stamp(), self._horizon
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
@@ -126,13 +128,13 @@ class TtlTable(TtlRules):
                 self._delete_if_unchanged(position, entry)
 
     def _delete_if_unchanged(self, user_key: Hashable, entry: Entry) -> None:
-        # The user may have written to what is being iterated over.
+        # The user may have written to the map or list that is being iterated.
         if self._table.get(user_key) == entry:
             self._table.delete(user_key)
             self.expired += 1
 
     def is_empty(self) -> bool:
-        """Whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
+        """Return whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
         if self._sweep_left:
             self.sweep_some()
         return self._table.is_empty()
@@ -144,6 +146,7 @@ class TtlTable(TtlRules):
             self._countdown -= 1
             if not self._countdown:
                 self._sweep_now()
+        # Only event time needs the call: two calls less for each record in processing time.
         self._put(user_key, (self.stamp() if self._event_time else self._now, value))
 
     def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
@@ -170,10 +173,11 @@ class TtlTable(TtlRules):
     # Across keys
 
     def sweep_some(self) -> None:
-        """Flink's incremental cleanup: look at the next few entries of the state.
+        """Look at the next few entries of the state, as Flink's incremental cleanup.
 
         A large table is swept every few accesses with a matching number of entries: the same
-        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
+            progress at a
+        fraction of the cost.  After a whole pass it waits until the time moves.
         """
         if self._sweep_left:
             self._countdown -= 1
@@ -196,11 +200,11 @@ class TtlTable(TtlRules):
             self._sweep_stored = stored
 
     def entered(self) -> None:
-        """The table holds other entries than before: those of another key group."""
+        """Begin anew: the table holds the entries of another key group than before."""
         self._sweep_left = _UNKNOWN if self._sweep_size else 0
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
-        """Every value of the key group, expired or not, without its stamp."""
+        """Yield every value of the key group, expired or not, without its stamp."""
         for key, user_key, entry in self._table.scan():
             yield key, user_key, entry[1]
 
@@ -216,9 +220,9 @@ class TtlTable(TtlRules):
         return self._table.sweep_all(lambda entry: is_dead(entry[1]))
 
     def drop_expired(self) -> int:
-        """Delete every expired entry of the key group; the number deleted.
+        """Delete every expired entry of the key group, and return how many.
 
-        As Flink's compaction filter, it asks for the time again after a number of entries.
+        As Flink's compaction filter, it reads the clock again after a number of entries.
         """
         dropped = self._table.sweep_all(
             expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
@@ -230,7 +234,7 @@ class TtlTable(TtlRules):
         return self._table.count()
 
     def without_expired(self, contents: TableChanges) -> TableChanges:
-        """What a full snapshot takes of these contents of the table."""
+        """Return the part of these contents of the table that a full snapshot takes."""
         # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
         kept = TableChanges(contents.spec)
         met_alive: set[Any] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the declaration of a TTL checks and converts, for attrs."""
+"""Checks and conversions of the declaration of a TTL, for attrs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["at_least", "member_of", "of_kind", "to_compaction_period", "to_ttl"]
 
 
 def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an instance of `kind`."""
+    """Build an attrs validator: the argument must be an instance of `kind`."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, kind):
@@ -31,12 +31,12 @@ def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any
 
 
 def member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be a member of the enum."""
+    """Build an attrs validator: the argument must be a member of the enum."""
     return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
 
 
 def at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """An attrs validator: the argument must be an int, and not below `minimum`."""
+    """Build an attrs validator: the argument must be an int of at least `minimum`."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         msg = (
@@ -52,7 +52,7 @@ def at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
 
 
 def to_ttl(ttl: DurationLike | None) -> Time:
-    """The TTL as a `Time` of whole ms, at least one."""
+    """Return the TTL as a `Time` of whole ms, at least one."""
     if ttl is None:
         msg = (
             "a TTL is required, got None; write for example StateTtlConfig(ttl=timedelta(hours=1))"
@@ -66,7 +66,7 @@ def to_ttl(ttl: DurationLike | None) -> Time:
 
 
 def to_compaction_period(period: DurationLike | None) -> Duration:
-    """The period as a `Duration`; None is Flink's default, zero stays zero."""
+    """Return the period as a `Duration`; None is Flink's default, zero stays zero."""
     if period is None:
         return Duration.of_days(30)
     if to_milliseconds(period, "periodic_compaction_time") < 0:
@@ -78,6 +78,6 @@ def to_compaction_period(period: DurationLike | None) -> Duration:
     if isinstance(period, Duration):
         return period
     if isinstance(period, timedelta):
-        # Through microseconds: rounding 0.5 ms down to 0 would switch it off.
+        # Through microseconds: rounded down to ms, a period of 0.5 ms would be 0 and switch it off.
         return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
     return Duration.of_millis(to_milliseconds(period))

@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long state lives: the declaration; `pyflinklike.state.ttl` carries it out.
+"""The declaration of how long state lives.
 
 A `StateTtlConfig` answers four independent questions about one state:
 
-* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t`
-  is expired as soon as `now >= t + ttl`, so at exactly `t + ttl` too.
+* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t` is expired as soon
+  as `now >= t + ttl`, so at exactly `t + ttl` too.
 * What renews the stamp?  `UpdateType`: writes only, or reads too.
-* What does a reader see of an expired entry that is still stored?
-  `StateVisibility`: nothing, or the value, once.
-* Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or (ours: Flink
-  never shipped it) the watermark.
+* What does a reader see of an expired entry that is still stored?  `StateVisibility`: nothing, or
+  the value, once.
+* Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or the watermark.
 
-`CleanupStrategies` answers a fifth (`ttl_strategies`): who removes the expired entries
-that nobody reads.
+`CleanupStrategies` answers a fifth: who removes the expired entries that nobody reads.
 
-Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`;
-what PyFlink lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is
-refused here, by the very call.  `DISABLED`, the copying builder and
-`in_rocksdb_compact_filter` are Java's.
+Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`.  What PyFlink
+lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is refused here, by the very
+call. `DISABLED`, the copying builder and `in_rocksdb_compact_filter` are Java's; event time is
+ours, for Flink never shipped it.
 
 Everything here is frozen and compared by value.  The builder is the one exception:
 its methods change it and return it, so they can be chained, or not.
@@ -38,11 +36,11 @@ from pyflinklike.state.ttl_strategies import CleanupStrategies as _Cleanup
 __all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
 
 CLOCK_OF_TTL: Final = "the clock of its TTL"
-"""Name of the setting."""
+"""Name of the setting that keeps the clock of a TTL."""
 
 
 def clock_of_ttl(time: str) -> Setting:
-    """The clock of a TTL as a setting of the table whose entries it stamps.
+    """Return the clock of a TTL as a setting of the table whose entries it stamps.
 
     Args:
         time: Name of a `TtlTimeCharacteristic`.
@@ -103,10 +101,10 @@ class StateTtlConfig:
     CleanupStrategies: TypeAlias = _Cleanup
 
     class Builder:
-        """Builds a `StateTtlConfig`; each method changes the builder and returns it.
+        """A builder of a `StateTtlConfig`; each method changes the builder and returns it.
 
         Args:
-            ttl: How long an entry lives, or a configuration to start from.
+            ttl: How long an entry lives, or a configuration to begin with.
 
         Raises:
             DeclarationTypeError: An argument, here or below, is of the wrong kind.
@@ -122,11 +120,11 @@ class StateTtlConfig:
             return self._change(update_type=update_type)
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Only writes renew the stamp (the default)."""
+            """Let only writes renew the stamp (the default)."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Writes renew the stamp, and reads do."""
+            """Let writes and reads renew the stamp."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(
@@ -136,13 +134,13 @@ class StateTtlConfig:
             return self._change(state_visibility=state_visibility)
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """A reader sees an expired entry that is still stored, once."""
+            """Let a reader see an expired entry that is still stored, once."""
             return self.set_state_visibility(
                 StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
             )
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
-            """A reader never sees an expired entry (the default)."""
+            """Let no reader see an expired entry (the default)."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
@@ -152,23 +150,23 @@ class StateTtlConfig:
             return self._change(ttl_time_characteristic=ttl_time_characteristic)
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """The processing time decides what is expired (the default)."""
+            """Let the processing time decide what is expired (the default)."""
             return self.set_ttl_time_characteristic(
                 StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
             )
 
         def use_event_time(self) -> StateTtlConfig.Builder:
-            """The watermark decides what is expired (ours, not Flink's)."""
+            """Let the watermark decide what is expired (ours, not Flink's)."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Full snapshots leave expired entries out."""
+            """Leave expired entries out of full snapshots."""
             return self._add(_Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT, _Cleanup.EMPTY_STRATEGY)
 
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Check `cleanup_size` entries per access; see IncrementalCleanupStrategy."""
+            """Check `cleanup_size` entries at each access; see `IncrementalCleanupStrategy`."""
             return self._add(
                 _Cleanup.Strategies.INCREMENTAL_CLEANUP,
                 _Cleanup.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
@@ -179,7 +177,7 @@ class StateTtlConfig:
             query_time_after_num_entries: int,
             periodic_compaction_time: DurationLike | None = None,
         ) -> StateTtlConfig.Builder:
-            """Clean in compaction; see RocksdbCompactFilterCleanupStrategy."""
+            """Clean in compaction; see `RocksdbCompactFilterCleanupStrategy`."""
             return self._add(
                 _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER,
                 _Cleanup.RocksdbCompactFilterCleanupStrategy(
@@ -201,7 +199,7 @@ class StateTtlConfig:
             return self._change(ttl=ttl)
 
         def build(self) -> StateTtlConfig:
-            """The configuration so far; the builder can go on from here."""
+            """Return the configuration so far; the builder can go on from here."""
             return self._config
 
         def _change(self, **changes: Any) -> StateTtlConfig.Builder:
@@ -238,49 +236,49 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: DurationLike | StateTtlConfig) -> StateTtlConfig.Builder:
-        """A builder of a TTL this long, or of a changed copy of a configuration.
+        """Return a builder of a TTL this long, or of a changed copy of a configuration.
 
         Args:
-            ttl: `Time`, `timedelta`, `Duration`, an int of ms, or what to copy.
+            ttl: `Time`, `timedelta`, `Duration`, an int of ms, or the configuration to copy.
 
         Raises:
-            DeclarationTypeError: It is none of these.
-            DeclarationValueError: It is shorter than 1 ms.
+            DeclarationTypeError: The argument is none of these.
+            DeclarationValueError: The TTL is shorter than 1 ms.
         """
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> StateTtlConfig.UpdateType:
-        """What renews the stamp of an entry."""
+        """Return what renews the stamp of an entry."""
         return self._update_type
 
     def get_state_visibility(self) -> StateTtlConfig.StateVisibility:
-        """What a reader sees of an expired entry that is still stored."""
+        """Return what a reader sees of an expired entry that is still stored."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """How long an entry lives."""
+        """Return how long an entry lives."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
-        """Which clock decides what is expired."""
+        """Return which clock decides what is expired."""
         return self._ttl_time_characteristic
 
     @property
     def clock(self) -> Setting:
-        """The clock as what may not change: stamps of one say nothing to the other."""
+        """The clock as a setting that may not change: its stamps say nothing to the other clock."""
         return clock_of_ttl(self._ttl_time_characteristic.name)
 
     def is_enabled(self) -> bool:
-        """Whether entries are stamped at all."""
+        """Return whether entries are stamped at all."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
-        """Who removes expired entries that nobody reads."""
+        """Return the cleanup of expired entries that nobody reads."""
         return self._cleanup_strategies
 
     @property
     def ttl_ms(self) -> int:
-        """How long an entry lives, in ms."""
+        """The TTL in ms."""
         return self._ttl.to_milliseconds()
 
     def __repr__(self) -> str:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When an entry is expired, what stamp it gets, and what cleans it up: the rules of one TTL.
+"""The rules of one TTL: when an entry is expired, what stamp it gets, and what cleans it up.
 
-They are written once, for entries one by one (`pyflinklike.state.ttl`) and for columns of
-entries (`pyflinklike.columns.ttl`): a stamp may be an int, or a NumPy array of them.
+They are written once, for single entries and for columns of entries: a stamp may be an int, or a
+NumPy array of them.
 
-* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest
-  timestamp: its stamp is not after the *horizon*, the time minus the TTL.
-* The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its
-  watermark.  An event-time stamp is the larger of the watermark and the element's timestamp, so
-  that an entry written ahead of the watermark lives its whole TTL; one written before either is
-  known stays until it is written again.  Neither moves during a call, so all its checks agree.
+* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest timestamp:
+  its stamp is not after the *horizon*, the time minus the TTL.
+* The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its watermark.
+  An event-time stamp is the larger of the watermark and the element's timestamp, so that an entry
+  written ahead of the watermark lives its whole TTL.  An entry written before either is known stays
+  until it is written again.  Neither moves during a call, so all checks of a call agree.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["TtlRules", "horizon_at"]
 
 
 def horizon_at(now: int, ttl: int) -> int:
-    """The latest stamp of an entry that is expired, in ms; lower than 64 bits where none can be.
+    """Return the latest stamp of an expired entry, in ms; below 64 bits if none can be expired.
 
     Args:
         now: The time that the TTL goes by, in ms.
-        ttl: In ms.
+        ttl: The TTL, in ms.
     """
     return MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl
 
 
 class TtlRules(ABC):
-    """The rules of one state's TTL at the clock's time; whoever holds the entries subclasses it.
+    """The rules of one state's TTL at the clock's time; a subclass holds the entries.
 
     Args:
         config: An enabled TTL.
@@ -55,16 +55,16 @@ class TtlRules(ABC):
         )
         self._prepare_cleanup(config.get_cleanup_strategies())
         self.expired = 0
-        """How many entries were deleted for their age, for the host to count."""
+        """Number of entries deleted for their age, for the host to count."""
         clock.watch(self._moved)
 
     def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
         incremental = cleanup.get_incremental_cleanup_strategy()
         self._sweep_size = incremental.get_cleanup_size() if incremental else 0
         self.sweeps_every_record = bool(incremental and incremental.run_cleanup_for_every_record())
-        """Whether `sweep_some` shall also run whenever a record's key is selected."""
+        """Whether `sweep_some` must also run whenever a record's key is selected."""
         self.in_full_snapshot = cleanup.in_full_snapshot()
-        """Whether snapshots shall leave expired entries out."""
+        """Whether snapshots must leave expired entries out."""
         compaction = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
         self.in_background = compaction is not None
         """Whether expired entries may be dropped while nobody reads them, as by a compaction."""
@@ -75,6 +75,7 @@ class TtlRules(ABC):
             self._judged_by_one_reading = max(compaction.get_query_time_after_num_entries(), 1)
             self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
 
+    # The clock stands still during a call, so these are computed when it moves, not at each read.
     def _moved(self) -> None:
         clock = self._clock
         now = clock.watermark if self._event_time else clock.processing_time
@@ -84,21 +85,21 @@ class TtlRules(ABC):
         self.entered()
 
     def stamp(self) -> int:
-        """The stamp of an entry written now, in ms."""
+        """Return the stamp of an entry written now, in ms."""
         if not self._event_time:
             return self._now
         stamp, timestamp = self._now, self._clock.timestamp
         if timestamp is not None and timestamp > stamp:
             stamp = timestamp
-        # No time is known yet, so its age cannot be told: it does not expire.
+        # No time is known yet, so the entry's age cannot be told: it does not expire.
         return MAX_WATERMARK if stamp == MIN_WATERMARK else stamp
 
     def stamps(self, timestamps: Any) -> Any:
-        """The stamps of entries written now, in ms: `stamp` for each of these timestamps.
+        """Return the stamps of entries written now, in ms, as `stamp` does for each timestamp.
 
         Args:
-            timestamps: A NumPy array of the elements' times in ms, `MIN_WATERMARK` where an
-                element has none.
+            timestamps: A NumPy array of the elements' times in ms, `MIN_WATERMARK` where an element
+                has none.
         """
         if not self._event_time:
             return timestamps * 0 + self._now
@@ -107,35 +108,35 @@ class TtlRules(ABC):
         return stamps
 
     def are_expired(self, stamps: Any) -> Any:
-        """Which of these stamps, a NumPy array in ms, are of expired entries."""
+        """Return a mask of the stamps, a NumPy array in ms, whose entries are expired."""
         # Before any event the horizon is lower than 64 bits can tell, and nothing is expired.
         return stamps <= self._horizon if self._horizon >= MIN_WATERMARK else stamps != stamps
 
     @property
     def time_domain(self) -> TimeDomain:
-        """Which time makes entries expire."""
+        """The kind of time that makes entries expire."""
         return TimeDomain.EVENT_TIME if self._event_time else TimeDomain.PROCESSING_TIME
 
     def sweep_again_at(self) -> int:
-        """When all that is stamped now will have expired, in ms; long ago before any watermark."""
+        """Return when entries stamped now will have expired, in ms; long ago before any watermark."""
         return min(self._now + self._ttl, MAX_WATERMARK)
 
     @abstractmethod
     def entered(self) -> None:
-        """There are other entries than before: those of another key group."""
+        """Begin anew: there are the entries of another key group than before."""
 
     @abstractmethod
     def sweep_some(self) -> None:
-        """Flink's incremental cleanup: look at the next few entries of the state."""
+        """Look at the next few entries of the state, as Flink's incremental cleanup."""
 
     @abstractmethod
     def drop_expired(self) -> int:
-        """Delete every expired entry of the key group; the number deleted."""
+        """Delete every expired entry of the key group, and return how many."""
 
     @abstractmethod
     def without_expired(self, contents: Any) -> Any:
-        """What a full snapshot takes of these contents of the state."""
+        """Return the part of these contents of the state that a full snapshot takes."""
 
     @abstractmethod
     def count(self) -> int:
-        """How many entries the key group holds, expired or not."""
+        """Count the entries of the key group, expired or not."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who removes the expired entries that nobody reads.
+"""The cleanup of expired entries that nobody reads.
 
 It decides how much is stored, never what a reader sees of a live entry.
 
-Users know these classes as `StateTtlConfig.CleanupStrategies` and what is nested in
-it, as in PyFlink; `ttl_config` gives them those names.
+Users know these classes as `StateTtlConfig.CleanupStrategies` and the classes nested in it, as in
+PyFlink.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _S = TypeVar("_S")
 
 
 def _to_strategies(strategies: _Strategies) -> _StrategyItems:
-    """The strategies as pairs in the order of the enum: frozen and hashable."""
+    """Return the strategies as pairs in the order of the enum: frozen and hashable."""
     given: Any = strategies
     if not isinstance(given, (Mapping, tuple)):
         msg = f"strategies must be a dict, got {shown(given)}; give {{}} to set none"
@@ -50,13 +50,13 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
 
 @attrs.frozen
 class CleanupStrategies:
-    """Who removes expired entries that nobody reads.
+    """The cleanup of expired entries that nobody reads.
 
-    Reading removes what it finds expired, whatever is set here.
+    Reading removes the expired entries that it meets, whatever is set here.
 
     Args:
-        strategies: What was set explicitly, by `Strategies`.
-        is_cleanup_in_background: Whether what is not set takes its default.
+        strategies: The strategies that were set explicitly, by `Strategies`.
+        is_cleanup_in_background: Whether strategies that are not set take their defaults.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -70,7 +70,7 @@ class CleanupStrategies:
         ROCKSDB_COMPACTION_FILTER = 2
 
     class CleanupStrategy:
-        """Base of the strategies' settings."""
+        """The base of the strategies' settings."""
 
     @attrs.frozen
     class EmptyCleanupStrategy(CleanupStrategy):
@@ -78,11 +78,11 @@ class CleanupStrategies:
 
     @attrs.frozen
     class IncrementalCleanupStrategy(CleanupStrategy):
-        """Some entries are checked at each access of the state.
+        """The check of some entries at each access of the state.
 
         Args:
-            cleanup_size: Entries checked per step, at least 1.
-            run_cleanup_for_every_record: Whether each record is a step too.
+            cleanup_size: Number of entries checked at each step, at least 1.
+            run_cleanup_for_every_record: Whether each record is a step, too.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -95,22 +95,22 @@ class CleanupStrategies:
         )
 
         def get_cleanup_size(self) -> int:
-            """The number of entries checked per step."""
+            """Return the number of entries checked at each step."""
             return self._cleanup_size
 
         def run_cleanup_for_every_record(self) -> bool:
-            """Whether each record is a step too, accessed state or not."""
+            """Return whether each record is a step, too, accessed state or not."""
             return self._run_cleanup_for_every_record
 
     @attrs.frozen
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-        """Compaction leaves expired entries out.
+        """The cleanup by a compaction, which leaves expired entries out.
 
         Args:
-            query_time_after_num_entries: Entries judged by one reading of the
-                clock, at least 0.
-            periodic_compaction_time: Files older than this are compacted anew;
-                zero switches that off; None is 30 days.
+            query_time_after_num_entries: Number of entries judged by one reading of the clock, at
+                least 0.
+            periodic_compaction_time: Age at which a log is compacted anew; zero switches that off;
+                None is 30 days.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -123,11 +123,11 @@ class CleanupStrategies:
         )
 
         def get_query_time_after_num_entries(self) -> int:
-            """The number of entries judged by one reading of the clock."""
+            """Return the number of entries judged by one reading of the clock."""
             return self._query_time_after_num_entries
 
         def get_periodic_compaction_time(self) -> Duration:
-            """The age at which files are compacted anew; zero is never."""
+            """Return the age at which a log is compacted anew; zero is never."""
             return self._periodic_compaction_time
 
     EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
@@ -138,27 +138,27 @@ class CleanupStrategies:
     )
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether cleanup that is not set explicitly runs with its defaults."""
+        """Return whether cleanup that is not set explicitly runs with its defaults."""
         return self._is_cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Whether a full snapshot leaves expired entries out; local state stays."""
+        """Return whether a full snapshot leaves expired entries out; local state stays."""
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
 
     def in_rocksdb_compact_filter(self) -> bool:
-        """Whether compaction leaves expired entries out, as Java's."""
+        """Return whether compaction leaves expired entries out, as Java's."""
         return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
 
     def get_incremental_cleanup_strategy(
         self,
     ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
-        """What was set; else (5, False) in background; else None."""
+        """Return the strategy that was set; else (5, False) in background; else None."""
         return self._find(self.IncrementalCleanupStrategy(5, False))
 
     def get_rocksdb_compact_filter_cleanup_strategy(
         self,
     ) -> CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-        """What was set; else (1000, 30 days) in background, as PyFlink; else None."""
+        """Return the strategy that was set; else PyFlink's (1000, 30 days) in background; else None."""
         return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
 
     def _find(self, default: _S) -> _S | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value state: one value per key."""
+"""Value state: one value for each key."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["ValueState"]
 
 
 class ValueState(State, Generic[T]):
-    """One value per key, as Flink's ValueState."""
+    """One value for each key, as Flink's ValueState."""
 
     __slots__ = ()
 
     def value(self) -> T | None:
-        """The value, or None where there is none.
+        """Return the value, or None where there is none.
 
-        It is the caller's own: changing it has no effect until `update`.
+        The value is the caller's own: changing it has no effect until `update`.
         """
         stored = self._get(None)
         if stored is MISSING:

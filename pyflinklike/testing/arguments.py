@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a harness may be given, and the state that it begins with."""
+"""The arguments of a harness, and the state that it begins with."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["Restored", "check_arguments", "check_key_selector", "checked_time", 
 
 @attrs.frozen
 class Restored:
-    """What a harness begins with.
+    """The beginning of a harness.
 
     Args:
         state: The working state of its only key group.
-        record: What a savepoint says of its operator; a snapshot says nothing.
+        record: Record of the operator in a savepoint; None for a snapshot, which has none.
     """
 
     state: WorkingState
@@ -48,15 +48,15 @@ def check_arguments(
     """Refuse arguments that no harness can be made of.
 
     Args:
-        function: Under test.
+        function: The function under test.
         kinds: The classes of functions that the harness drives.
-        state_backend: None for the default.
-        restore: None for no state.
-        key_type: None for keys of any type.
+        state_backend: A backend, or None for the default.
+        restore: A snapshot or the path of a savepoint, or None for no state.
+        key_type: A type, or None for keys of any type.
         max_parallelism: A number of key groups.
 
     Raises:
-        DeclarationTypeError: One is of the wrong kind.
+        DeclarationTypeError: An argument is of the wrong kind.
         DeclarationValueError: `max_parallelism` is below 1.
     """
     names = " or ".join(each.__name__ for each in kinds)
@@ -73,11 +73,11 @@ def check_arguments(
 
 
 def check_key_selector(key_selector: Any, name: str) -> None:
-    """Refuse what cannot tell the key of an element.
+    """Refuse a key selector that cannot be called.
 
     Args:
-        key_selector: Of the harness.
-        name: Of the argument, for messages.
+        key_selector: The argument of the harness.
+        name: Name of the argument, for messages.
 
     Raises:
         DeclarationTypeError: It cannot be called.
@@ -92,15 +92,15 @@ def _check_kind(given: Any, kind: Any, rule: str) -> None:
 
 
 def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
-    """A time in ms, as it was given.
+    """Return a time in ms as it was given.
 
     Args:
         time: An int, or None where that is allowed.
-        what: Whose time, for messages.
+        what: What has the time, for messages.
         required: Whether None is refused.
 
     Raises:
-        StateValueError: It is no int of 64 bits.
+        StateValueError: The time is no int of 64 bits.
     """
     if time is None and not required:
         return None
@@ -116,11 +116,12 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
 def restored_state(
     snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
 ) -> Restored:
-    """What a harness begins with.
+    """Return what a harness begins with.
 
     Args:
-        snapshot: What it holds, or the directory of a savepoint of one operator; nothing if None.
-        key_type: Of the keys.
+        snapshot: The bytes of a snapshot, or the directory of a savepoint of one operator; None for
+            no state.
+        key_type: Type of the keys.
 
     Raises:
         CorruptStateError: The snapshot is damaged.

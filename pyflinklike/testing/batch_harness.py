@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedBatchFunction` batch by batch, with time by assignment.
 
-It drives the same operator as Spark does, over one key group; what `KeyedProcessHarness` says of
-time, snapshots and restoring holds here.  A snapshot of either harness restores in the other one.
+It drives the same operator as Spark does, over one key group.  Time, snapshots and restoring are as
+in `KeyedProcessHarness`, and a snapshot of either harness restores in the other one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["KeyedBatchHarness"]
 
 
 class KeyedBatchHarness(OperatorHarness):
-    """Drives one function of batches, synchronously.
+    """A harness that drives one function of batches, synchronously.
 
     It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
 
@@ -36,12 +36,12 @@ class KeyedBatchHarness(OperatorHarness):
         key_columns: Name of the column that is the key, or names of several.
         event_time: Name of the column of event times: timestamps, or ints of ms.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave, here or of a `KeyedProcessHarness`, or
-            `pyflinklike.spark.read_savepoint`.
-        max_parallelism: What the runtime context reports.
-        key_type: Of the keys; by default any.  Keys of ints and strings are faster where it says
+        restore: What `snapshot`, here or of a `KeyedProcessHarness`, or
+            `pyflinklike.spark.read_savepoint` returned.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any.  Keys of ints and strings are faster if it says
             so: `Types.LONG()`, `Types.STRING()`.
-        job_parameters: For `get_job_parameter`.
+        job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
@@ -74,7 +74,7 @@ class KeyedBatchHarness(OperatorHarness):
             key_columns=names,
             allow_pickle=allow_pickle,
         )
-        # Imported only here, for it needs NumPy.
+        # Imported only here, because it needs NumPy.
         from pyflinklike.columns.grouping import KeyReader, frozen_keys
         from pyflinklike.runtime.batch_records import ColumnReader
 
@@ -86,8 +86,8 @@ class KeyedBatchHarness(OperatorHarness):
         """Process records; those with an event time in its order, as a stream does.
 
         Args:
-            columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow batch or table, or a
-                pandas DataFrame.
+            columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
+                table, or a pandas DataFrame.
 
         Returns:
             The main outputs of this call.
@@ -101,21 +101,21 @@ class KeyedBatchHarness(OperatorHarness):
         return _table(self._collected(operator.process, *records) if len(records.keys) else [])
 
     def process_watermark(self, watermark: int) -> pa.Table:
-        """Set the watermark in ms and fire its due timers; their main outputs."""
+        """Set the watermark in ms and fire its due timers; return their main outputs."""
         operator = self._running()
         watermark = checked_time(watermark, "a watermark", required=True)
         return _table(self._moved(operator.advance_watermark, watermark))
 
     def set_processing_time(self, processing_time: int) -> pa.Table:
-        """Set the processing time in ms and fire its due timers; their main outputs."""
+        """Set the processing time in ms and fire its due timers; return their main outputs."""
         return _table(super().set_processing_time(processing_time))
 
     def end_of_input(self) -> pa.Table:
-        """The watermark goes to `MAX_WATERMARK`, and every event-time timer fires."""
+        """Set the watermark to `MAX_WATERMARK`, so that every event-time timer fires."""
         return self.process_watermark(MAX_WATERMARK)
 
     def num_keyed_state_bytes(self, name: str) -> int:
-        """How many bytes the entries of a state take in a snapshot, before it is compressed.
+        """Count the bytes that the entries of a state take in a snapshot, before it is compressed.
 
         Raises:
             StateAccessError: The function has not declared such a state.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a function with a broadcast input element by element, with a watermark for each input.
 
-As Flink's `BroadcastOperatorTestHarness`.  What is said of batches, backends and snapshots in
-`pyflinklike.testing.harness` is true here, too.
+As Flink's `BroadcastOperatorTestHarness`.  Batches, backends and snapshots are as in
+`KeyedProcessHarness`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _MAIN, _BROADCAST = 1, 2
 
 
 class BroadcastHarness(OperatorHarness):
-    """Drives one function with a broadcast input, synchronously.
+    """A harness that drives one function with a broadcast input, synchronously.
 
     It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
     The operator's watermark is the smaller one of both, and never goes back.
 
     Args:
-        function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened
-            at once.
+        function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened at
+            once.
         broadcast_states: The descriptors that `broadcast` would be given.
-        key_selector: Gives the key of an element; for a keyed function only.
+        key_selector: Returns the key of an element; for a keyed function only.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`.
-        max_parallelism: What the runtime context reports.
-        key_type: Of the keys; by default any str, number, date or tuple of these.
-        job_parameters: For `get_job_parameter`.
+        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.
+        job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
@@ -102,7 +102,7 @@ class BroadcastHarness(OperatorHarness):
         return self._processed(key, value, timestamp)
 
     def process_broadcast_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
-        """Process one element of the broadcast input; the main outputs of this call.
+        """Process one element of the broadcast input; return the main outputs of this call.
 
         Args:
             value: The element.
@@ -116,35 +116,36 @@ class BroadcastHarness(OperatorHarness):
         try:
             return self._collected(operator.process_broadcast, [(value, timestamp)])
         finally:
+            # Each element is a task of its own: there are no other key groups to repeat it in.
             operator.end_task()
 
     def process_watermark(self, watermark: int) -> list[Any]:
-        """Set the watermark in ms of the input that is not broadcast; the outputs of due timers."""
+        """Set the watermark in ms of the other input; return the main outputs of due timers."""
         return self._advance(_MAIN, watermark)
 
     def process_broadcast_watermark(self, watermark: int) -> list[Any]:
-        """Set the broadcast input's watermark in ms; the main outputs of the timers that are due."""
+        """Set the broadcast input's watermark in ms; return the main outputs of due timers."""
         return self._advance(_BROADCAST, watermark)
 
     def process_both_watermarks(self, watermark: int) -> list[Any]:
-        """Set both watermarks in ms; the main outputs."""
+        """Set both watermarks in ms; return the main outputs."""
         return self._advance(_MAIN, watermark) + self._advance(_BROADCAST, watermark)
 
     def end_of_input(self) -> list[Any]:
-        """The input that is not broadcast ends; the main outputs."""
+        """End the input that is not broadcast; return the main outputs."""
         return self._advance(_MAIN, MAX_WATERMARK)
 
     def end_of_broadcast_input(self) -> list[Any]:
-        """The broadcast input ends: from now on the other's watermark counts; the main outputs."""
+        """End the broadcast input, so that the other watermark counts; return the main outputs."""
         return self._advance(_BROADCAST, MAX_WATERMARK)
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """A broadcast state, to be looked into between calls.
+        """Return a broadcast state, to be looked into between calls.
 
         Raises:
-            DeclarationError: It is not among `broadcast_states`.
+            DeclarationError: The state is not among `broadcast_states`.
         """
         return self._running().broadcast_states.to_read(state_descriptor)
 
@@ -160,7 +161,7 @@ class BroadcastHarness(OperatorHarness):
 def _checked(
     key_selector: Callable[[Any], Any] | None, function: Any
 ) -> Callable[[Any], Any] | None:
-    """The key selector, where a function has one.
+    """Return the key selector, if the function needs one.
 
     Raises:
         DeclarationTypeError: A keyed function has none, or one without keys has one.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators behind each other, each in its harness: a query of several keyed functions without Spark.
+"""Operators behind each other, each in its harness: a query of several functions without Spark.
 
-What one emits goes to the next at once, and a watermark passes on when the timers that it made due
-have fired, as in Flink.  On Spark a chain gives the same, micro-batch by micro-batch.
+Every output goes to the next operator at once, and a watermark passes on when the timers that it
+made due have fired, as in Flink.  On Spark a chain gives the same, micro-batch by micro-batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Link = Callable[[Any], "tuple[Any, int | None] | None"]
 
 
 class _Harness(Protocol):
-    """What a chain is made of, as `KeyedProcessHarness`."""
+    """The methods of a harness that a chain uses, as of `KeyedProcessHarness`."""
 
     @property
     def output(self) -> list[Any]: ...
@@ -37,14 +37,14 @@ class _Harness(Protocol):
 
 @attrs.define
 class _Linked:
-    """A harness and how it gets its elements.
+    """A harness behind another one.
 
     Args:
-        before: The harness whose outputs it gets.
-        harness: It.
+        before: The harness whose outputs become its elements.
+        harness: The harness itself.
         link: Makes an element of an output.
-        side: The side output that it gets, or None for the main one.
-        taken: How many of the side output it has got.
+        side: The side output that it takes, or None for the main output.
+        taken: Number of values that it has taken from the side output.
     """
 
     before: _Harness
@@ -54,7 +54,7 @@ class _Linked:
     taken: int = 0
 
     def process(self, main: list[Any]) -> list[Any]:
-        """Process what the harness before emitted since the last call; the outputs."""
+        """Process what the harness before emitted since the last call; return the outputs."""
         results = []
         for output in main if self.side is None else self._new(self.side):
             element = self.link(output)
@@ -69,13 +69,13 @@ class _Linked:
 
 
 class HarnessChain:
-    """Drives harnesses one behind the other.
+    """A chain that drives harnesses one behind the other.
 
     `HarnessChain(first).then(second, link)` gives `second` what `first` emits.  Each harness can
     still be asked for its state, timers and outputs; drive them through the chain only.
 
     Args:
-        harness: The first, as `KeyedProcessHarness`.
+        harness: The first harness, such as a `KeyedProcessHarness`.
     """
 
     def __init__(self, harness: _Harness) -> None:
@@ -88,11 +88,11 @@ class HarnessChain:
         """Put a harness behind the last one.
 
         Args:
-            harness: The next.
-            link: Given an output of the one before, the element for the next and its event time
-                in ms (or None), or None where the output is left out: what DataFrame code between
-                two operators does.
-            side_output: Take this side output of the one before, and not its main output.
+            harness: The next harness.
+            link: Takes an output of the one before, and returns the element for the next and its
+                event time in ms (or None), or None to leave the output out: what DataFrame code
+                between two operators does.
+            side_output: The side output of the one before to take instead of its main output.
 
         Returns:
             The chain itself.
@@ -129,30 +129,30 @@ class HarnessChain:
             timestamp: Its event time in ms, if it has one.
 
         Returns:
-            The main outputs of the last operator in this call; so for all methods that drive.
+            The main outputs of the last operator in this call, as all methods that drive.
         """
         return self._through(self._first.process_element(value, timestamp))
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
-        """Process elements with their event times in ms, in the order given, one by one."""
+        """Process elements with their event times in ms, one by one in the order given."""
         return [result for each in elements for result in self.process_element(*each)]
 
     def process_watermark(self, watermark: int) -> list[Any]:
-        """Let a watermark in ms pass through: each operator fires, and what it emits comes before it."""
+        """Pass a watermark in ms through: each operator's outputs come before the watermark."""
         return self._through(
             self._first.process_watermark(watermark),
             lambda harness: harness.process_watermark(watermark),
         )
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
-        """Set the processing time of all in ms; what is due fires, the first operator first."""
+        """Set the processing time of all in ms; due timers fire, the first operator's first."""
         return self._through(
             self._first.set_processing_time(processing_time),
             lambda harness: harness.set_processing_time(processing_time),
         )
 
     def end_of_input(self) -> list[Any]:
-        """The watermark goes to `MAX_WATERMARK` in all: every event timer fires."""
+        """Set the watermark of all to `MAX_WATERMARK`: every event timer fires."""
         return self.process_watermark(MAX_WATERMARK)
 
     @property
@@ -166,7 +166,7 @@ class HarnessChain:
         return self._last.output
 
     def side_output(self, tag: OutputTag[T]) -> list[T]:
-        """Every value that the last operator gave to a side output so far, in order."""
+        """Return every value that the last operator gave to a side output so far, in order."""
         return self._last.side_output(tag)
 
     def _through(
@@ -178,7 +178,7 @@ class HarnessChain:
 
 
 def _checked(element: Any, output: Any) -> tuple[Any, int | None]:
-    """A pair that a link gave.
+    """Return what a link returned, if it is a pair.
 
     Raises:
         DeclarationTypeError: It is none.

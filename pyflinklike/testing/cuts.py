@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two laws of a `KeyedBatchFunction`, for tests of yours: with Hypothesis, or with cuts you choose.
 
-A host cuts a stream into batches as it likes.  So what a function gives must not depend on the cuts
-(`check_cuts`), and where it replaces a `KeyedProcessFunction` it must go on where that one stopped,
-and the other way round (`check_alternating`).
+A host cuts a stream into batches as it likes.  So the results of a function must not depend on the
+cuts (`check_cuts`).  A function that replaces a `KeyedProcessFunction` must go on where that one
+stopped, and the other way round (`check_alternating`).
 
     @given(cuts=cuts_of(len(RECORDS)))
     def test_cuts_do_not_matter(cuts):
         check_cuts(RunningTotal, RECORDS, "user", cuts)
 
-What is compared is every row that is emitted, in order, and the state that is left, bit by bit.
+Every row that is emitted is compared, in order, and the state that is left, bit by bit.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = ["check_alternating", "check_cuts", "cuts_of"]
 _CUTS = 5
 _MS = 1_000
 _LONG = 1_000_000
-"""Later than any batch."""
+"""A number of batches later than any, for the clock at the end."""
 
 
 def cuts_of(count: int) -> SearchStrategy[list[int]]:
-    """Places at which so many records are cut into batches, ascending."""
+    """Draw places at which `count` records are cut into batches, ascending."""
     places = st.lists(st.integers(0, count), max_size=_CUTS)
     return places.map(sorted)
 
@@ -64,18 +64,18 @@ def check_cuts(
     event_time: str | None = None,
     key_type: TypeInformation | None = None,
 ) -> None:
-    """See that a function gives the same for batches cut at these places as for one batch.
+    """Check that a function gives the same for batches cut at these places as for one batch.
 
     Args:
-        function: Makes it; each run has one of its own.
+        function: Makes the function; each run has one of its own.
         records: An Arrow table, or a mapping of columns; with an event time in its order.
         key_columns: Name of the column that is the key, or names of several.
         cuts: Ascending places between records.
         event_time: Name of the column of event times: timestamps, or ints of ms.
-        key_type: Of the keys; by default any.
+        key_type: Type of the keys; by default any.
 
     Raises:
-        AssertionError: The results differ; it says where first.
+        AssertionError: The results differ; the message says where first.
     """
     log = _Log.of(records, key_columns, event_time, key_type)
     whole = log.run([function], [])
@@ -94,11 +94,11 @@ def check_alternating(
     key_type: TypeInformation | None = None,
     ms_between_batches: int = _MS,
 ) -> None:
-    """See that a function of batches and one of elements are the same, alone and in turns.
+    """Check that a function of batches and one of elements give the same, alone and in turns.
 
-    Both run on one durable log: the one reads what the other has written, timers too; those that are
-    left when the records end fire then.  The rows of the function
-    of batches are compared with the tuples, or `Row`s, of the other, by the place of a column.
+    Both run on one durable log, so each reads what the other has written, timers too; timers that
+    are left when the records end fire then.  The rows of the function of batches are compared with
+    the tuples, or `Row`s, of the other, by the place of a column.
 
     Args:
         batch_function: Makes the function of batches.
@@ -107,11 +107,11 @@ def check_alternating(
         key_columns: Name of the column that is the key, or names of several.
         cuts: Ascending places between records.
         event_time: Name of the column of event times: timestamps, or ints of ms.
-        key_type: Of the keys; by default any.
+        key_type: Type of the keys; by default any.
         ms_between_batches: How far the processing time moves with each batch, for state with TTL.
 
     Raises:
-        AssertionError: The results differ; it says where first.
+        AssertionError: The results differ; the message says where first.
     """
     log = _Log.of(records, key_columns, event_time, key_type, ms_between_batches)
     expected = log.run([process_function], cuts)
@@ -130,7 +130,7 @@ class _Result:
 
 @attrs.frozen
 class _Log:
-    """Records, and how functions are run over them on one log of a key group."""
+    """Records, with one log of a key group for the functions that run over them."""
 
     records: pa.RecordBatch
     reader: ColumnReader
@@ -187,7 +187,7 @@ class _Log:
         return made
 
     def _ended(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
-        """The rows of timers that are left when the input ends."""
+        """Return the rows of timers that are left when the input ends."""
         head = storage.read_head("law")
         if head is None or not self._has_timers(operator, storage):
             return []
@@ -224,12 +224,12 @@ class _Log:
         return Records(keys, elements, times)
 
     def _state(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> Any:
-        """What the log has, as a worker finds it that has nothing yet."""
+        """Return the contents of the log, as a worker without working state finds them."""
         head = storage.read_head("law")
         if head is None:
             return {}
         operator.group.leave()
-        operator.backend.take_warm(0)  # and let go of it
+        operator.backend.take_warm(0)  # so that it is kept no more
         operator.load(storage, head, 0)
         found: dict[str, dict[str, str]] = {}
         for changes in operator.backend.contents():
@@ -244,7 +244,7 @@ def _rows(batches: Sequence[pa.RecordBatch]) -> list[str]:
 
 
 def _entries(changes: Any, key_type: TypeInformation) -> dict[str, str]:
-    """What tables hold, by key and user key, in whichever form."""
+    """Return the entries of a table by key and user key, whichever form the changes have."""
     if not isinstance(changes, ColumnChanges):
         keys, entries = zip(changes.keys, changes.user_keys), changes.entries
         return {repr(key): repr(entry) for key, entry in zip(keys, entries)}

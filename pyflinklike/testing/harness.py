@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` (or a map or filter) record by record, with time by assignment.
 
-It is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
-gives the same durable format.  There is no thread and no clock: what you call happens.
+The harness is a host like Spark's: it drives the same operator over the same backends, and
+`snapshot` returns the same durable format.  There is no thread and no clock: nothing happens but
+your calls.
 
-A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, what
-was processed one by one before it, or what `end_batch` ends.  At its end a backend that keeps
-working state on the disk has to write and read it, as in a stream.
+A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, the
+elements processed one by one before it, or whatever `end_batch` ends.  At its end a backend that
+keeps working state on the disk has to write and read it, as in a stream.
 
-Supported: all states, TTL in both time characteristics, timers of both domains, side outputs,
-snapshot and restore, also into another backend or max parallelism.  Not supported: several
-parallel instances; every key is in one key group.
+Supported are all states, TTL in both time characteristics, timers of both domains, side outputs,
+snapshot and restore, also into another backend or max parallelism.  Several parallel instances are
+not: every key is in one key group.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ __all__ = ["KeyedProcessHarness"]
 
 
 class KeyedProcessHarness(OperatorHarness):
-    """Drives one function, synchronously.
+    """A harness that drives one function, synchronously.
 
     It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
 
     Args:
         function: The function under test; it is opened at once.
-        key_selector: Gives the key of an element.
+        key_selector: Returns the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`; or the directory of
+        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned; or the directory of
             a savepoint, as `savepoint` and `pyflinklike.spark.take_savepoint` write it.
-        max_parallelism: What the runtime context reports.
-        key_type: Of the keys; by default any str, number, date or tuple of these.
-            A restored harness without one takes the keys of any snapshot.
-        job_parameters: For `get_job_parameter`.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
+            harness without one takes the keys of any snapshot.
+        job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
@@ -98,7 +99,7 @@ class KeyedProcessHarness(OperatorHarness):
         return self._processed(self._key_of(value, self._key_selector), value, timestamp)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
-        """Process elements with their event times, in the order given; the main outputs."""
+        """Process elements with their event times in ms, in this order; return the main outputs."""
         operator = self._running()
         values, timestamps = [], []
         for value, timestamp in elements:
@@ -108,14 +109,14 @@ class KeyedProcessHarness(OperatorHarness):
         return self._collected(operator.process, keys, values, timestamps)
 
     def process_watermark(self, watermark: int) -> list[Any]:
-        """Set the watermark in ms and fire the event timers that are due; their main outputs."""
+        """Set the watermark in ms and fire its due event timers; return their main outputs."""
         operator = self._running()
         watermark = checked_time(watermark, "a watermark", required=True)
         return self._moved(operator.advance_watermark, watermark)
 
     def end_of_input(self) -> list[Any]:
-        """The watermark goes to `MAX_WATERMARK`: every event timer fires, no processing timer.
+        """Move the watermark to `MAX_WATERMARK`: event timers fire, and no processing timer.
 
-        That is the end of a stream.  A batch fires processing timers, too, behind the others.
+        That is the end of a stream.  At the end of a batch processing timers fire after them.
         """
         return self.process_watermark(MAX_WATERMARK)

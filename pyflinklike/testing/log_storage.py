@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A key group's durable form in two Python fields, for tests of hosts and backends.
 
-A host's transaction is a copy: commit into `store.copy()`, and keep the copy if
-the transaction succeeds or the original if it does not.
+A host's transaction is a copy: commit into `store.copy()`, and go on with the copy if the
+transaction succeeds or with the original if it does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class InMemoryLogStorage:
     """A `LogStorage` of one key group.
 
     Args:
-        head: The durable pointer, or None where the group has no state.
+        head: The group's head, or None where the group has no state.
         segments: Blobs by sequence number.
     """
 
@@ -29,14 +29,14 @@ class InMemoryLogStorage:
 
     @classmethod
     def of_snapshot(cls, snapshot: bytes, max_parallelism: int) -> InMemoryLogStorage:
-        """The log of a key group that begins with a snapshot.
+        """Make the log of a key group that begins with a snapshot.
 
         Args:
-            snapshot: One segment that needs no other, such as a harness gives.
+            snapshot: One segment that needs no other, such as `snapshot` of a harness returns.
             max_parallelism: The number of key groups.
 
         Raises:
-            CorruptStateError: It is damaged.
+            CorruptStateError: The snapshot is damaged.
         """
         head = Head(
             read_segment(snapshot, "snapshot").nonce,
@@ -51,7 +51,7 @@ class InMemoryLogStorage:
         return cls(head, {0: snapshot})
 
     def read_head(self, where: str) -> Head | None:  # noqa: ARG002
-        """The head, or None where the group has no state."""
+        """Return the head, or None where the group has no state."""
         return self.head
 
     def write_head(self, head: Head) -> None:
@@ -59,7 +59,7 @@ class InMemoryLogStorage:
         self.head = head
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Return one segment, or None where it is missing."""
         return self.segments.get(sequence)
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
@@ -71,7 +71,7 @@ class InMemoryLogStorage:
         self.segments.clear()
 
     def copy(self) -> InMemoryLogStorage:
-        """A store of the same contents that changes on its own."""
+        """Return a store of the same contents that changes on its own."""
         return InMemoryLogStorage(self.head, dict(self.segments))
 
     @property

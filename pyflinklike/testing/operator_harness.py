@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the harnesses of all kinds of functions have in common.
+"""The common part of the harnesses of all kinds of functions.
 
-A harness makes one operator over one key group, opens it, gathers what it gives, and lets tests
-look into its state.  Which elements there are, and how the watermark moves, is its subclass's.
+A harness makes one operator over one key group, opens it, gathers its outputs, and lets tests look
+into its state.  A subclass gives it elements and moves its watermark.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ H = TypeVar("H", bound="OperatorHarness")
 
 
 class OperatorHarness:
-    """Drives one function, synchronously; a subclass gives it elements.
+    """A harness that drives one function, synchronously; a subclass gives it elements.
 
     It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
 
@@ -50,12 +50,12 @@ class OperatorHarness:
         function: The function under test; it is opened at once.
         kinds: The classes of functions that this harness drives.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave.
-        max_parallelism: What the runtime context reports.
-        key_type: Of the keys.
-        job_parameters: For `get_job_parameter`.
-        broadcast_states: Those of the broadcast input, if there is one.
-        key_columns: Names of the columns that make the key, of elements that come as columns.
+        restore: What `snapshot` returned, or the directory of a savepoint; None for no state.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; None for keys of any type.
+        job_parameters: Values for `get_job_parameter`, by name.
+        broadcast_states: Descriptors of the broadcast input, if there is one.
+        key_columns: Names of the columns that make the key, for elements that come as columns.
         allow_pickle: Whether state may be unpickled.
 
     Raises:
@@ -95,6 +95,7 @@ class OperatorHarness:
                 job_parameters=parameters,
                 key_columns=tuple((name, "any") for name in key_columns),
             ),
+            # An owner of its own, so that no harness finds another's warm state or files.
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(allow_pickle),
@@ -113,7 +114,7 @@ class OperatorHarness:
         self._side_output: dict[str, list[Any]] = {}
 
     def __repr__(self) -> str:
-        """The function, the backend, the clock and how much there is, but no values."""
+        """Show the function, the backend, the clock, and how much there is, but no values."""
         what = "closed" if self._closed else summary(self._operator)
         return f"<{type(self).__name__} of {self._name}: {what}, outputs={len(self.output)}>"
 
@@ -130,7 +131,7 @@ class OperatorHarness:
             try:
                 self._operator.close()
             finally:
-                # Nobody can ask for what this harness has on the disk.
+                # Nobody can ask for this harness's files on the disk.
                 if isinstance(self._operator.backend, LocalStateBackend):
                     self._operator.backend.discard()
 
@@ -140,8 +141,9 @@ class OperatorHarness:
         """End a batch of elements that were processed one by one.
 
         Calls that process many elements end a batch by themselves, and so does every thousandth
-        element or timer.  What moves a clock ends none: with a backend on the disk that would
-        write to it at every move.
+        element or
+        timer.  A call that moves a clock ends none: a backend on the disk would write to it at
+            every move.
 
         Raises:
             HostError: The backend cannot keep its state on the local disk.
@@ -149,19 +151,19 @@ class OperatorHarness:
         self._collected(self._running().stores.flush)
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
-        """Set the processing time in ms and fire its due timers; their main outputs."""
+        """Set the processing time in ms and fire its due timers; return their main outputs."""
         operator = self._running()
         processing_time = checked_time(processing_time, "a processing time", required=True)
         return self._moved(operator.advance_processing_time, processing_time)
 
     def compact(self) -> None:
-        """What a compaction of the changelog does: drop expired entries in background cleanup."""
+        """Drop expired entries in background cleanup, as a compaction of the changelog does."""
         self._collected(self._running().cleanup.drop_expired)
 
     # Observing
 
     def side_output(self, tag: OutputTag[T]) -> list[T]:
-        """Every value that went to a side output so far, in order."""
+        """Return every value that went to a side output so far, in order."""
         return self._side_output.setdefault(tag.tag_id, [])
 
     @property
@@ -175,10 +177,10 @@ class OperatorHarness:
         return self._operator.clock.watermark
 
     def num_keyed_state_entries(self, name: str) -> int:
-        """How many entries a state holds over all keys, expired ones not yet cleaned included.
+        """Count the entries of a state over all keys, expired ones not yet cleaned included.
 
-        One per key for value, reducing and aggregating state, one per element of a list and one
-        per entry of a map.
+        That is one per key for value, reducing and aggregating state, one per element of a list and
+        one per entry of a map.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -186,7 +188,7 @@ class OperatorHarness:
         return sum(map(len, self._contents(name)))
 
     def num_keyed_state_bytes(self, name: str) -> int:
-        """How many bytes these entries take in a snapshot, before it is compressed.
+        """Count the bytes that these entries take in a snapshot, before it is compressed.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -204,14 +206,14 @@ class OperatorHarness:
         return [each for each in contents if each.spec.name == name and len(each)]
 
     def store(self, name: str, key: Any = None) -> Any:
-        """A store, to be looked into or written between calls.
+        """Return a store, to be looked into or written between calls.
 
-        Until the next call of the harness `key` is the current key.  What is written
-        stays, and that call logs it.
+        Until the next call of the harness, `key` is the current key.  Whatever is written stays,
+        and that call logs it.
 
         Args:
-            name: As it was declared.
-            key: Whose store; not needed where all keys share it (scope "partition").
+            name: The name it was declared with.
+            key: Key of the store; not needed where all keys share it (scope "partition").
 
         Raises:
             UnknownStoreError: The function has not declared such a store.
@@ -224,36 +226,36 @@ class OperatorHarness:
         return store
 
     def num_event_time_timers(self) -> int:
-        """How many event timers are registered, over all keys."""
+        """Count the event timers that are registered, over all keys."""
         return self._running().event_timers.count()
 
     def num_processing_time_timers(self) -> int:
-        """How many processing timers are registered, over all keys."""
+        """Count the processing timers that are registered, over all keys."""
         return self._running().processing_timers.count()
 
     def metrics(self) -> dict[str, Any]:
-        """The function's metrics by name."""
+        """Return the function's metrics by name."""
         return self._operator.runtime_context.get_metrics_group().snapshot()
 
     def snapshot(self) -> bytes:
-        """All state and timers, for `restore`; nothing changes here."""
+        """Return all state and timers, for `restore`; nothing changes here."""
         self.end_batch()
         return self._operator.snapshot()
 
     def savepoint(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
         """Write all state and timers as a directory of Parquet files; nothing changes here.
 
-        States that were restored and that the function does not declare are in it, too.
+        The savepoint also has restored states that the function does not declare.
 
         Args:
-            path: Of the directory, for `restore`, `process(..., from_savepoint=...)` or any tool
-                that reads Parquet.
+            path: The directory to write, for `restore`, `process(..., from_savepoint=...)` or any
+                tool that reads Parquet.
             mode: "error", or "overwrite" to replace a savepoint that is there.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
-            IncompatibleStateError: A snapshot was restored that has states which the function does
-                not declare: of these only a savepoint tells what they are.
+            DeclarationTypeError, DeclarationValueError: The path or the mode cannot be used.
+            IncompatibleStateError: A snapshot was restored with states that the function does not
+                declare: only a savepoint tells what these are.
         """
         write_savepoint(
             path,
@@ -284,7 +286,8 @@ class OperatorHarness:
     def _processed(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
-            # The stores are there if there are any, and this is asked for every element.
+            # Looked at first, for this runs for every element: without stores there is nothing to
+            # flush.
             if self._before:
                 self._operator.stores.flush()
         finally:
@@ -296,7 +299,7 @@ class OperatorHarness:
             drive(*arguments)
             self._batches.end()
         finally:
-            # Of a call that fails, too: the next one returns its own outputs only.
+            # Also of a call that fails, so that the next one returns its own outputs only.
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The savepoint of a harness: with what its program declares, and with what it was restored from."""
+"""The savepoint of a harness: the states of its program, and those it was restored from."""
 
 from __future__ import annotations
 
@@ -43,24 +43,25 @@ def write_savepoint(
     """Write a directory of Parquet files.
 
     Args:
-        path: Of the directory.
+        path: The directory to write.
         mode: "error", or "overwrite" to replace a savepoint that is there.
-        operator: Of the harness.
+        operator: Operator of the harness.
         snapshot: All of its state.
         function: Name of the function's class, which is the operator's uid, too.
-        key_type: Of the keys.
-        former: What the savepoint that was restored says of its operator, if there was one.
-        key_columns: Names of the columns that make the key, of elements that come as columns.
+        key_type: Type of the keys.
+        former: Record of the operator in the savepoint that was restored, if there was one.
+        key_columns: Names of the columns that make the key, for elements that come as columns.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
-        IncompatibleStateError: There is state that nobody has said the kind of, or a key that the
-            key columns of the savepoint that was restored cannot hold.
+        DeclarationTypeError, DeclarationValueError: The path or the mode cannot be used.
+        IncompatibleStateError: There is a state of a kind that nobody has said, or a key that the
+            key columns of the restored savepoint cannot hold.
     """
     # As `OperatorRecord.after`: states left out of the program are still stored.
     states = {**({} if former is None else former.states), **operator.declared()}
     _check_described(snapshot, states)
     columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    # 1: all keys of a harness are in one key group.
     identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
     there = place_of(path)
@@ -70,7 +71,7 @@ def write_savepoint(
 
 
 def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Columns:
-    """The key columns of the savepoint that was restored: the next one has them, too."""
+    """Return the key columns of the savepoint that was restored, which the next one has, too."""
     identity = former.identity
     if identity.key_columns:
         return identity.key_columns
@@ -81,7 +82,7 @@ def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Colum
 
 
 def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
-    """Key columns that a harness was told, with the types that its type of keys says."""
+    """Return key columns that a harness was told, with types as its type of keys says."""
     kinds = [key_type]
     if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
         kinds = list(key_type.field_types)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hypothesis strategies for keys, state types, values, records and TTLs.
 
-Everything drawn is something the library must take: a value of `values_of(t)`
-fits `t`, and reads the same before a restart and after it.
+Everything drawn is something that the library must take: a value of `values_of(t)` fits `t`, and
+reads the same before a restart and after it.
 
     @given(keyed_records(values=st.integers()))
     def test_totals_add_up(records):
@@ -80,7 +80,7 @@ _MAP_KEYS: list[TypeInformation] = [
 
 
 def keys() -> SearchStrategy[Hashable]:
-    """Keys of elements: what a key selector may give where no key type is declared."""
+    """Draw keys of elements, as a key selector may return them where no key type is declared."""
     scalars = (
         st.booleans()
         | st.integers()
@@ -100,7 +100,7 @@ def keys() -> SearchStrategy[Hashable]:
 
 
 def type_infos() -> SearchStrategy[TypeInformation]:
-    """Types of state, nested ones included."""
+    """Draw types of state, nested ones included."""
     return st.recursive(st.sampled_from(list(_SCALARS)), _nested, max_leaves=4)
 
 
@@ -120,7 +120,7 @@ def _nested(parts: SearchStrategy[TypeInformation]) -> SearchStrategy[TypeInform
 
 
 def values_of(type_info: TypeInformation) -> SearchStrategy[Any]:
-    """Values that fit a type; None among them where the type takes it.
+    """Draw values that fit a type; None among them where the type takes it.
 
     Args:
         type_info: Any of `Types`, nested ones included.
@@ -147,7 +147,7 @@ def _row_maker(type_info: RowTypeInfo) -> Callable[[tuple[Any, ...]], Row]:
 
 
 def timestamps() -> SearchStrategy[int]:
-    """Event times in ms: near one another, so that some are equal, and around 1970."""
+    """Draw event times in ms: close together, so that some are equal, and around 1970."""
     return st.integers(-1_000, 10_000)
 
 
@@ -157,12 +157,12 @@ def keyed_records(
     timestamps: SearchStrategy[int | None] | None = None,
     max_size: int = 20,
 ) -> SearchStrategy[list[tuple[Any, Any, int | None]]]:
-    """Lists of (key, value, timestamp) in arrival order; few keys, so that they repeat.
+    """Draw lists of (key, value, timestamp) in arrival order; few keys, so that they repeat.
 
     Args:
-        keys: "a", "b" or "c" by default.
-        values: Small ints by default.
-        timestamps: 0 to 100 ms by default.
+        keys: Draws keys; "a", "b" or "c" by default.
+        values: Draws values; small ints by default.
+        timestamps: Draws event times in ms; 0 to 100 by default.
         max_size: The most records of one list.
     """
     return st.lists(
@@ -178,10 +178,10 @@ def keyed_records(
 def ttl_configs(
     ttl_ms: SearchStrategy[int] | None = None, *, background: bool | None = None
 ) -> SearchStrategy[StateTtlConfig]:
-    """Enabled TTLs: every update type and visibility, with cleanup of every kind.
+    """Draw enabled TTLs: every update type and visibility, with cleanup of every kind.
 
     Args:
-        ttl_ms: How long entries live; 1 to 100 ms by default.
+        ttl_ms: Draws how long entries live, in ms; 1 to 100 by default.
         background: Whether cleanup in the background may run; either by default.
     """
     lengths = st.integers(1, 100) if ttl_ms is None else ttl_ms

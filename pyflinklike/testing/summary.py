@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the `repr` of a harness says of its operator."""
+"""The summary of an operator in the `repr` of its harness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}
 
 
 def summary(operator: KeyedProcessOperator) -> str:
-    """The clock, and how many keys and timers there are; nothing that a user's class would write.
+    """Return the clock and the numbers of keys and timers, but no text of a user's class.
 
     A key counts while it has state or a timer, or an entry that expired and is not yet cleaned up.
     """

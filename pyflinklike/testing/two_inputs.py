@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a function of two inputs element by element, with a watermark for each input.
 
-As Flink's `KeyedTwoInputStreamOperatorTestHarness`.  What is said of batches, backends and
-snapshots in `pyflinklike.testing.harness` is true here, too.
+As Flink's `KeyedTwoInputStreamOperatorTestHarness`.  Batches, backends and snapshots are as in
+`KeyedProcessHarness`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["KeyedTwoInputHarness"]
 
 
 class KeyedTwoInputHarness(OperatorHarness):
-    """Drives one function of two keyed inputs, synchronously.
+    """A harness that drives one function of two keyed inputs, synchronously.
 
     It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
     The operator's watermark is the smaller one of both, and never goes back.  As in Flink, timers
-    fire when it moves: one that is registered for a time it has passed waits until it moves again.
+    fire when it moves: a timer registered for a time that it has passed waits until it moves again.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
             at once.
-        key_selector1: Gives the key of an element of the first input.
-        key_selector2: Gives that of an element of the second; by default as the first.
+        key_selector1: Returns the key of an element of the first input.
+        key_selector2: Returns the key of an element of the second input; by default as the first.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` gave, or `pyflinklike.spark.read_savepoint`.
-        max_parallelism: What the runtime context reports.
-        key_type: Of the keys; by default any str, number, date or tuple of these.
-        job_parameters: For `get_job_parameter`.
+        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.
+        job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
 
     Raises:
@@ -96,23 +96,23 @@ class KeyedTwoInputHarness(OperatorHarness):
         return self._process(2, value, timestamp)
 
     def process_watermark1(self, watermark: int) -> list[Any]:
-        """Set the first input's watermark in ms; the main outputs of the timers that are due."""
+        """Set the first input's watermark in ms; return the main outputs of due timers."""
         return self._advance(1, watermark)
 
     def process_watermark2(self, watermark: int) -> list[Any]:
-        """Set the second input's watermark in ms; the main outputs of the timers that are due."""
+        """Set the second input's watermark in ms; return the main outputs of due timers."""
         return self._advance(2, watermark)
 
     def process_both_watermarks(self, watermark: int) -> list[Any]:
-        """Set both watermarks in ms, the first input's first; the main outputs."""
+        """Set both watermarks in ms, the first input's first; return the main outputs."""
         return self._advance(1, watermark) + self._advance(2, watermark)
 
     def end_of_input1(self) -> list[Any]:
-        """The first input ends: from now on the other's watermark counts; the main outputs."""
+        """End the first input, so that the other's watermark counts; return the main outputs."""
         return self._advance(1, MAX_WATERMARK)
 
     def end_of_input2(self) -> list[Any]:
-        """The second input ends: from now on the other's watermark counts; the main outputs."""
+        """End the second input, so that the other's watermark counts; return the main outputs."""
         return self._advance(2, MAX_WATERMARK)
 
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:

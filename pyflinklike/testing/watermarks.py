@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watermarks of two inputs, of which the smaller one counts."""
+"""The watermarks of two inputs, the smaller of which counts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["InputWatermarks"]
 
 
 class InputWatermarks:
-    """How far each of two inputs has come."""
+    """The watermark of each of two inputs."""
 
     def __init__(self) -> None:
         self._watermarks = {1: MIN_WATERMARK, 2: MIN_WATERMARK}
 
     def least(self, number: int, watermark: int) -> int:
-        """Note the watermark of an input; the smaller one of both now.
+        """Note the watermark of an input; return the smaller one of both.
 
         Args:
-            number: Of the input, 1 or 2.
-            watermark: In ms; one below what the input has said before says nothing, as in Flink.
+            number: Number of the input, 1 or 2.
+            watermark: Watermark in ms; one below the input's last has no effect, as in Flink.
         """
         self._watermarks[number] = max(watermark, self._watermarks[number])
         return min(self._watermarks.values())

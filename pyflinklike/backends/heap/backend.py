@@ -21,14 +21,13 @@ _DEFAULT_WARM_BYTES = 512 * 1024 * 1024
 
 @attrs.frozen
 class HashMapStateBackend(StateBackend):
-    """Keeps working state in dicts, as Flink's HashMapStateBackend keeps it on the heap.
+    """Working state in dicts, as Flink's HashMapStateBackend keeps it on the heap.
 
     Args:
-        max_warm_bytes: How much working state each Python worker keeps between
-            micro-batches, in bytes; of the key groups that come round in every
-            micro-batch those that fit stay, and the others are rebuilt.  What is kept
-            is weighed from above, so that the bound holds whatever the entries are.  A
-            batch that needs more than this still gets it while it runs.
+        max_warm_bytes: Most working state that each Python worker keeps between micro-batches, in
+            bytes.  Of the key groups that come round in every micro-batch, those that fit stay, and
+            the others are rebuilt.  They are weighed from above, so that the bound holds whatever
+            the entries are.  A batch that needs more than this still gets it while it runs.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: `max_warm_bytes` is not an int >= 0.
@@ -46,13 +45,14 @@ class HashMapStateBackend(StateBackend):
             raise DeclarationValueError(msg)
 
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> HeapKeyedStateBackend:
-        """A backend for one operator instance."""
+        """Create the tables of one operator instance."""
         return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
 
     def create_columnar_state_backend(
         self, current: CurrentKey, owner: str, key_kind: Any
     ) -> HeapKeyedStateBackend:
-        """A backend for one instance of an operator whose state lies in columns."""
+        """Create the tables of one instance of an operator whose state lies in columns."""
+        # Imported late: NumPy is needed for columns only.
         from pyflinklike.backends.heap.columnar import ColumnarStateBackend
 
         return ColumnarStateBackend(current, owner, self.max_warm_bytes, key_kind)

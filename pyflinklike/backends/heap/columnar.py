@@ -2,7 +2,6 @@
 """Working state in columns of the worker's memory: one key index for all states of a key group.
 
 It is the heap backend with another kind of table; timers are in such tables, too.
-`pyflinklike.columns.key_group` has the columns.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
     """Column tables, pointed at the columns of one key group at a time.
 
     Args:
-        current: Tells tables over dicts the current key.
-        owner: Whose working state it keeps.
+        current: Tells the tables over dicts the current key.
+        owner: Names the operator of one query, whose working state this is.
         max_warm_bytes: As of `HashMapStateBackend`.
         key_kind: Arrow's type of the keys.
     """
@@ -39,10 +38,10 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         self._key_kind = key_kind
         self._column_tables: dict[str, ColumnTable] = {}
         self.columns = KeyGroupColumns(key_kind)
-        """Of the current key group."""
+        """The columns of the current key group."""
 
     def column_table(self, spec: TableSpec) -> ColumnTable:
-        """The table of a state, created at its first use."""
+        """Return the table of a state, created at its first use."""
         table = self._column_tables.get(spec.name)
         if table is None:
             kind = MapTable if spec.shape is Shape.MAP else ColumnTable
@@ -51,7 +50,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         return table
 
     def takes_columns(self, spec: TableSpec) -> bool:
-        """Of its column tables."""
+        """Return whether the table is one of columns."""
         return spec.name in self._column_tables
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
@@ -65,7 +64,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         super().enter(index, tables)
 
     def drain(self) -> Sequence[Changes]:
-        """What changed since the last drain."""
+        """Return what changed since the last drain."""
         drained = [changes for each in self._column_tables.values() for changes in each.drain()]
         return [*super().drain(), *drained]
 
@@ -83,12 +82,12 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
             super().apply(changes)
 
     def contents(self) -> Sequence[Changes]:
-        """Every entry of the key group."""
+        """Return every entry of the key group."""
         every = [changes for each in self._column_tables.values() for changes in each.contents()]
         return [*super().contents(), *every]
 
     def count(self) -> int:
-        """How many entries the key group holds in all tables."""
+        """Count the entries of the key group in all tables."""
         return super().count() + sum(each.count() for each in self._column_tables.values())
 
     def _is_declared(self, name: str, data: Any) -> bool:
@@ -101,7 +100,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         )
 
     def keep_warm(self, state: WorkingState) -> None:
-        """Keep a key group in this process, without keys that have no entry any more."""
+        """Keep a key group in this process, without keys that no longer have an entry."""
         self.columns.free()
         super().keep_warm(state)
 

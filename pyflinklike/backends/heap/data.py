@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a heap table keeps of one key group.
+"""The data of a heap table in one key group.
 
-It is the working state of one table: it outlives the micro-batch in the worker's warm
-cache.  `SingleTable`, `ManyTable` and `HeapListTable` are the views that a function's states
-hold; pointing them at another key group is one assignment per table.
+It is the working state of one table: it outlives the micro-batch in the worker's warm cache.
+`SingleTable`, `ManyTable` and `HeapListTable` are views of it, which a function's states hold;
+pointing a view at another key group is one assignment.
 
-Changes are remembered as the set of entries touched, not as a list of
-operations: an entry updated a thousand times in a batch is logged once.
+Changes are remembered as the set of entries touched, not as a list of operations: an entry updated
+a thousand times in a batch is logged once.
 """
 
 from __future__ import annotations
@@ -26,25 +26,22 @@ class HeapTableData:
     """Entries of one table in one key group, and what changed since the last commit.
 
     Args:
-        spec: What the table was declared as when the entries were put.
+        spec: Declaration of the table when the entries were put.
         entries: Key to entry (`SINGLE`), to user key to entry (`MAP`), or to a list.
-        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user
-            keys and what is stored of each now, `MISSING` if nothing (`MAP`), or key to
-            the positions put or deleted (`LIST`, as a dict without values).
-        reborn: Key to the user keys that were deleted and then put again, each with
-            `MISSING`.  They are logged as a deletion and a put: the log is replayed in its
-            order, so a rebuilt map iterates as the warm one does.
+        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user keys with
+            the entry of each now, `MISSING` if it was deleted (`MAP`), or key to the positions put
+            or deleted (`LIST`, as a dict without values).
+        reborn: Key to the user keys that were deleted and then put again, each with `MISSING`.
         cleared: Keys cleared as a whole.
         size: Number of entries of a table with user keys.
         cursor: The keys that the running sweep has not reached yet.
-        resting: Where the sweep stopped within a key, if it did: the key, and its user keys
-            that are left (`MAP`) or the next position (`LIST`).
+        resting: Where the sweep stopped within a key, if it did: the key, and its user keys that
+            are left (`MAP`) or the next position (`LIST`).
         sorted: Key to its user keys in order, where a range was asked for (ordered tables).
-        appended: Key to the position from which on everything is new since the last commit
-            (lists).
-        starts: Key to the position of the first entry in its list, 0 if it is not here.
+        appended: Key to the position from which on everything is new since the last commit (lists).
+        starts: Key to the position of the first entry in its list; 0 if the key is not here.
         gaps: Key to the number of gaps in its list, where there are any.
-        weight: How many bytes `entries` take at most; None if it was never measured.
+        weight: Most bytes that `entries` take; None if they were never measured.
         measured: `weight` when it was last measured as a whole.
     """
 
@@ -65,12 +62,13 @@ class HeapTableData:
 
 
 def any_by(is_dead: Callable[[Entry], bool]) -> Callable[[Sequence[Entry]], bool]:
-    """Tells whether any entry is dead, by asking for each."""
+    """Return a function that tells whether any entry is dead by asking for each."""
     return lambda entries: any(map(is_dead, entries))
 
 
 def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The keys that are there, and the entries under them."""
+    """Return the keys that are there, and the entries under them."""
+    # As a rule all keys are there: one pass of C, and a search only if one is not.
     try:
         return keys, list(map(entries.__getitem__, keys))
     except KeyError:

@@ -23,8 +23,8 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
     """Tables over dicts, pointed at the dicts of one key group at a time.
 
     Args:
-        current: Tells its tables the current key.
-        owner: Whose working state it keeps.
+        current: Tells the tables the current key.
+        owner: Names the operator of one query, whose working state this is.
         max_warm_bytes: As of `HashMapStateBackend`.
     """
 
@@ -33,26 +33,26 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         self._max_warm_bytes = max_warm_bytes
 
     def new_table(self, spec: TableSpec) -> HeapTable:
-        """A table over dicts."""
+        """Create a table over dicts."""
         return new_table(spec, self.current)
 
     def new_data(self, spec: TableSpec) -> HeapTableData:
-        """Dicts without entries."""
+        """Create dicts without entries."""
         return HeapTableData(spec)
 
     def point(self, table: HeapTable, index: int, data: HeapTableData) -> None:
-        """Have a table look into these dicts."""
+        """Turn a table to the dicts of a key group."""
         table.point_at(data)
 
     def drain(self) -> Sequence[Changes]:
-        """What changed since the last drain."""
+        """Return what changed since the last drain, and weigh it."""
         drained = [table.drain() for table in self._tables.values()]
         for changes in drained:
             self._charge(changes)
         return drained
 
     def apply(self, changes: Any) -> None:
-        """Take over restored entries."""
+        """Take over restored entries, and weigh them."""
         super().apply(changes)
         self._charge(changes)
 
@@ -60,10 +60,11 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         charge(self._data[changes.spec.name], changes)
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """What this process kept of a key group, or None if it holds states not declared yet.
+        """Return the working state that this process keeps of a key group, and keep it no more.
 
-        A snapshot would lose these.  Such a group is read from the log again, which keeps
-        undeclared states as they are.
+        It is None where the state has tables that are not declared now: a snapshot would lose their
+        entries.  Such a group is read from the log again, which keeps undeclared states as they
+        are.
         """
         state = WARM_GROUPS.take((self.owner, index))
         if state is not None:
@@ -73,7 +74,7 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         return state
 
     def _is_declared(self, name: str, data: Any) -> bool:
-        """Whether what is kept has no entries of a table that is not declared so now."""
+        """Return whether the data has no entries, or its table is declared as it was."""
         table = self._tables.get(name)
         return not data.entries or (table is not None and table.spec == data.spec)
 

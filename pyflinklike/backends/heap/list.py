@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of lists, over a dict of Python's lists.
 
-An entry's position is its index, as long as nothing was deleted.  A deleted entry leaves
-a gap, which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps
-it begins with are cut off: from then on it starts at a later position than 0.  Only TTL deletes
-entries one by one, and what expires is as a rule what came first.  Where an entry outlives what
-came after it, gaps would pile up behind it; a list that is mostly gaps is written anew.
+An entry's position is its index, as long as nothing was deleted.  A deleted entry leaves a gap,
+which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps it begins
+with are cut off: from then on it starts at a later position than 0.  Only TTL deletes entries one
+by one, and as a rule the first to come is the first to expire.  Where an entry outlives what came
+after it, gaps would pile up behind it; a list that is mostly gaps is written anew.
+
+A list whose positions lie far apart is a dict by position until it is written anew.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ __all__ = ["HeapListTable"]
 
 _LONGEST_STEP = 256
 _FEW_GAPS = 16
-"""So many gaps, and two for each entry, may come from a log; with more a list becomes a dict."""
+"""Gaps that a log may bring, beside two for each entry; with more a list becomes a dict."""
 
 
 class HeapListTable(ManyTable):
-    """Entries under positions, per key."""
+    """Entries under positions, for each key."""
 
     __slots__ = ("_appended", "_gaps", "_starts")
 
@@ -53,7 +55,7 @@ class HeapListTable(ManyTable):
         self._data.size += 1
 
     def _end(self, key: Any, mine: Any) -> int:
-        """The position after the last entry."""
+        """Return the position after the last entry."""
         if type(mine) is dict:
             return int(next(reversed(mine))) + 1
         return int(self._starts.get(key, 0)) + len(mine)
@@ -104,7 +106,10 @@ class HeapListTable(ManyTable):
         mine[index] = entry
 
     def _is_far(self, key: Any, mine: Any, position: int) -> bool:
-        """Whether a list would get more gaps by an entry there than it is worth."""
+        """Return whether an entry there would bring a list more gaps than it is worth.
+
+        Otherwise a position of 2**28 in a crafted log would make gaps of 2 GiB.
+        """
         if type(mine) is dict:
             return False
         index, length = position - self._starts.get(key, 0), len(mine)
@@ -115,7 +120,7 @@ class HeapListTable(ManyTable):
         return gaps + more > _FEW_GAPS + 2 * (length - gaps)
 
     def _by_position(self, key: Any) -> dict[int, Entry]:
-        """Keep a list as a dict from now on; whoever puts entries in another order sorts it."""
+        """Turn a list into a dict; whoever puts entries in another order must sort it."""
         mine = self._entries[key] = dict(self._items(key))
         self._starts.pop(key, None)
         self._gaps.pop(key, None)
@@ -193,6 +198,7 @@ class HeapListTable(ManyTable):
 
     def multi_get(self, user_keys: Sequence[Any]) -> list[Entry]:
         key = self._current.key
+        # NO_KEY refuses to be hashed: this raises also where no positions are given.
         hash(key)
         return [self._get(key, position) for position in user_keys]
 
@@ -215,6 +221,7 @@ class HeapListTable(ManyTable):
         is_dead: Callable[[Any], bool],
         any_dead: Callable[[Sequence[Any]], bool],
     ) -> tuple[int, int, int | None]:
+        # A dict has no index to go on from, so it is swept as a whole.
         if type(self._entries[key]) is dict:
             return len(self._entries[key]), self._delete_dead(key, None, is_dead), None
         mine, start, gaps = self._entries[key], self._starts.get(key, 0), key in self._gaps
@@ -257,7 +264,7 @@ class HeapListTable(ManyTable):
         return changes
 
     def _drain_touched(self, changes: TableChanges, key: Any, touched: list[int]) -> None:
-        """Add what was put or deleted, except where it is among the entries appended."""
+        """Add what was put or deleted, except entries that are among those appended."""
         end = self._starts.get(key, 0) + len(self._entries.get(key, ()))
         appended = range(self._appended.get(key, end), end)
         positions = [position for position in touched if position not in appended]
@@ -283,7 +290,7 @@ class HeapListTable(ManyTable):
         self._data.cleared[key] = None
 
     def _trim(self, key: Any) -> None:
-        """Cut off the gaps that a list begins with."""
+        """Cut off the gaps at the beginning of a list."""
         mine = self._entries.get(key)
         if mine is not None and mine[0] is MISSING:
             gaps = next(index for index, entry in enumerate(mine) if entry is not MISSING)
@@ -329,7 +336,7 @@ class HeapListTable(ManyTable):
 def _extend(
     changes: TableChanges, keys: Iterable[Any], starts: Iterable[int], lists: list[list[Entry]]
 ) -> None:
-    """Add lists from their positions on, gaps as deletions."""
+    """Add lists from their positions on; gaps become deletions."""
     positions = (range(start, start + len(mine)) for start, mine in zip(starts, lists))
     changes.keys.extend(chain.from_iterable(map(repeat, keys, map(len, lists))))
     changes.user_keys.extend(chain.from_iterable(positions))

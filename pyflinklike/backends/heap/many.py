@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of entries under user keys, per key: a dict of dicts."""
+"""Tables of entries under user keys, for each key: a dict of dicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ManyTable"]
 
 
 class ManyTable:
-    """Entries under user keys, per key."""
+    """Entries under user keys, for each key."""
 
     __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
@@ -44,7 +44,8 @@ class ManyTable:
         if user_key not in mine:
             self._data.size += 1
             if user_key in touched:
-                # It was deleted before: now it comes last, and must come last when rebuilt.
+                # It was deleted before: now it comes last, and must come last when rebuilt.  The
+                # log is replayed in its order, so a deletion and a put are logged.
                 del touched[user_key]
                 self._data.reborn.setdefault(key, {})[user_key] = MISSING
         mine[user_key] = touched[user_key] = entry
@@ -126,6 +127,8 @@ class ManyTable:
             if at is None and len(mine) <= count:
                 left -= len(mine)
                 deleted += self._delete_dead(key, mine, is_dead)
+            # In steps, for an add to a list of a million entries took 30 ms when a sweep looked at
+            # all.
             else:
                 seen, dead, at = self._sweep_within(key, at, left, is_dead, any_dead)
                 left -= seen
@@ -144,14 +147,14 @@ class ManyTable:
         """Sweep some entries of a key that has many.
 
         Args:
-            key: Whose.
-            at: Where to go on, None for the beginning.
+            key: The key to sweep under.
+            at: Where to go on; None for the beginning.
             count: How many entries to look at; those deleted meanwhile do not count.
-            is_dead: Whether one shall be deleted.
-            any_dead: Whether any of these shall; as a rule none does.
+            is_dead: Returns whether an entry must be deleted.
+            any_dead: Returns whether any of several must; as a rule none does.
 
         Returns:
-            How many were looked at and deleted, and where to go on, None after the last.
+            How many were looked at and deleted, and where to go on; None after the last.
         """
         mine = self._entries[key]
         rest = iter(tuple(mine)) if at is None else at
@@ -215,7 +218,7 @@ class ManyTable:
 
 
 def _unfolded(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
-    """Keys, user keys and entries, side by side, of dicts of dicts."""
+    """Unfold dicts of dicts into keys, user keys and entries, side by side."""
     keys = chain(*nested)
     mine = list(chain.from_iterable(map(dict.values, nested)))
     return (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered table over dicts: user keys of bytes, and ranges of them.
 
-Beside a key's dict there is the sorted list of its user keys.  It is made at the
-first range under that key and kept up to date from then on; a key of which nobody
-asks for ranges, and a table that is not ordered, pay nothing.
+The sorted list of a key's user keys stands beside its dict.  It is made at the first range under
+that key and kept up to date from then on.  A key without ranges, and a table that is not ordered,
+pay nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HeapTable = SingleTable | ManyTable
 
 
 class HeapOrderedTable(ManyTable):
-    """Entries under user keys of bytes, per key, in order once a range was asked for."""
+    """Entries under user keys of bytes, for each key, in order once a range was asked for."""
 
     __slots__ = ("_sorted",)
 
@@ -36,6 +36,7 @@ class HeapOrderedTable(ManyTable):
     def put(self, user_key: Any, entry: Entry) -> None:
         order = self._sorted.get(self._current.key)
         if order is not None and self.get(user_key) is MISSING:
+            # User keys that come in order need no search.
             if order and order[-1] < user_key:
                 order.append(user_key)
             else:
@@ -57,6 +58,7 @@ class HeapOrderedTable(ManyTable):
         self._sorted.pop(self._current.key, None)
 
     def apply(self, changes: TableChanges) -> None:
+        # Not kept in step entry by entry: the next range sorts once.
         self._sorted.clear()
         super().apply(changes)
 
@@ -88,7 +90,7 @@ class HeapOrderedTable(ManyTable):
 
 
 def new_table(spec: TableSpec, current: CurrentKey) -> HeapTable:
-    """The table for a spec."""
+    """Create the table for a spec."""
     key = spec.key_of(current)
     if spec.ordered:
         return HeapOrderedTable(spec, key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of one entry per key, over a dict."""
+"""Tables of one entry for each key, over a dict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SingleTable"]
 
 
 class SingleTable:
-    """One entry per key."""
+    """One entry for each key."""
 
     __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
@@ -84,6 +84,7 @@ class SingleTable:
         while seen < count:
             keys = list(islice(data.cursor, count - seen))
             if not keys:
+                # A copy, for the keys change before the sweep comes round.
                 data.cursor = iter(tuple(entries))
                 break
             keys, stored = found(entries, keys)

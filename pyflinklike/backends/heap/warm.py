@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm cache: working state that a worker process keeps between batches.
 
-It is only an optimisation: what is in it may be stale, and `KeyGroupLog.load`
-decides by its nonce whether it may be used.  A group is taken out while it is
-worked on, so that after a batch that failed half-way there is nothing to undo.
-
-Tasks come round: each micro-batch asks for the same groups in the same order.  Where they do
-not all fit, to drop the least recently used one drops just what is asked for next, and
-nothing is ever found.  So what tasks keep drops the group that comes last, and the others
-stay, but for those that nobody has asked for in many rounds.
+The cache is only an optimisation.  Working state in it may be stale, and its nonce decides whether
+it may be used.  A group is taken out while it is worked on, so that after a batch that failed
+half-way there is nothing to undo.
 """
 
 from __future__ import annotations
@@ -25,7 +20,10 @@ __all__ = ["WARM_GROUPS", "WarmGroups"]
 
 _WORTH_MEASURING = 8
 _ROUNDS = 8
-"""Of as many turns as groups are kept: Spark gives a group to any worker, so it may stay away for some."""
+"""Rounds, of as many turns as groups are kept, after which a group that nobody asked for may go.
+
+Spark gives a group to any worker, so a group may stay away from this one for some rounds.
+"""
 
 
 class _Kept(NamedTuple):
@@ -35,11 +33,11 @@ class _Kept(NamedTuple):
 
 
 class WarmGroups:
-    """Key groups by (operator, index).
+    """Key groups by (operator, index), within a bound of bytes.
 
     Args:
-        in_rounds: Whether they are asked for in turn, so that the one kept last is dropped where not
-            all fit; otherwise it is the least recently used one.
+        in_rounds: Whether the groups are asked for in turn.  If they do not all fit, the group kept
+            last is dropped then, else the least recently used one.
     """
 
     def __init__(self, *, in_rounds: bool = False) -> None:
@@ -54,7 +52,7 @@ class WarmGroups:
             return self._remove(owner)
 
     def use(self, owner: Hashable) -> WorkingState | None:
-        """A group that stays here, now as the one used last; None if it is not here."""
+        """Return a group that stays here, now as the one used last; None if it is not here."""
         with self._lock:
             if owner not in self._groups:
                 return None
@@ -62,7 +60,7 @@ class WarmGroups:
             return self._groups[owner].group
 
     def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
-        """Put a group back, and drop some until all fit in `limit` bytes; 0 keeps nothing.
+        """Put a group back, and drop groups until all fit in `limit` bytes; 0 keeps nothing.
 
         A group that does not fit by itself is dropped at once, and no other for it.
         """
@@ -82,7 +80,10 @@ class WarmGroups:
                 self._remove(self._superfluous())
 
     def _superfluous(self) -> Hashable:
-        """Which group to drop."""
+        """Choose the group to drop."""
+        # Each micro-batch asks for the same groups in the same order, so the least recently used
+        # group is just the one asked for next: with room for two thirds of the groups nothing was
+        # ever found.
         least_recent, kept = next(iter(self._groups.items()))
         if not self._in_rounds or self._turn - kept.turn > _ROUNDS * len(self._groups):
             return least_recent
@@ -96,7 +97,7 @@ class WarmGroups:
         return kept.group
 
     def _measure(self, limit: int) -> None:
-        """Measure groups that may weigh less than their bound: rebuilding one would take longer."""
+        """Measure groups that may weigh less than their bound: a rebuild would take longer."""
         for owner, (group, size, turn) in self._groups.items():
             if self._bytes <= limit:
                 return
@@ -116,9 +117,9 @@ class WarmGroups:
 
     @property
     def total_bytes(self) -> int:
-        """What all groups weigh at most, in bytes."""
+        """The weight of all groups, in bytes: an upper bound."""
         return self._bytes
 
 
 WARM_GROUPS = WarmGroups(in_rounds=True)
-"""Of this process."""
+"""The warm cache of this process."""

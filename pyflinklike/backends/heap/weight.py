@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the working state of a heap group weighs in memory: never less than it does.
+"""The weight of a heap group's working state in memory: an upper bound.
 
 A sample would not do: one entry among a million may weigh more than all others.  So a group is
 measured as a whole once, and from then on each batch adds what it put (`charge`).  What a batch
-replaced or deleted is not taken off, so the sum is an upper bound; the cache has a group
-measured again when that matters.
+replaced or deleted is not taken off, so the sum is an upper bound; the cache has a group measured
+again when that matters.
 
-Objects are weighed by columns (keys, user keys, values), each in a few passes of C.  An
-object that several entries share counts for each of them: after a restart it would be several.
+Objects are weighed by columns (keys, user keys, values), each in a few passes of C.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ __all__ = ["charge", "measured", "slack", "weight_of"]
 
 _GROUP = 1024
 _FIXED = 56
-"""A number of 64 bits, at most."""
+"""A number of 64 bits, at most, in bytes."""
 _TEXT = 80
-"""A str or bytes beside its characters."""
+"""A str or bytes without its characters, in bytes."""
 _STAMPED = 56 + 32
-"""The pair of a stamp and a value."""
+"""The pair of a stamp and a value, in bytes."""
 _PLACE = 64
-"""An entry's place in a dict, where the dict has just grown."""
+"""The slot of an entry in a dict that has just grown, in bytes."""
 _CONTAINER = 240
-"""A small dict or list, and what else is kept of a key."""
+"""A small dict or list, and everything else kept of a key, in bytes."""
 _AT_ONCE = 8192
 _small = frozenset({float, bool, type(None), type(MISSING)})
 
 
 def weight_of(group: WorkingState) -> int:
-    """What a group weighs at most, in bytes; it is measured if it never was."""
+    """Return the most that a group weighs, in bytes; it is measured if it never was."""
     if any(data.weight is None for _, data in _dicts(group)):
         return measured(group)
     columns: int = sum(data.nbytes for data in group.tables.values() if hasattr(data, "nbytes"))
@@ -51,7 +50,7 @@ def weight_of(group: WorkingState) -> int:
 
 
 def measured(group: WorkingState) -> int:
-    """What a group weighs, as nearly as can be told, from a look at each entry."""
+    """Measure a group by a look at each entry, and return its weight in bytes."""
     for name, data in _dicts(group):
         data.weight = _measured(data)
         for domain, agenda in group.timers.items():
@@ -63,12 +62,12 @@ def measured(group: WorkingState) -> int:
 
 
 def slack(group: WorkingState) -> int:
-    """How many bytes a measurement may take off."""
+    """Return how many bytes a measurement may take off."""
     return sum((data.weight or 0) - data.measured for _, data in _dicts(group))
 
 
 def charge(data: HeapTableData, changes: TableChanges) -> None:
-    """Add what was put since the last charge."""
+    """Add the weight of what was put since the last charge."""
     if data.weight is None or not changes.keys:
         return
     spec, keys = data.spec, changes.keys
@@ -85,7 +84,7 @@ def charge(data: HeapTableData, changes: TableChanges) -> None:
 
 
 def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
-    """The tables over dicts; columns say what they weigh."""
+    """Yield the tables over dicts, by name; columns tell their weight themselves."""
     for name, data in group.tables.items():
         if isinstance(data, HeapTableData):
             yield name, data
@@ -100,7 +99,7 @@ def _pending(group: WorkingState) -> int:
 
 
 def _measured(data: HeapTableData) -> int:
-    """Keys, user keys and entries of a table, without the dict of its keys."""
+    """Weigh keys, user keys and entries of a table, without the dict of its keys."""
     spec, entries = data.spec, data.entries
     weight = _column(entries)
     if spec.shape is Shape.SINGLE:
@@ -114,12 +113,12 @@ def _measured(data: HeapTableData) -> int:
 
 
 def _inner(containers: Iterable[Any]) -> int:
-    """Dicts or lists without what is in them, and what the next entry may make of them."""
+    """Weigh dicts or lists without their contents, with room for the growth by one entry."""
     return sum(max(sys.getsizeof(each), _PLACE * len(each)) for each in containers)
 
 
 def _in_order(mine: Any) -> Iterable[Any]:
-    """The entries of a list, which is a dict by position where these lie far apart."""
+    """Return the entries of a list, which is a dict by position where they lie far apart."""
     return mine.values() if type(mine) is dict else mine
 
 
@@ -128,6 +127,7 @@ def _entries(spec: TableSpec, entries: Iterable[Any]) -> int:
         return 0
     arrow = spec.value_type.arrow_type
     is_fixed = (
+        # Numbers have one size at most: their objects need not be looked at.
         pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_boolean(arrow)
     )
     if is_fixed and isinstance(entries, list):
@@ -158,7 +158,7 @@ def _same(objects: list[Any]) -> int:
     kinds = set(map(type, objects))
     if kinds == {str}:
         text = "".join(objects)
-        return len(text) * (1 if text.isascii() else 4) + _TEXT * len(objects)
+        return len(text) * (1 if text.isascii() else 4) + _TEXT * len(objects)  # at most 4
     if all(issubclass(kind, bytes) for kind in kinds):
         return sum(map(len, objects)) + _TEXT * len(objects)
     if kinds == {int}:
@@ -177,7 +177,8 @@ def _any(objects: list[Any]) -> int:
     while objects:
         weight += sum(map(sys.getsizeof, objects))
         inner = gc.get_referents(*objects)
-        # The parts of an object in two places count twice, those of a cycle once.
+        # An object that several entries share counts for each of them: after a restart it is
+        # several. An object of a cycle counts once.
         seen.update(map(id, objects))
         objects = [each for each in inner if not isinstance(each, type) and id(each) not in seen]
     return weight

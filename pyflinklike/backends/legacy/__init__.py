@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state backends of Flink 1.x, as doors to the two that there are.
+"""The state backends of Flink 1.x, as other names for the two backends of today.
 
-Flink 1.x named a backend after the place of its checkpoints.  Here checkpoints
-are Spark's business (`checkpointLocation`), so what is left of each name is
-where working state lives: in memory, or in RocksDB.  What was set can be read
-back and has no effect.
+Flink 1.x named a backend after the place of its checkpoints.  Here checkpoints are Spark's business
+(`checkpointLocation`), so each name only says where working state lives: in memory, or in RocksDB.
+What was set can be read back and has no effect.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ class MemoryStateBackend(HashMapStateBackend):
         )
 
     def get_max_state_size(self) -> int:
-        """What was set, or 5 MiB; without effect."""
+        """Return what was set, or 5 MiB; it has no effect."""
         return self._max_state_size
 
     def is_using_asynchronous_snapshots(self) -> bool:
-        """What was set, or True; without effect."""
+        """Return what was set, or True; it has no effect."""
         return self._asynchronous
 
     def __str__(self) -> str:
@@ -120,19 +119,19 @@ class FsStateBackend(HashMapStateBackend):
         )
 
     def get_checkpoint_path(self) -> str:
-        """What was set; without effect."""
+        """Return what was set; it has no effect."""
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """What was set, or 20480; without effect."""
+        """Return what was set, or 20480 bytes; it has no effect."""
         return self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """What was set, or the threshold; without effect."""
+        """Return what was set, or the threshold, in bytes; it has no effect."""
         return self._buffer
 
     def is_using_asynchronous_snapshots(self) -> bool:
-        """What was set, or True; without effect."""
+        """Return what was set, or True; it has no effect."""
         return self._asynchronous
 
     def __str__(self) -> str:
@@ -171,11 +170,11 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
         self._checkpoint_backend = checkpoint_stream_backend
 
     def get_checkpoint_backend(self) -> StateBackend:
-        """What was given for checkpoints; without effect."""
+        """Return the backend that was given for checkpoints; it has no effect."""
         return self._checkpoint_backend
 
     def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
-        """Refused, as `set_number_of_transfer_threads`.
+        """Raise, as `set_number_of_transfer_threads` does.
 
         Raises:
             DeclarationError: Always.
@@ -183,7 +182,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
         self.set_number_of_transfer_threads(number_of_transfering_threads)
 
     def get_number_of_transfering_threads(self) -> int:
-        """Flink's default, 4; without effect."""
+        """Return Flink's default, 4; it has no effect."""
         return self.get_number_of_transfer_threads()
 
     def __str__(self) -> str:
@@ -194,10 +193,10 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
 class CustomStateBackend(StateBackend):
     """A state backend of your own, wrapped as PyFlink wraps a Java one.
 
-    Needed by nothing here: a subclass of `StateBackend` can be used as it is.
+    Nothing here needs it: a subclass of `StateBackend` can be used as it is.
 
     Raises:
-        DeclarationTypeError: It is no `StateBackend`.
+        DeclarationTypeError: The wrapped object is no `StateBackend`.
     """
 
     _backend: StateBackend
@@ -212,7 +211,7 @@ class CustomStateBackend(StateBackend):
         self.__attrs_init__(backend=j_custom_state_backend)
 
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
-        """The wrapped backend's."""
+        """Create the tables of the wrapped backend."""
         return self._backend.create_keyed_state_backend(current, owner)
 
     def __str__(self) -> str:

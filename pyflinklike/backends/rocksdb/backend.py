@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend for state larger than memory: working state in RocksDB on the local disk.
 
-Each task of a query opens a RocksDB of its own, with all its key groups.  While
-a batch works on a key group, what it reads and writes is in memory; when the
-batch is done with the group, one write brings the disk from the former
-committed state to the new one, nonce included.  So a group whose batch failed
-is on disk as it was before, and its nonce says so.
+Each task of a query opens a RocksDB of its own, with all its key groups.  While a batch works on a
+key group, what it reads and writes is in memory.  When the batch is done with the group, one write
+brings the disk from the former committed state to the new one, nonce included.  So a group whose
+batch failed is on disk as it was before, and its nonce says so.
 
-What cannot be read from the disk is rebuilt from the log while the batch runs: the
-directory is dropped, the current key group goes on in memory, and the other ones are
-rebuilt when they are needed.
+Data that cannot be read from the disk is rebuilt from the log while the batch runs: the directory
+is dropped, the current key group goes on in memory, and the others are rebuilt when they are
+needed.
 
-Memory holds what a batch touches of one key group, and the times of the group's
-timers; where the batch before touched most of the group, also up to 16 MiB of each
-of its tables.  A group that has to be rebuilt from its log is in memory as a whole
-while that happens: choose enough key groups.
+Memory holds what a batch touches of one key group, and the times of the group's timers.  If the
+batch before touched most of the group, it also holds up to 16 MiB of each of its tables.  A group
+that has to be rebuilt from its log is in memory as a whole while that happens: choose enough key
+groups.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ _TRANSFER_THREADS = 4
 
 @attrs.define(init=False, unsafe_hash=True)
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """Keeps working state in RocksDB, as Flink's backend of that name.
+    """Working state in RocksDB, as in Flink's backend of that name.
 
-    The setters change the object and return None, as PyFlink's do.  A query uses the
-    settings there are when it starts.
+    The setters change the object and return None, as PyFlink's do.  A query uses the settings of
+    the moment when it starts.
 
     Args:
-        enable_incremental_checkpointing: Accepted and remembered; what a commit writes is
-            always the changes alone.
+        enable_incremental_checkpointing: Accepted and remembered without effect: a commit always
+            writes the changes alone.
         j_embedded_rocks_db_state_backend: A Java object, which cannot be used here.
 
     Raises:
@@ -78,7 +77,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def create_keyed_state_backend(
         self, current: CurrentKey, owner: str
     ) -> RocksDBKeyedStateBackend:
-        """A backend for one operator instance, with the settings there are now.
+        """Create the tables of one operator instance, with the settings of now.
 
         Raises:
             HostError: rocksdict is not installed.
@@ -87,9 +86,12 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return RocksDBKeyedStateBackend(current, owner, self._paths, self._predefined)
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Where RocksDB's files go on every worker; a task takes one of them.
+        """Set where RocksDB's files go on every worker; a task takes one of the paths.
 
-        Without any: Spark's local directories, or the directory for temporary files.
+        Without any it takes Spark's local directories, or the directory for temporary files.
+
+        Args:
+            paths: Absolute paths, which may begin with file://.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: One is not an absolute path.
@@ -104,18 +106,18 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = tuple(path.removeprefix("file://") for path in paths)
 
     def get_db_storage_paths(self) -> list[str]:
-        """The paths that were set."""
+        """Return the paths that were set."""
         return list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """What the constructor was given."""
+        """Return what the constructor was given."""
         return self._incremental
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Tune RocksDB for a kind of disk.
 
         Raises:
-            DeclarationTypeError: It is none of `PredefinedOptions`.
+            DeclarationTypeError: The options are none of `PredefinedOptions`.
         """
         if not isinstance(options, PredefinedOptions):
             msg = (
@@ -126,11 +128,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """What RocksDB is tuned for."""
+        """Return the kind of disk that RocksDB is tuned for."""
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Refused: a factory of options is a Java class.
+        """Raise: a factory of options is a Java class.
 
         Raises:
             DeclarationValueError: Always.
@@ -142,11 +144,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         raise DeclarationValueError(msg)
 
     def get_options(self) -> str | None:
-        """None: there is no factory of options."""
+        """Return None: there is no factory of options."""
         return None
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Refused: no file is transferred to or from a checkpoint.
+        """Raise: no file is transferred to or from a checkpoint.
 
         Raises:
             DeclarationError: Always.
@@ -158,7 +160,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         raise DeclarationError(msg)
 
     def get_number_of_transfer_threads(self) -> int:
-        """Flink's default, 4; without effect."""
+        """Return Flink's default, 4; it has no effect."""
         return _TRANSFER_THREADS
 
     def __str__(self) -> str:

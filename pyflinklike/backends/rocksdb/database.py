@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One RocksDB on the worker's local disk: who may open it, how it fails.
+"""One RocksDB on the worker's local disk: who may open it, and how it fails.
 
-What is in it can be rebuilt from the log at any time, and is used only where its
-nonce is right.  Hence:
+Everything in it can be rebuilt from the log at any time, and is used only if its nonce is the
+head's.  So:
 
-* There is no write-ahead log.  One write batch is one change from a committed
-  state of a key group to the next; RocksDB keeps or loses batches as a whole
-  and in order, so a crash leaves an older committed state.
-* A directory that another attempt has open is left to it, and this one works
-  in a directory of its own that it deletes.  A directory that cannot be read
-  is deleted and begun anew; where that shows while it is in use, it is a
-  `LocalStateError`, and the key group is rebuilt from its log.
-* Entries are pickled, which is safe for one reason only: the files lie in a
-  directory that nobody but this user can write to (checked when it is opened),
-  were written by this user's own workers, and are never part of a checkpoint.
+* A directory that another attempt has open is left to that attempt, and this one works in a
+  directory of its own that it deletes.  A directory that cannot be read is deleted and begun anew.
+  If the damage shows only while it is in use, a `LocalStateError` is raised, and the key group is
+  rebuilt from its log.
+* Entries are pickled, which is safe for one reason only: the files lie in a directory that nobody
+  but this user can write to (checked when it is opened), were written by this user's own workers,
+  and are never part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -46,10 +43,10 @@ class LocalDatabase:
     """An open RocksDB.
 
     Args:
-        paths: Where it may lie; by default Spark's local directories, or the
+        paths: Storage paths, one of which it takes; if none, Spark's local directories, or the
             directory for temporary files.
-        owner: Whose it is.
-        options: Makes RocksDB's options.
+        owner: Name of the owner, which decides about the directory.
+        options: Makes RocksDB's options from the module rocksdict.
 
     Raises:
         HostError: The directory cannot be used.
@@ -64,6 +61,9 @@ class LocalDatabase:
         self._db: Any = self._opened(root)
         OPEN_HERE.add(self.path)
         self._write_options = self._rocksdict.WriteOptions()
+        # No write-ahead log: one write batch is one change from a committed state of a key group to
+        # the next, and RocksDB keeps or loses batches as a whole and in order.  So a crash leaves
+        # an older committed state, which its nonce tells.
         self._write_options.disable_wal = True
         remove_stale(root, self.path)
 
@@ -91,16 +91,16 @@ class LocalDatabase:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used: it was not closed, and did not fail."""
+        """Whether the database can be used: it was not closed, and did not fail."""
         return self._db is not None
 
-    # Reading: where something cannot be read, all is deleted, since it can be rebuilt.
+    # Reading: where a row cannot be read, everything is deleted, since it can be rebuilt.
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None.
+        """Return the value, or None.
 
         Raises:
-            LocalStateError: It cannot be read; all that was here is gone.
+            LocalStateError: It cannot be read; the whole directory is deleted.
         """
         try:
             value: bytes | None = self._db.get(key)
@@ -109,7 +109,7 @@ class LocalDatabase:
         return value
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """The value or None for each key, in one call; it raises as `get`."""
+        """Return the value or None of each key, in one call; it raises as `get` does."""
         try:
             values: list[bytes | None] = self._db.get(keys)
         except Exception as error:
@@ -117,21 +117,21 @@ class LocalDatabase:
         return values
 
     def items(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What lies from `begin` to before `end`, as it is now."""
+        """Yield the rows from `begin` to before `end`, as they are now."""
         try:
             yield from reading.rows(self._rocksdict, self._db, begin, end)
         except Exception as error:
             raise self._lost(error) from error
 
     def items_backwards(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What `items` gives, from its end to its beginning."""
+        """Yield the rows that `items` yields, from the last to the first."""
         try:
             yield from reading.rows_backwards(self._db, begin, end)
         except Exception as error:
             raise self._lost(error) from error
 
     def keys_backwards(self, begin: bytes, end: bytes) -> Iterator[bytes]:
-        """The keys from `end` down to `begin`."""
+        """Yield the keys from before `end` down to `begin`."""
         try:
             yield from reading.keys_backwards(self._db, begin, end)
         except Exception as error:
@@ -155,7 +155,7 @@ class LocalDatabase:
             if dropped is not None:
                 batch.delete_range(*dropped)
             put, delete = batch.put, batch.delete
-            # In the order of their keys RocksDB takes them in several times faster.
+            # RocksDB takes rows in several times faster in the order of their keys.
             for key in sorted(puts):
                 value = puts[key]
                 if value is None:
@@ -167,10 +167,10 @@ class LocalDatabase:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Write what is in memory to the disk and release the directory.
+        """Write to the disk what is in memory, and release the directory.
 
         Raises:
-            HostError: The disk is full, or may not be written to any more.
+            HostError: The disk is full, or may no longer be written to.
         """
         try:
             self._release()
@@ -205,13 +205,13 @@ class LocalDatabase:
             OPEN_HERE.discard(self.path)
 
     def _lost(self, error: Exception) -> Exception:
-        """Let go of a database that cannot be read."""
+        """Release a database that cannot be read, and return the error to raise."""
         if isinstance(error, (KeyError, TypeError, ValueError)):
             return error  # a mistake of ours, not the disk's
         return self._damaged(error)
 
     def _failed(self, error: Exception) -> HostError:
-        """Let go of a database that could not be written to; what is in it stays if it is whole."""
+        """Release a database that could not be written to; its files stay if they are whole."""
         if reading.is_corruption(error):
             return self._damaged(error)
         with contextlib.suppress(Exception):
@@ -226,6 +226,7 @@ class LocalDatabase:
 
 
 def _is_locked(error: Exception) -> bool:
+    # RocksDB's status comes as a plain exception: only its text tells.
     text = str(error).lower()
     return "lock" in text and ("hold by" in text or "unavailable" in text or "no locks" in text)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directories of local RocksDBs: where they lie, whose they are, and when they go.
+"""The directories of local RocksDBs: where they lie, who owns them, and when they are deleted.
 
-The layout is `<storage path>/pyflinklike-<uid>/<owner>`.  Directories of owners
-that are gone are deleted when another one is opened: those that nobody has open
-and that are a day older than the one just opened, by the file system's own times.  Spark deletes its own local directories,
-and with them ours, when an executor ends.
+The layout is `<storage path>/pyflinklike-<uid>/<owner>`.  When a directory is opened, those of
+owners that are gone are deleted: nobody has them open, and they are a day older than the one just
+opened.  Spark deletes its own local directories, and ours in them, when an executor ends.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ __all__ = ["OPEN_HERE", "directory_of", "message", "remove_stale", "unusable"]
 
 _STALE_SECONDS = 24 * 60 * 60
 OPEN_HERE: set[Path] = set()
-"""Directories that this process has open: a POSIX lock would not tell."""
+"""Directories that this process has open: a POSIX lock does not stop the process that holds it."""
 
 
 def directory_of(paths: tuple[str, ...], owner: str) -> Path:
-    """Where an owner's RocksDB lies, the same place at all times; its parent is made.
+    """Return the directory of an owner, always the same one; its parent is created.
 
     Raises:
-        HostError: It cannot be made, or others could write there.
+        HostError: The parent cannot be created, or others could write there.
     """
     return _private_root(Path(_chosen(paths or _default_paths(), owner))) / _file_name(owner)
 
 
 def unusable(path: Path, error: Exception) -> HostError:
-    """The error for a directory that cannot be worked in."""
+    """Build the error for a directory that cannot be worked in."""
     return HostError(message(path, error))
 
 
 def message(path: Path, error: Exception) -> str:
-    """What went wrong there, and what to do."""
+    """Say what went wrong in a directory, and what to do."""
     return (
         "EmbeddedRocksDBStateBackend keeps working state on the worker's local disk, got "
         f"{error!s} in {str(path)!r}; see that it is writable and has room, or choose another "
@@ -60,7 +59,7 @@ def _digest(text: str) -> str:
 
 
 def _chosen(paths: tuple[str, ...], owner: str) -> str:
-    """One of the paths, the same one for an owner at all times."""
+    """Choose one of the paths, always the same one for an owner."""
     return paths[int(_digest(owner), 16) % len(paths)]
 
 
@@ -69,7 +68,7 @@ def _file_name(owner: str) -> str:
 
 
 def _private_root(path: Path) -> Path:
-    """The directory below a storage path that is this user's alone."""
+    """Return the directory below a storage path that is this user's alone, created if need be."""
     user = os.getuid() if hasattr(os, "getuid") else os.getlogin()
     root = path / f"pyflinklike-{user}"
     try:
@@ -79,6 +78,7 @@ def _private_root(path: Path) -> Path:
         found = root.lstat()
     except OSError as error:
         raise unusable(root, error) from error
+    # Rows are pickled: whoever can write here could run code in this worker.
     if hasattr(os, "getuid") and (
         not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077
     ):
@@ -92,18 +92,18 @@ def _private_root(path: Path) -> Path:
 
 
 def remove_stale(root: Path, mine: Path) -> None:
-    """Delete what queries that are gone have left.
+    """Delete the directories of queries that are gone.
 
     Args:
-        root: Where the directories of all owners lie.
-        mine: The one just opened, in which RocksDB has just made files, so that its time is
-            now: nothing below a host reads a clock, and ages are told by one clock, the
-            file system's.
+        root: Parent of the directories of all owners.
+        mine: The directory just opened, which is spared.
     """
     try:
         import fcntl
     except ImportError:  # no POSIX: leave them to the system
         return
+    # RocksDB has just made files in `mine`, so its time is now.  Ages are told by one clock, the
+    # file system's: nothing below a host reads the system's clock.
     try:
         now, others = mine.stat().st_mtime, list(root.iterdir())
     except OSError:  # somebody is deleting all of it
@@ -114,6 +114,7 @@ def remove_stale(root: Path, mine: Path) -> None:
                 continue
             if now - path.stat().st_mtime < _STALE_SECONDS:
                 continue
+            # RocksDB's own lock: a process that has the database open holds it.
             with (path / "LOCK").open("a") as lock:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is on disk of a key group beside its entries: one row, from which a later batch goes on.
+"""The row of a key group on disk beside its entries, from which a later batch goes on.
 
-The row is a header, which says how this row and those of the entries are written, and a
-pickled dict of builtin values by name.  Reading it makes no object of a class and imports
-nothing.  A row that another version has written is told by its header, before anything of it
-is unpickled; one that cannot be read, though RocksDB found its bytes to be right, is not
-guessed at.  In both cases the key group is rebuilt from its log, and replaces what is here.
+The row is a header, which says how this row and those of the entries are written, and a pickled
+dict of builtin values by name.  Reading it makes no object of a class and imports nothing.  A row
+of another version is known by its header, before anything of it is unpickled.  Nothing is guessed
+from a row that cannot be read although RocksDB found its bytes to be right.  In both cases the key
+group is rebuilt from its log, and replaces what is here.
 
-Tables and timers are not in it: a table's rows are its own, and timers follow from them.
+Tables and timers are not in the row: a table has rows of its own, and timers follow from them.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ __all__ = ["KeptTable", "entries_at", "from_row", "row_at", "to_row"]
 _LOGGER = logging.getLogger("pyflinklike.backends")
 
 _LAYOUT = 3
-"""How rows are written, those of entries too; to be raised whenever that changes."""
+"""Version of the layout of all rows, those of entries too; raise it whenever that changes."""
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"
 _KEY = struct.Struct(">cI")
 
 
 def entries_at(index: int) -> tuple[bytes, bytes]:
-    """Between which keys all entries of a key group lie."""
+    """Return the keys between which all entries of a key group lie."""
     return _KEY.pack(b"g", index), _KEY.pack(b"g", index + 1)
 
 
 def row_at(index: int) -> bytes:
-    """Under which key the row of a key group lies."""
+    """Return the key of the row of a key group."""
     return _KEY.pack(b"m", index)
 
 
 class KeptTable(NamedTuple):
-    """What is to be known of a table whose entries are on disk.
+    """What is stored of a table whose entries are on disk.
 
     Args:
         form: What its entries were written as; None where no program declared it.
@@ -61,10 +61,10 @@ class KeptTable(NamedTuple):
 
 
 def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
-    """The row of a key group.
+    """Write the row of a key group.
 
     Args:
-        state: Of the group; its tables and timers are left out.
+        state: State of the group; its tables and timers are left out.
         tables: What is on disk of each of its tables, by name.
     """
     fields = {
@@ -83,11 +83,14 @@ def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
 
 
 def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]] | None:
-    """What `to_row` was given, without tables; None where the row cannot be gone on from.
+    """Read a row that `to_row` wrote; None if no batch can go on from it.
 
     Args:
-        row: As it is on disk.
-        index: Of the group.
+        row: The row as it is on disk.
+        index: Index of the key group.
+
+    Returns:
+        The working state without tables, and what is on disk of each table, by name.
     """
     if row[: _HEADER.size] != _HEADER.pack(_MAGIC, _LAYOUT):
         _LOGGER.info("key group %d was kept by another version, and is rebuilt from its log", index)
@@ -96,7 +99,7 @@ def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]
         fields = _Unpickler(io.BytesIO(row[_HEADER.size :])).load()
         tables = {name: KeptTable(**each) for name, each in fields.pop("tables").items()}
         return _state(index, **fields), tables
-    except Exception as error:  # unpickling raises what it likes
+    except Exception as error:  # unpickling may raise anything
         _LOGGER.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
         return None
 
@@ -129,9 +132,9 @@ def _state(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes builtin values only."""
+    """An unpickler of builtin values only."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse: no row names a class or function."""
+        """Raise: no row names a class or function."""
         msg = f"{module}.{name} in a row of plain values"
         raise pickle.UnpicklingError(msg)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of one operator over a RocksDB, and how a key group is kept there.
-
-`pyflinklike.backends.rocksdb.backend` tells what is on disk when.
-"""
+"""The tables of one operator over a RocksDB, and how a key group is stored there."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     """Tables over one RocksDB, which is opened when it is first needed.
 
     Args:
-        current: Tells its tables the current key.
-        owner: Whose working state it keeps.
-        paths: Where its files may lie.
-        predefined: How RocksDB is tuned.
+        current: Tells the tables the current key.
+        owner: Names the operator of one query, whose working state this is.
+        paths: Storage paths; if none, Spark's local directories or that for temporary files.
+        predefined: The kind of disk that RocksDB is tuned for.
     """
 
     is_persistent = True
@@ -57,22 +54,22 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     # Tables
 
     def new_table(self, spec: TableSpec) -> RocksTableOfAnyShape:
-        """A table over rows."""
+        """Create a table over rows."""
         self._forms[spec.name] = _form_of(spec)
         return new_table(spec, self.current, self._opened, self._rebuild)
 
     def new_data(self, spec: TableSpec) -> RocksTableData:
-        """Nothing in memory, and nothing on disk either."""
+        """Create data without entries in memory or on disk."""
         return RocksTableData()
 
     def point(self, table: RocksTableOfAnyShape, index: int, data: RocksTableData) -> None:
-        """Have a table look at its rows in that group, and at what lies over them."""
+        """Turn a table to its rows in a key group, and to the overlay on them."""
         table.point_at(data, entries_at(index)[0] + _name_of(table.spec.name))
 
     # Damage
 
     def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
-        """Where the current key group can be rebuilt from, if the disk cannot be read."""
+        """Say from where the current key group can be rebuilt if the disk cannot be read."""
         self._logged = logged
 
     def _rebuild(self, error: LocalStateError) -> None:
@@ -98,7 +95,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     # What is kept between batches
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """The key group as it is on disk, unless it was taken and not kept since."""
+        """Return a key group as it is on disk, unless it was taken and not kept since."""
         if index in self._taken:
             return None
         try:
@@ -107,6 +104,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
             return None
         if row is None:
             return None
+        # Once a batch has begun, the group on disk is stale until it is kept again.
         self._taken.add(index)
         kept = from_row(row, index)
         if kept is None:
@@ -119,10 +117,10 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         return state
 
     def _is_readable(self, name: str, kept: KeptTable) -> bool:
-        """Whether entries are declared as they were written, or there are none.
+        """Return whether entries are declared as they were written, or there are none.
 
-        Where they are undeclared, or declared otherwise (a TTL was added), they must be read
-        from the log, which tells what they are.
+        Entries that are undeclared, or declared otherwise (a TTL was added), must be read from the
+        log, which tells what they are.
         """
         return not kept.size or self._forms.get(name) == kept.form
 
@@ -130,11 +128,12 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """Bring the disk to the committed state of a key group, in one write.
 
         Raises:
-            LocalStateError: What is on the disk cannot be read; the group is not kept.
+            LocalStateError: The disk cannot be read; the group is not kept.
             HostError: The disk cannot be written to.
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
+        # Tables turn to the group of `state`, for `unsaved` looks at the group that they point at.
         self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
@@ -142,6 +141,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         kept = {name: self._kept(name, data) for name, data in tables.items()}
         puts[row_at(index)] = to_row(state, kept)
         is_new = not any(data.is_based for data in tables.values())
+        # What an older run has left of the group goes with the same write.
         self._opened().write(puts, entries_at(index) if is_new else None)
         for name, each in kept.items():
             tables[name] = _data_of(each)
@@ -156,7 +156,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     # The end
 
     def release(self) -> None:
-        """Write to the disk what RocksDB has in memory, and let go of the directory until it is needed."""
+        """Write RocksDB's memory to the disk, and release the directory until it is needed."""
         self._taken.clear()
         if self._database is not None:
             self._database.close()
@@ -167,19 +167,19 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         self.release()
 
     def discard(self) -> None:
-        """Close, and delete what is on the disk."""
+        """Close the backend, and delete its files."""
         self.close()
         if self._database is not None:
             self._database.delete()
 
 
 def _data_of(kept: KeptTable) -> RocksTableData:
-    """A table of which nothing is in memory."""
+    """Return data of a table of which nothing is in memory."""
     return RocksTableData(is_based=True, size=kept.size, cursor=kept.cursor, is_dense=kept.is_dense)
 
 
 def _form_of(spec: TableSpec) -> str:
-    """What entries on disk must have been written as to be a table's own."""
+    """Describe a table; entries on disk are its own only if their description is the same."""
     types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
     if spec.namespace_type is not None:
         types.append(spec.namespace_type.signature)
@@ -188,5 +188,5 @@ def _form_of(spec: TableSpec) -> str:
 
 
 def _name_of(table: str) -> bytes:
-    """A table's part of the keys on disk."""
+    """Return a table's part of the keys on disk."""
     return hashlib.blake2b(table.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen keys and user keys as bytes in RocksDB, in order and back.
 
-`pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take,
-since types freeze keys to forms of their own; each of these has a tag that the codec does
-not use:
+`pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take, since
+types freeze keys to forms of their own.  Each of these has a tag that the codec does not use:
 
 | tag  | form          | after it                                        |
 |------|---------------|-------------------------------------------------|
@@ -15,8 +14,8 @@ not use:
 | 09   | `Instant`     | seconds and nanos                               |
 | 0A   | int           | its digits as a str, from 2^2000 on             |
 
-No encoding is another one plus a byte below FF.  Hence the range from a key's bytes to the
-same plus FF holds exactly what follows that key.
+No encoding is another one plus a byte below FF.  So the range from a key's bytes to the same bytes
+plus FF holds exactly what follows that key.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LONGEST_INT = 1 << 2000
 
 
 def encode(value: Any) -> bytes:
-    """The bytes of a frozen key; equal keys have equal bytes.
+    """Return the bytes of a frozen key; equal keys have equal bytes.
 
     Raises:
         StateValueError: No type freezes keys to this.
@@ -89,7 +88,7 @@ def _encode_rare(value: Any) -> bytes:
 
 
 def decode(data: bytes, at: int) -> tuple[Any, int]:
-    """The frozen key whose bytes begin at `at`, and where they end.
+    """Return the frozen key whose bytes begin at `at`, and where they end.
 
     Raises:
         CorruptStateError: `encode` did not write this.
@@ -117,7 +116,7 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
         text, at = decode(data, at + 1)
         return int(text, 16), at
     value, at = decode_first(data, at)
-    # A NaN is found in a dict only as the very object that types freeze it to.
+    # A dict finds a NaN only by the very object that types freeze it to.
     return (value if value == value else nan), at
 
 

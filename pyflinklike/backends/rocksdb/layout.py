@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How entries under user keys lie on disk, and what of them is in memory.
+"""The layout on disk of entries under user keys, and their part in memory.
 
 The entries of a key lie in one of two ways:
 
-* *packed*: one row under the key holds them all, as a dict.  Any use of the key
-  reads it, and from then on all of the key is in memory, as on the heap.
-* *spread*: an empty row under the key, and behind it a row for each entry under
-  key and user key (or position).  Only what is used of it is read.
+* *packed*: one row under the key holds them all, as a dict.  Any use of the key reads it, and from
+  then on all of the key is in memory, as on the heap.  So one read takes in a small key, and one
+  write brings it to disk.
+* *spread*: an empty row under the key, and behind it a row for each entry under key and user key
+  (or position).  Only entries that are used are read.
 
-A key without a row has no entries, so that one read tells how a key lies.  A key
-is spread when its entries outgrow a row that is cheap to write anew, or where their
-user keys are of types that do not outlive pickling, and stays so until it has none.
+A key without a row has no entries, so that one read tells how a key lies.  A key is spread when its
+entries outgrow a row that is cheap to write anew, or when their user keys are of types that do not
+outlive pickling, and stays so until it has none.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _PACKABLE = frozenset((int, str, bytes, bool, date, datetime))
 
 
 class RocksManyRows(RocksTable):
-    """The part of a table of many entries per key that knows their rows."""
+    """The part of a table of many entries for each key that knows their rows."""
 
     most_packed, most_packed_bytes = 128, 2048
-    """What a packed row holds at most; a block, which RocksDB reads as a whole, is larger."""
+    """Largest packed row, in entries and bytes; RocksDB reads whole blocks, which are larger."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class RocksManyRows(RocksTable):
     # A key
 
     def _read(self, key: Any) -> dict[Any, Entry]:
-        """Take a key into the overlay: its entries there, all of them unless it is `partial`."""
+        """Take a key into the overlay with its entries, all of them unless it is `partial`."""
         data = self._data
         try:
             row = self._row(self._prefix + encode(key)) if data.is_based else None
@@ -111,21 +112,21 @@ class RocksManyRows(RocksTable):
     # All entries of a key
 
     def _spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
-        """User key and row of each entry on disk, in order."""
+        """Yield user key and row of each entry on disk, in order."""
         begin = self._at(key)
         start = len(begin)
         for raw, row in self._opened().items(begin + b"\x00", begin + b"\xff"):
             yield self._user_key(raw, start), row
 
     def _loaded(self, key: Any) -> dict[Any, Entry]:
-        """All entries of a key, in order; MISSING where one was deleted."""
+        """Return all entries of a key, in order; `MISSING` where one was deleted."""
         data = self._data
         mine = self._mine(key)
         if key in self._partial:
             try:
                 mine = self._load_spread(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # which takes in the whole key
+                self._rebuild(error)  # takes in the whole key
         if len(mine) > 1 and key not in data.ordered:
             mine = self._entries[key] = self._sorted(mine)
             data.ordered.add(key)
@@ -152,13 +153,13 @@ class RocksManyRows(RocksTable):
                 entries[key] = theirs
                 data.ordered |= rebuilt.ordered & {key}
             elif key in self._partial:
-                # In place: who was reading this key goes on with the same dict.
+                # In place: a verb that is reading this key goes on with the same dict.
                 for user_key, entry in theirs.items():
                     mine.setdefault(user_key, entry)
                 data.ordered.discard(key)
 
     def _sorted(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
-        # Texts and numbers sort as their bytes do.
+        # Strings and numbers sort as their bytes do, and faster.
         by_nature = self._is_list or set(map(type, mine)) in ({int}, {str})
         order = sorted(mine) if by_nature else sorted(mine, key=encode)
         return {user_key: mine[user_key] for user_key in order}
@@ -227,14 +228,14 @@ class RocksManyRows(RocksTable):
         return sum(map(len, self._entries.values()))
 
     def _packed(self, mine: dict[Any, Entry]) -> bytes | None:
-        """All entries of a key as one row, or None where they must be spread."""
+        """Return all entries of a key as one row, or None if they must be spread."""
         if len(mine) > self.most_packed or not _PACKABLE.issuperset(map(type, mine)):
             return None
         row = dump(mine)
         return row if len(row) <= self.most_packed_bytes else None
 
     def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """What must be written to disk; None deletes."""
+        """Yield the rows to write to disk; None deletes."""
         data = self._data
         for key in self._changed():
             mine, begin = self._entries[key], self._at(key)
@@ -257,7 +258,7 @@ class RocksManyRows(RocksTable):
 
 
 def _alive(mine: dict[Any, Entry]) -> dict[Any, Entry]:
-    """Without what is deleted."""
+    """Return the entries without those that were deleted."""
     if MISSING not in mine.values():
         return mine
     return {user_key: entry for user_key, entry in mine.items() if entry is not MISSING}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of maps, lists and timers over RocksDB: entries under user keys.
 
-A map iterates in the order of its encoded user keys, a list by position.  So only the
-entries of lists are logged in order: a rebuilt map does not depend on when an entry was put.
+A map iterates in the order of its encoded user keys, a list by position.  So only the entries of
+lists are logged in order: the order of a rebuilt map does not depend on when an entry was put.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["RocksManyTable"]
 
 
 class RocksManyTable(RocksManyRows):
-    """Entries under user keys, or under positions, per key."""
+    """Entries under user keys, or under positions, for each key."""
 
     # One entry
 
@@ -65,7 +65,7 @@ class RocksManyTable(RocksManyRows):
             self._dirty.setdefault(key, {})[user_key] = None
 
     def _drop(self, key: Any, user_key: Any) -> bool:
-        """Delete an entry; whether there was one."""
+        """Delete an entry, and return whether there was one."""
         if self._lookup(key, user_key) is MISSING:
             return False
         self._entries[key][user_key] = MISSING
@@ -100,7 +100,7 @@ class RocksManyTable(RocksManyRows):
             try:
                 last = self._last_on_disk(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # which takes in the whole list
+                self._rebuild(error)  # takes in the whole list
         alive: list[int] = [at for at, entry in mine.items() if entry is not MISSING]
         return max(last, *alive, -1) + 1
 
@@ -132,7 +132,8 @@ class RocksManyTable(RocksManyRows):
             self._dirty.pop(key, None)
 
     def _wipe(self, key: Any) -> bool:
-        """Delete all entries of a key; whether there were any."""
+        """Delete all entries of a key, and return whether there were any."""
+        # All user keys must be known, for each of them has a row to delete.
         mine, data = self._loaded(key), self._data
         alive = [user_key for user_key, entry in mine.items() if entry is not MISSING]
         if alive:
@@ -156,7 +157,7 @@ class RocksManyTable(RocksManyRows):
 
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
         pairs = list(items)
-        self.multi_get([user_key for user_key, _ in pairs])
+        self.multi_get([user_key for user_key, _ in pairs])  # one read from disk for all of them
         for user_key, entry in pairs:
             self.put(user_key, entry)
 

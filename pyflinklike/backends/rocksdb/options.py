@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RocksDB's settings for kinds of disks, after Flink's `PredefinedOptions`.
 
-All of them compress with LZ4 and have Bloom filters, since most lookups of new
-keys find nothing.  They apply to one task: its memory is about the block cache
-and the write buffers.
+They apply to one task: its memory is about the block cache and the write buffers.
 """
 
 from __future__ import annotations
@@ -20,19 +18,19 @@ _KIB, _MIB = 1024, 1024 * 1024
 
 @attrs.frozen
 class _Settings:
-    """What differs.
+    """The settings that differ between kinds of disks.
 
     Args:
         block_cache: Bytes of uncompressed blocks kept in memory.
         block_size: Bytes read from the disk at once.
         write_buffer: Bytes collected before they are written to a file.
-        write_buffers: How many of these there may be at a time.
-        merged_buffers: How many of these become one file.
+        write_buffers: Most write buffers at a time.
+        merged_buffers: Number of write buffers that become one file.
         file_size: Bytes of a file in the first level that is sorted.
         level_size: Bytes of that level.
-        is_level_dynamic: Whether levels are sized from the last one backwards, which
-            wastes less space.
-        background_jobs: Threads that flush and compact.
+        is_level_dynamic: Whether levels are sized from the last one backwards, which wastes less
+            space.
+        background_jobs: Number of threads that flush and compact.
     """
 
     block_cache: int = 32 * _MIB
@@ -47,7 +45,7 @@ class _Settings:
 
 
 class PredefinedOptions(Enum):
-    """What RocksDB is tuned for, as PyFlink's."""
+    """The kinds of disks that RocksDB can be tuned for, as PyFlink's."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -55,7 +53,7 @@ class PredefinedOptions(Enum):
     FLASH_SSD_OPTIMIZED = 3
 
     def to_options(self, rocksdict: Any) -> Any:
-        """RocksDB's own options, made with the module rocksdict."""
+        """Make RocksDB's own options with the module rocksdict."""
         settings = _SETTINGS[self]
         options = rocksdict.Options(raw_mode=True)
         options.create_if_missing(True)
@@ -74,6 +72,7 @@ class PredefinedOptions(Enum):
         blocks = rocksdict.BlockBasedOptions()
         blocks.set_block_cache(rocksdict.Cache(settings.block_cache))
         blocks.set_block_size(settings.block_size)
+        # Most lookups of new keys find nothing: a Bloom filter spares the read.
         blocks.set_bloom_filter(10.0, False)
         options.set_block_based_table_factory(blocks)
         return options

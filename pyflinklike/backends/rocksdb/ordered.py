@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordered table over RocksDB: ranges of what is on disk and of what lies over it.
+"""The ordered table over RocksDB: ranges over the disk and over what lies on top of it.
 
-RocksDB finds the beginning of a range by itself.  What the batch has read and
-written lies over it in a dict, whose user keys are sorted at the first range under
-a key; later ones are inserted at the next range.
+RocksDB finds the beginning of a range by itself.  What the batch has read and written lies on top
+in a dict, whose user keys are sorted at the first range under a key; user keys that come later are
+inserted at the next range.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pyflinklike.state.table import MISSING, Entry, Shape, TableSpec
 __all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
 
 RocksTableOfAnyShape = RocksSingleTable | RocksManyTable
-"""What `new_table` makes."""
+"""A table of any shape."""
 
 _first = itemgetter(0)
 
 
 class RocksOrderedTable(RocksManyTable):
-    """Entries under user keys of bytes, per key, in order."""
+    """Entries under user keys of bytes, for each key, in order."""
 
     def range(
         self,
@@ -62,7 +62,7 @@ class RocksOrderedTable(RocksManyTable):
     def _over(
         self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
     ) -> Iterator[tuple[bytes, Any]]:
-        """What the batch knows of the range."""
+        """Return the entries of the range that the batch knows."""
         mine = self._mine(key)
         order = self._order(key, mine)
         start = 0 if begin is None else bisect_left(order, begin)
@@ -85,7 +85,7 @@ class RocksOrderedTable(RocksManyTable):
     def _below(
         self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
     ) -> Iterator[tuple[bytes, Entry]]:
-        """What is on disk of the range and nowhere else."""
+        """Yield the entries of the range that are on disk and nowhere else."""
         at = self._at(key)
         mine = self._entries[key]
         first = at + (b"\x00" if begin is None else self._encode(begin))
@@ -102,7 +102,7 @@ class RocksOrderedTable(RocksManyTable):
 def new_table(
     spec: TableSpec, current: CurrentKey, opened: Callable[[], LocalDatabase], rebuild: Rebuild
 ) -> RocksTableOfAnyShape:
-    """The table for a spec."""
+    """Create the table for a spec."""
     key = spec.key_of(current)
     if spec.ordered:
         return RocksOrderedTable(spec, key, opened, rebuild)

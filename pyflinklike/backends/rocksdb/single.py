@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of one entry per key over RocksDB: a row for each key."""
+"""The table of one entry for each key over RocksDB: a row for each key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RocksSingleTable"]
 
 
 class RocksSingleTable(RocksTable):
-    """One entry per key, in a row."""
+    """One entry for each key, in a row."""
 
     def get(self, user_key: Hashable) -> Entry:
         key = self._current.key
@@ -23,7 +23,7 @@ class RocksSingleTable(RocksTable):
         return self._read(key) if entry is UNKNOWN else entry
 
     def _read(self, key: Any) -> Entry:
-        """The entry of a key that the overlay does not know."""
+        """Read the entry of a key that the overlay does not know."""
         if not self._data.is_based:
             return MISSING
         try:
@@ -134,7 +134,7 @@ class RocksSingleTable(RocksTable):
             self._entries[key] = MISSING if row is None else load(row)
 
     def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """What must be written to disk; None deletes."""
+        """Yield the rows to write to disk; None deletes."""
         entries, prefix = self._entries, self._prefix
         for key in self._changed():
             entry = entries[key]

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables over RocksDB: what a batch reads and writes lies over what is on disk.
 
-`RocksTableData` is that overlay for one table in one key group.  Nothing is
-written to the disk before the group is kept: `unsaved` gives all that must go
-there.  `dirty` and `cleared` are what the next commit must log, and are gone
-after it.
+`RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk
+before the group is kept: `unsaved` yields all that must go there.  `dirty` and `cleared` are what
+the next commit must log, and are gone after it.
 
-Where the disk cannot be read, `rebuild` puts all of the group into memory: what its
-log says, under what the batch has read and written (`take_over`).  The verb that met
-the damage goes on from there, and its caller notices nothing.
+If the disk cannot be read, `rebuild` puts all of the group into memory: what its log says, under
+what the batch has read and written (`take_over`).  The verb that met the damage goes on from there,
+and its caller notices nothing.
 
-Rows on disk have keys that begin with the table's prefix (which begins with the
-key group) and the key.  What follows, and what is in a row, is the shape's.
+Rows on disk have keys that begin with the table's prefix (which begins with the key group) and the
+key.  The rest of the key, and the contents of a row, are the shape's.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
 
 Rebuild = Callable[[LocalStateError], None]
-"""Takes the current group into memory, or raises the error where there is nothing to do so from."""
+"""Takes the current group into memory, or raises the error if it cannot be rebuilt."""
 
 UNKNOWN: Any = object()
-"""The overlay does not say."""
+"""Stands for an entry that the overlay does not know."""
 
 _ROW_OVERHEAD = 100
 _CHUNK = 1024
 
 
 def dump(stored: Any) -> bytes:
-    """What is in a row, as it lies on this worker's disk."""
+    """Write the contents of a row, for this worker's disk alone."""
     return pickle.dumps(stored, 5)
 
 
 def load(row: bytes) -> Any:
-    """What `dump` was given; only from files that `database` found to be this user's own.
+    """Read the contents of a row, only from files that were found to be this user's own.
 
     Raises:
         LocalStateError: It cannot be read, although RocksDB found its bytes to be right:
@@ -66,22 +65,23 @@ class RocksTableData:
     """What was read and written of one table in one key group since the group was kept.
 
     Args:
-        is_based: Whether there may be entries on disk; else all there are is in here.
+        is_based: Whether there may be entries on disk; else all of them are in here.
         size: Number of entries, on disk and in here.
         cursor: The row on disk at which the running sweep goes on.
         is_dense: Whether the batch before used most of what is on disk.
-        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where
-            there is none, whatever the disk says.
-        unsaved: What is logged and not on disk yet: keys, or key to user keys, without
-            values.  Noted only where the table `is_based`: otherwise that is everything.
+        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where there is
+            none, whatever the disk says.
+        unsaved: What is logged and not on disk yet: keys, or key to user keys, without values.
+            Noted only where the table `is_based`: otherwise that is everything.
         dirty: What is not logged yet, in the same form.
         cleared: Keys cleared as a whole, not logged yet.
         spread: Keys whose entries have a row each on disk (not `SINGLE`).
-        partial: Of these, the keys of which not all entries are in here.
+        partial: Those keys of `spread` not all of whose entries are in here.
         ordered: Keys whose entries stand in order in here.
-        ends: The position that an element appended to a list gets.
+        ends: The position that the next element appended to a list gets.
         rest: What the running sweep has left to look at in here.
-        sorted: Key to the user keys in here in order, with the dict they are of (ordered tables).
+        sorted: Key to its dict in here, and to the user keys of that dict in order (ordered
+            tables).
     """
 
     is_based: bool = False
@@ -101,7 +101,7 @@ class RocksTableData:
 
 
 class RocksTable:
-    """What both shapes share."""
+    """The part that tables of all shapes share."""
 
     most_ahead = 16 * 1024 * 1024
     """Bytes of memory that rows read ahead may take."""
@@ -131,7 +131,7 @@ class RocksTable:
 
     @property
     def data(self) -> RocksTableData:
-        """What it is pointed at."""
+        """The data that the table is turned to."""
         return self._data
 
     def take_over(self, rebuilt: RocksTableData) -> None:
@@ -151,17 +151,20 @@ class RocksTable:
         raise NotImplementedError
 
     def _at(self, key: Any) -> bytes:
-        """Where the rows of a key begin on disk."""
+        """Return where the rows of a key begin on disk."""
         return self._prefix + encode(key)
 
     def _rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """All on disk."""
+        """Return all rows on disk."""
         if not self._data.is_based:
             return iter(())
         return self._opened().items(self._prefix, self._prefix + b"\xff")
 
     def _first_row(self, raw: bytes) -> bytes | None:
-        """A row, after reading all that fit in memory: in order, that takes a third of the time."""
+        """Return a row, after reading ahead all rows that fit in memory.
+
+        Read in order, they take a third of the time.
+        """
         rows: dict[bytes, bytes] = {}
         read, room = self._rows(), self.most_ahead
         while room > 0 and (chunk := dict(islice(read, _CHUNK))):
@@ -173,15 +176,15 @@ class RocksTable:
         return self._row(raw)
 
     def is_dense(self) -> bool:
-        """Whether this batch used most of what is on disk; the next one is likely to."""
+        """Return whether this batch used most of what is on disk; the next one is likely to."""
         return self._data.is_based and 2 * self._known() > self._data.size
 
     def _known(self) -> int:
-        """How many entries the overlay holds, about."""
+        """Count the entries in the overlay, roughly."""
         return len(self._entries)
 
     def _lookup(self, key: Any, user_key: Any) -> Entry:
-        """The entry of a key that need not be the current one."""
+        """Return the entry of a key that need not be the current one."""
         raise NotImplementedError
 
     def _remove(self, key: Any, user_key: Any) -> None:
@@ -189,13 +192,14 @@ class RocksTable:
         raise NotImplementedError
 
     def _collected(self) -> list[tuple[Any, Any, Entry]]:
-        """Key, user key and entry of all there are."""
+        """Return key, user key and entry of all entries, after a check of their number."""
         data = self._data
         try:
             found = self._collect()
         except LocalStateError as error:
             self._rebuild(error)
             return self._collect()
+        # A compaction would take a short read for everything that there is.
         if data.is_based and len(found) != data.size:
             msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
             msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
@@ -204,7 +208,7 @@ class RocksTable:
         return found
 
     def _collect(self) -> list[tuple[Any, Any, Entry]]:
-        """The same, as far as the disk tells."""
+        """Return key, user key and entry of all entries, as far as the disk tells."""
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
@@ -219,7 +223,7 @@ class RocksTable:
     def count(self) -> int:
         return self._data.size
 
-    # Sweeping: first the rows on disk, then what memory has besides them or instead of them.
+    # Sweeping: first the rows on disk, then what memory has beside them or instead of them.
 
     def sweep(
         self,
@@ -247,7 +251,7 @@ class RocksTable:
         return deleted
 
     def _sweep_disk(self, count: int, is_dead: Callable[[Entry], bool]) -> tuple[int, int, bool]:
-        """How many entries were seen and deleted, and whether these were the last rows."""
+        """Return how many entries were seen and deleted, and whether these were the last rows."""
         data, seen, deleted = self._data, 0, 0
         begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
         for raw, row in self._opened().items(begin, end):
@@ -262,11 +266,11 @@ class RocksTable:
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
     ) -> tuple[int, int]:
-        """How many entries are in a row, and how many of them were deleted."""
+        """Return how many entries are in a row, and how many of them were deleted."""
         raise NotImplementedError
 
     def _delete_dead(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
-        """Delete an entry if it is there and dead."""
+        """Delete an entry if it is there and dead; return whether it was."""
         entry = self._lookup(key, user_key)
         if entry is MISSING or not is_dead(entry):
             return False
@@ -274,7 +278,7 @@ class RocksTable:
         return True
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
-        """Key and user key of what is in the overlay and not on disk, or not as it is there."""
+        """Return key and user key of overlay entries that the disk does not have as they are."""
         raise NotImplementedError
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
@@ -284,10 +288,10 @@ class RocksTable:
         return len(dead)
 
     def _changed(self) -> Mapping[Any, Any]:
-        """Everything that is not on disk as it is in here."""
+        """Return all keys with entries that the disk does not have as they are in here."""
         data = self._data
         return data.unsaved | data.dirty if data.is_based else data.entries
 
 
 def _none(raw: bytes) -> None:
-    """What is on disk of a group that has no entries there."""
+    """Return None: the group has no rows on disk."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One model and a lazy and an eager replica for each backend, compared at each step."""
+"""One model, and three replicas for each backend, compared at each step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ whiles = st.integers(0, 3)
 
 
 class Comparison(RuleBasedStateMachine):
-    """Declares the states and compares them; subclasses say what is done to them."""
+    """A machine that declares the states and compares them; subclasses say what is done to them."""
 
     backends: tuple[StateBackend, ...] = ()
     background = False
@@ -30,7 +30,7 @@ class Comparison(RuleBasedStateMachine):
 
     @initialize(ttl=st.none() | whiles.filter(bool), on_read=st.booleans(), show=st.booleans())
     def declare(self, ttl: int | None, on_read: bool, show: bool) -> None:
-        """Without TTL, or in one of the four corners of update type and visibility."""
+        """Declare the states without TTL, or with any pair of update type and visibility."""
         show = show and not self.background
         config = None if ttl is None else self._config(ttl, on_read, show)
         self.model = Model(ttl, on_read and ttl is not None, show)
@@ -54,12 +54,12 @@ class Comparison(RuleBasedStateMachine):
         return builder.build()
 
     def teardown(self) -> None:
-        """Close what was opened."""
+        """Close the replicas."""
         for replica in getattr(self, "replicas", []):
             replica.close()
 
     def each(self, key: Any, operation: Callable[[FiveStates], Any]) -> list[Any]:
-        """The results of an operation on every replica, under a key."""
+        """Run an operation on every replica, under a key; return the results."""
         results = []
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
@@ -70,14 +70,14 @@ class Comparison(RuleBasedStateMachine):
         return results
 
     def select(self, replica: Replica, key: Any) -> None:
-        """Make a key current; of namespaced states that is a namespace of the one key there is."""
+        """Make a key current; with namespaces, that is a namespace of the only key."""
         current = replica.operator.current
         current.key = key
         if self.namespaced:
             current.key, current.namespace = "k", ord(key)
 
     def agree(self, expected: Any, key: Any, operation: Callable[[FiveStates], Any]) -> None:
-        """Do it on every replica; each must give what the model gives, and store as much."""
+        """Run an operation on every replica; each must return and store what the model does."""
         for replica, actual in zip(self.replicas, self.each(key, operation)):
             assert expected == actual, (replica.operator.backend, replica.mode)
             if isinstance(actual, list):
@@ -85,7 +85,7 @@ class Comparison(RuleBasedStateMachine):
         self.agree_on_counts()
 
     def agree_on_counts(self) -> None:
-        """Every replica stores as many entries as the model, where nothing cleans up meanwhile."""
+        """Check that replicas store as many entries as the model, unless cleanup runs meanwhile."""
         if not self.background:
             expected = self.model.counts()
             for replica in self.replicas:

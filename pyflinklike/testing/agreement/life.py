@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a worker between the operations, as rules of the machine."""
+"""The events in a worker's life between the operations, as rules of the machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WorkersLife(Operations):
 
     @rule(written=st.booleans(), back=st.booleans())
     def fail_batch(self, written: bool, back: bool) -> None:
-        """Everything but the time is as before the batch, also with what a worker kept of it."""
+        """Go back to before the batch, but not in time, also with what a worker kept of it."""
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
             replica.fail(written=written)
@@ -69,7 +69,7 @@ class WorkersLife(Operations):
 
     @rule()
     def exchange_snapshots(self) -> None:
-        """Each replica goes on from what another one wrote."""
+        """Let each replica go on from what another one wrote."""
         snapshots = [replica.operator.snapshot() for replica in self.replicas]
         for replica, snapshot in zip(self.replicas, snapshots[1:] + snapshots[:1]):
             replica.restore(snapshot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the states of a worker must hold: Flink's rules a second time, as simply as can be."""
+"""The contents that a worker's states must have: Flink's rules once more, and simply."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Model"]
 
 @attrs.define
 class Model:
-    """What five states and the timers of all keys must be, by the rules of Flink.
+    """The contents that five states and the timers of all keys must have.
 
-    An entry is `(stamp, value)`.  `single` holds the value, reducing and
-    aggregating states under `(state, key)`.
+    An entry is `(stamp, value)`.  `single` holds the value, reducing and aggregating states under
+    `(state, key)`.
     """
 
     ttl: int | None = None
@@ -28,11 +28,11 @@ class Model:
     timers: set[tuple[str, int]] = attrs.field(factory=set)
 
     def is_alive(self, entry: tuple[int, Any]) -> bool:
-        """Whether it is younger than the TTL."""
+        """Return whether an entry is younger than the TTL."""
         return self.ttl is None or self.now < entry[0] + self.ttl
 
     def read(self, entries: dict[Any, tuple[int, Any]], at: Any) -> list[Any]:
-        """The value under `at` in a list, or an empty list."""
+        """Return the value under `at` in a list, or an empty list."""
         if at not in entries:
             return []
         entry = entries[at]
@@ -44,7 +44,7 @@ class Model:
         return [entry[1]]
 
     def read_list(self, key: str) -> list[Any]:
-        """The elements shown; the list is emptied when none of them is alive."""
+        """Return the elements shown; the list is emptied when none of them is alive."""
         entries = self.lists[key]
         alive = [entry for entry in entries if self.is_alive(entry)]
         if not alive:
@@ -54,7 +54,7 @@ class Model:
         return [value for _, value in (entries if self.return_expired else alive)]
 
     def merge(self, state: str, target: str, source: str) -> None:
-        """Contents of one namespace become part of those of another; elements keep their age."""
+        """Move the contents of one namespace into another one; elements keep their age."""
         if state == "list":
             self.lists[target] += self.lists[source]
             self.lists[source] = []
@@ -71,7 +71,7 @@ class Model:
             self.single[state, target] = (self.now, merged)
 
     def counts(self) -> dict[str, int]:
-        """How many entries are stored."""
+        """Count the entries that are stored, by state."""
         found = {"value": 0, "reducing": 0, "aggregating": 0}
         for state, _ in self.single:
             found[state] += 1

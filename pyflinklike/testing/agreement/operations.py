@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function does with its states and timers, as rules of the machine."""
+"""The operations of a function on its states and timers, as rules of the machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Operations(Comparison):
 
     @rule(key=keys, numbers=st.lists(numbers, max_size=2))
     def update_value(self, key: str, numbers: list[int]) -> None:
-        """A list, so that a shared object would show."""
+        """Store a list, so that a shared object would show."""
         self.model.single["value", key] = (self.model.now, list(numbers))
 
         def update(states: FiveStates) -> None:
@@ -40,13 +40,13 @@ class Operations(Comparison):
 
     @rule(key=keys)
     def update_value_with_none(self, key: str) -> None:
-        """None clears."""
+        """Clear by None."""
         self.model.single.pop(("value", key), None)
         self.agree(None, key, lambda states: states.value.update(None))
 
     @rule(key=keys)
     def read_value(self, key: str) -> None:
-        """Compare."""
+        """Compare the value."""
         expected = self.model.read(self.model.single, ("value", key))
         self.agree(expected[0] if expected else None, key, lambda states: states.value.value())
 
@@ -54,7 +54,7 @@ class Operations(Comparison):
 
     @rule(key=keys, text=texts)
     def reduce(self, key: str, text: str) -> None:
-        """In the order of arrival."""
+        """Fold a text in, in the order of arrival."""
         old = self.model.read(self.model.single, ("reducing", key))
         new = old[0] + text if old else text
         self.model.single["reducing", key] = (self.model.now, new)
@@ -62,13 +62,13 @@ class Operations(Comparison):
 
     @rule(key=keys)
     def read_reduced(self, key: str) -> None:
-        """Compare."""
+        """Compare the reduced value."""
         expected = self.model.read(self.model.single, ("reducing", key))
         self.agree(expected[0] if expected else None, key, lambda states: states.reducing.get())
 
     @rule(key=keys, number=numbers)
     def aggregate(self, key: str, number: int) -> None:
-        """Into the accumulator that is there, expired or not."""
+        """Add to the accumulator that is there, expired or not."""
         old = self.model.read(self.model.single, ("aggregating", key))
         new = sorted([*(old[0] if old else []), number])
         self.model.single["aggregating", key] = (self.model.now, new)
@@ -76,7 +76,7 @@ class Operations(Comparison):
 
     @rule(key=keys)
     def read_aggregated(self, key: str) -> None:
-        """Compare."""
+        """Compare the result."""
         expected = self.model.read(self.model.single, ("aggregating", key))
         result = expected[0] if expected else None
         self.agree(result, key, lambda states: states.aggregating.get())
@@ -85,38 +85,38 @@ class Operations(Comparison):
 
     @rule(key=keys, user_key=user_keys, text=st.none() | texts)
     def put(self, key: str, user_key: str, text: str | None) -> None:
-        """None is a value."""
+        """Store a text or None, which is a value."""
         self.model.maps[key][user_key] = (self.model.now, text)
         self.agree(None, key, lambda states: states.map.put(user_key, text))
 
     @rule(key=keys, texts=st.dictionaries(user_keys, texts))
     def put_all(self, key: str, texts: dict[str, str]) -> None:
-        """Many at once."""
+        """Store many entries at once."""
         self.model.maps[key].update({k: (self.model.now, text) for k, text in texts.items()})
         self.agree(None, key, lambda states: states.map.put_all(texts))
 
     @rule(key=keys, user_key=user_keys)
     def remove(self, key: str, user_key: str) -> None:
-        """Missing or not."""
+        """Remove a user key, missing or not."""
         self.model.maps[key].pop(user_key, None)
         self.agree(None, key, lambda states: states.map.remove(user_key))
 
     @rule(key=keys, user_key=user_keys)
     def read_map(self, key: str, user_key: str) -> None:
-        """Compare."""
+        """Compare the value under a user key."""
         expected = self.model.read(self.model.maps[key], user_key)
         result = expected[0] if expected else None
         self.agree(result, key, lambda states: states.map.get(user_key))
 
     @rule(key=keys, user_key=user_keys)
     def contains(self, key: str, user_key: str) -> None:
-        """Reading by another name."""
+        """Compare `contains`, which is a read, too."""
         expected = bool(self.model.read(self.model.maps[key], user_key))
         self.agree(expected, key, lambda states: states.map.contains(user_key))
 
     @rule(key=keys)
     def iterate_map(self, key: str) -> None:
-        """In no order."""
+        """Compare all entries, in no order."""
         entries = self.model.maps[key]
         found = {k: self.model.read(entries, k) for k in list(entries)}
         expected = {k: value[0] for k, value in found.items() if value}
@@ -124,7 +124,7 @@ class Operations(Comparison):
 
     @rule(key=keys)
     def is_empty(self, key: str) -> None:
-        """What is stored counts, expired or not; background cleanup may have removed that."""
+        """Compare emptiness: expired entries count until background cleanup removes them."""
         entries = self.model.maps[key]
         legal = {not entries}
         if self.background and not any(map(self.model.is_alive, entries.values())):
@@ -136,13 +136,13 @@ class Operations(Comparison):
 
     @rule(key=keys, number=numbers)
     def add(self, key: str, number: int) -> None:
-        """One element."""
+        """Append one element."""
         self.model.lists[key].append((self.model.now, [number]))
         self.agree(None, key, lambda states: states.list.add([number]))
 
     @rule(key=keys, duration=whiles.filter(bool), read=st.booleans())
     def add_over_time(self, key: str, duration: int, read: bool) -> None:
-        """Elements of different ages, so that a list loses some of them and grows on."""
+        """Append elements of different ages, so that a list loses some of them and grows on."""
         for number in range(2):
             self.add(key, number)
             self.wait(duration)
@@ -151,19 +151,19 @@ class Operations(Comparison):
 
     @rule(key=keys, numbers=st.lists(numbers, max_size=2))
     def add_all(self, key: str, numbers: list[int]) -> None:
-        """Some elements."""
+        """Append some elements."""
         self.model.lists[key] += [(self.model.now, [number]) for number in numbers]
         self.agree(None, key, lambda states: states.list.add_all([[n] for n in numbers]))
 
     @rule(key=keys, numbers=st.lists(numbers, max_size=2))
     def update_list(self, key: str, numbers: list[int]) -> None:
-        """Other elements instead."""
+        """Replace all elements."""
         self.model.lists[key] = [(self.model.now, [number]) for number in numbers]
         self.agree(None, key, lambda states: states.list.update([[n] for n in numbers]))
 
     @rule(key=keys)
     def read_list(self, key: str) -> None:
-        """In order."""
+        """Compare the elements, in order."""
         expected = self.model.read_list(key)
         self.agree(expected, key, lambda states: list(states.list.get()))
 
@@ -171,7 +171,7 @@ class Operations(Comparison):
 
     @rule(key=keys, state=st.sampled_from(["value", "reducing", "aggregating", "map", "list"]))
     def clear(self, key: str, state: str) -> None:
-        """Only that key's."""
+        """Clear the state of one key only."""
         if state == "map":
             self.model.maps[key] = {}
         elif state == "list":
@@ -185,7 +185,7 @@ class Operations(Comparison):
     @rule(into=keys, state=st.sampled_from(["reducing", "aggregating", "list"]))
     @precondition(lambda self: self.namespaced)
     def merge_namespaces(self, into: str, state: str) -> None:
-        """What is in the one namespace becomes part of what is in the other."""
+        """Merge the contents of one namespace into the other."""
         source = "b" if into == "a" else "a"
         self.model.merge(state, into, source)
         self.agree(None, into, lambda states: states.merge(state, into, source))
@@ -194,7 +194,7 @@ class Operations(Comparison):
 
     @rule(key=keys, timestamp=times)
     def register_timer(self, key: str, timestamp: int) -> None:
-        """Registering one again changes nothing."""
+        """Register a timer; registering it again changes nothing."""
         self.model.timers.add((key, timestamp))
         for replica in self.replicas:
             self.select(replica, key)
@@ -205,7 +205,7 @@ class Operations(Comparison):
 
     @rule(key=keys, timestamp=times)
     def delete_timer(self, key: str, timestamp: int) -> None:
-        """Registered or not."""
+        """Delete a timer, registered or not."""
         self.model.timers.discard((key, timestamp))
         for replica in self.replicas:
             self.select(replica, key)
@@ -216,7 +216,7 @@ class Operations(Comparison):
 
     @rule(watermark=times)
     def fire_timers(self, watermark: int) -> None:
-        """Those that are due, each once, the earliest first."""
+        """Fire the timers that are due, each once, the earliest first."""
         due = {timer for timer in self.model.timers if timer[1] <= watermark}
         self.model.timers -= due
         for replica in self.replicas:
@@ -230,10 +230,10 @@ class Operations(Comparison):
     @rule(time=times)
     @precondition(lambda self: not self.background)
     def set_time(self, time: int) -> None:
-        """Forwards or backwards."""
+        """Move the time, forwards or backwards."""
         self.model.now = time
 
     @rule(duration=whiles)
     def wait(self, duration: int) -> None:
-        """Forwards."""
+        """Move the time forwards."""
         self.model.now += duration

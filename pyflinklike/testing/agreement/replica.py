@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator over one backend, driven through all that can happen to a worker."""
+"""One operator over one backend, driven through everything that can happen to a worker."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ _AT_THE_FIRST_TIMER = Waking(
 
 
 class _Sorted(AggregateFunction):
-    """Keeps every element in a list that it changes in place, as users do."""
+    """An aggregate that keeps every element in a list that it changes in place, as users do."""
 
     def create_accumulator(self) -> list[int]:
-        """Nothing yet."""
+        """Return an empty list."""
         return []
 
     def add(self, value: int, accumulator: list[int]) -> list[int]:
-        """The same list, longer."""
+        """Append to the list itself."""
         accumulator.append(value)
         return accumulator
 
     def get_result(self, accumulator: list[int]) -> list[int]:
-        """The elements in order, in the user's own list."""
+        """Return the elements in order, in a list of the user's own."""
         return sorted(accumulator)
 
     def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
-        """Both."""
+        """Return both lists joined."""
         return acc_a + acc_b
 
 
 class FiveStates(KeyedProcessFunction):
-    """Declares one state of each kind and does nothing with them."""
+    """A function that declares one state of each kind and does nothing with them."""
 
     def __init__(
         self, ttl: StateTtlConfig | None, fired: list[tuple[Any, int]] | None = None
@@ -95,19 +95,19 @@ class FiveStates(KeyedProcessFunction):
         )
 
     def merge(self, state: str, target: str, source: str) -> None:
-        """Merge what is in one namespace of a state into another, where there are namespaces."""
+        """Merge one namespace of a state into another, where there are namespaces."""
         raise NotImplementedError
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
-        """Not called."""
+        """Do nothing: elements are not processed."""
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
-        """Remember the call."""
+        """Note the call."""
         self.fired.append((ctx.get_current_key(), timestamp))
 
 
 class FiveStatesOfPairs(FiveStates, NamespacedFunction):
-    """The same of key and namespace."""
+    """The same states, of pairs of a key and a namespace."""
 
     namespace_type = Types.LONG()
 
@@ -118,7 +118,7 @@ class FiveStatesOfPairs(FiveStates, NamespacedFunction):
         super().open(_OfPairs(runtime_context))  # type: ignore[arg-type]  # it has the five getters
 
     def merge(self, state: str, target: str, source: str) -> None:
-        """Merge what is in one namespace of a state into another."""
+        """Merge one namespace of a state into another."""
         self._context.merge_namespaces(state, ord(target), [ord(source)])
 
     def on_timer(
@@ -126,19 +126,19 @@ class FiveStatesOfPairs(FiveStates, NamespacedFunction):
         timestamp: int,
         ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002  it has the key only
     ) -> None:
-        """Remember the call by the namespace."""
+        """Note the call under its namespace."""
         namespace: Any = self._context.current.namespace
         self.fired.append((chr(namespace), timestamp))
 
 
 class _OfPairs:
-    """Has every getter of a context declare a state of key and namespace."""
+    """A context whose every getter declares a state of pairs of a key and a namespace."""
 
     def __init__(self, context: NamespacedRuntimeContext) -> None:
         self._context = context
 
     def get_state(self, descriptor: StateDescriptor) -> Any:
-        """The state."""
+        """Return the state."""
         return self._context.get_partitioned_state(descriptor.name, descriptor)
 
     get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get_state
@@ -187,12 +187,12 @@ class Replica:
 
     @property
     def states(self) -> FiveStates:
-        """Of the worker that serves the group."""
+        """The states of the worker that serves the group."""
         return self._workers[self._at][0]
 
     @property
     def operator(self) -> KeyedProcessOperator:
-        """Of the worker that serves the group."""
+        """The operator of the worker that serves the group."""
         return self._workers[self._at][1]
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class Replica:
                 operator.backend.discard()
 
     def load(self) -> None:
-        """Go on with what the worker has of the group, brought up to the head."""
+        """Bring what the worker has of the group up to the head, and go on with it."""
         self.operator.load(self.store, self.store.head, _GROUP)
 
     def lose(self) -> None:
@@ -220,7 +220,7 @@ class Replica:
         return trial
 
     def step(self) -> None:
-        """After each operation: an eager replica commits, and goes on as its mode says."""
+        """Commit after an operation if eager, and go on as the mode says."""
         if self.mode is Mode.COLD:
             self.commit()
             self.lose()
@@ -230,7 +230,7 @@ class Replica:
             self.load()
 
     def end_batch(self) -> None:
-        """Commit; this is what a failed batch goes back to."""
+        """Commit, and note the state that a failed batch goes back to."""
         self.commit()
         self.committed = self.store.copy()
         self.operator.keep_warm()
@@ -245,7 +245,7 @@ class Replica:
         self.lose()
 
     def move(self, to: int) -> None:
-        """The group moves from this worker, which keeps what it has, to another one."""
+        """Move the group from this worker, which keeps what it has, to another one."""
         self.operator.keep_warm()
         now = self.operator.clock.processing_time
         while to >= len(self._workers):
@@ -266,7 +266,7 @@ class Replica:
         self.lose()
 
     def counts(self) -> dict[str, int]:
-        """How many entries of each state the backend stores."""
+        """Count the entries of each state that the backend stores."""
         states = self.operator.runtime_context.assembled
         return {
             changes.spec.name: len(changes)

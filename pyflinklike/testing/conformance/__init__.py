@@ -8,16 +8,14 @@
         def state_backend(self):
             return MyStateBackend()
 
-It states the rules of `pyflinklike.state.table` as tests, for every shape of table:
-absence, values, iteration, ranges, access without a key, and what a backend owes the
-runtime: key groups kept apart, changes drained once, contents that can be taken
-over by any other backend, sweeps that come by every entry.
+It states the rules of `pyflinklike.state.table` as tests, for every shape of table: absence,
+values, iteration, ranges, access without a key, and what a backend owes the runtime: key groups
+kept apart, changes drained once, contents that any other backend can take over, sweeps that come by
+every entry.
 
-One module holds the tests of one concept; `StateBackendConformance` is all of them.
-
-Keys are of `Types.STRING()`.  Entries are what the tables' types keep, in their
-frozen form.  `pytest.register_assert_rewrite("pyflinklike.testing.conformance")`
-before the import makes failures tell what was compared.
+Keys are of `Types.STRING()`.  Entries are in their frozen form.
+`pytest.register_assert_rewrite("pyflinklike.testing.conformance")` before the import makes failures
+tell what was compared.
 """
 
 from __future__ import annotations

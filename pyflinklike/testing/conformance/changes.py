@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was changed: drained once, taken over by any backend, through bytes too."""
+"""Changes: drained once, taken over by any backend, through bytes too."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _STEPS = [
 
 
 class ChangesConformance(ConformanceTests):
-    """What a backend owes the log of its key groups."""
+    """The rules that the log needs of a backend."""
 
     @of_each_shape
     def test_a_put_is_drained_once(self, one: Instance, spec: TableSpec) -> None:
-        """As one final entry, however often it was put; then there is no change any more."""
+        """A drain has one final entry, however often it was put; the next drain has none."""
         one.fill(spec, "a", "a", "b")
         (changes,) = one.drained()
         drained = dict(zip(changes.keys, changes.entries))
@@ -65,7 +65,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_discarded_changes_are_not_drained(self, one: Instance, spec: TableSpec) -> None:
-        """And the entries stay."""
+        """The changes are gone, and the entries stay."""
         one.fill(spec, "k")
         one.backend.discard_changes()
 
@@ -75,7 +75,7 @@ class ChangesConformance(ConformanceTests):
     def test_applied_entries_are_no_change(
         self, one: Instance, other: Instance, spec: TableSpec
     ) -> None:
-        """What a restore read is in the log already."""
+        """Entries that a restore read are in the log already."""
         one.fill(spec, "k")
         other.apply(one.drained())
 
@@ -83,7 +83,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_changes_stay_with_their_key_group(self, one: Instance, spec: TableSpec) -> None:
-        """A drain takes those of the group that is entered."""
+        """A drain takes the changes of the group that is entered."""
         one.fill(spec, "a")
         one.drained()
         one.enter(1)
@@ -97,7 +97,7 @@ class ChangesConformance(ConformanceTests):
     def test_drained_changes_give_equal_contents_elsewhere(
         self, one: Instance, other: Instance, spec: TableSpec, through: str
     ) -> None:
-        """Puts, deletions, clears and puts after them, drained in steps."""
+        """Puts, deletions, clears and puts after them arrive, drained in steps."""
         for step in _STEPS:
             for key, verb, user_key in step:
                 one.at(key)
@@ -113,7 +113,7 @@ class ChangesConformance(ConformanceTests):
     def test_contents_rebuild_the_group(
         self, one: Instance, other: Instance, spec: TableSpec
     ) -> None:
-        """Applied to an empty group, here and through bytes."""
+        """Contents are applied to an empty group, here and through bytes."""
         one.fill(spec, "a", "b")
         other.apply(map(through_bytes, one.backend.contents()))
 
@@ -121,7 +121,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_contents_move_to_and_from_the_heap(self, one: Instance, spec: TableSpec) -> None:
-        """What any backend wrote, any other one reads."""
+        """Every backend reads what any other one wrote."""
         one.fill(spec, "a", "b")
         before = one.contents()
         heap = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
@@ -145,7 +145,7 @@ class ChangesConformance(ConformanceTests):
     def test_a_rebuilt_list_has_the_order_of_the_working_one(
         self, one: Instance, other: Instance, gone: tuple[int, ...]
     ) -> None:
-        """Also where positions were deleted and used again."""
+        """The order is kept also where positions were deleted and used again."""
         table, rebuilt = one.tables["list"], other.tables["list"]
         for element in "abc":
             table.append(element)
@@ -172,7 +172,7 @@ class ChangesConformance(ConformanceTests):
         assert ["a", "b", "c", "d"] == list(other.tables["list"].elements())
 
     def test_appending_drains_the_new_elements_only(self, one: Instance) -> None:
-        """A list of any length costs what is added to it."""
+        """A commit of a list of any length costs what was added to it."""
         table = one.tables["list"]
         for element in "abc":
             table.append(element)

@@ -10,11 +10,11 @@ __all__ = ["CleanupConformance"]
 
 
 class CleanupConformance(ConformanceTests):
-    """What a backend owes the TTL."""
+    """The rules that TTL needs of a backend."""
 
     @of_each_shape
     def test_sweep_all_deletes_the_dead(self, one: Instance, spec: TableSpec) -> None:
-        """And only them."""
+        """`sweep_all` deletes the dead entries and no others."""
         one.fill(spec, "a", "b", "c")
         deleted = one.tables[spec.name].sweep_all(lambda entry: entry == "b")
 
@@ -36,7 +36,7 @@ class CleanupConformance(ConformanceTests):
     def test_repeated_sweeps_come_by_every_entry(
         self, one: Instance, other: Instance, spec: TableSpec
     ) -> None:
-        """Within two passes, and their deletions are drained too."""
+        """Two passes come by every entry, and their deletions are drained, too."""
         one.fill(spec, *"abcdefgh")
         other.apply(one.drained())
         sweep = one.tables[spec.name].sweep
@@ -71,7 +71,7 @@ class CleanupConformance(ConformanceTests):
         assert (4, 0) == (deleted, table.count())
 
     def test_a_sweep_deletes_single_elements(self, one: Instance) -> None:
-        """Not the whole list, and the order of the others stays."""
+        """A sweep deletes single elements, not the whole list, and the others keep their order."""
         table = one.tables["list"]
         for element in "abcde":
             table.append(element)

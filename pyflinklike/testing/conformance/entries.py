@@ -53,12 +53,12 @@ class EntriesConformance(ConformanceTests):
 
     @of_each_shape
     def test_an_entry_never_put_is_missing(self, one: Instance, spec: TableSpec) -> None:
-        """`get` of nothing is MISSING."""
+        """`get` returns MISSING for an entry that was never put."""
         assert MISSING is one.tables[spec.name].get(SOME_USER_KEY[spec.name])
 
     @of_each_shape
     def test_none_is_an_entry(self, one: Instance, spec: TableSpec) -> None:
-        """An entry of None is there and is not MISSING."""
+        """An entry of None is there, and is not MISSING."""
         table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
         table.put(at, None)
 
@@ -75,7 +75,7 @@ class EntriesConformance(ConformanceTests):
 
     @of_each_shape
     def test_a_deleted_entry_is_missing(self, one: Instance, spec: TableSpec) -> None:
-        """`delete` removes."""
+        """`delete` removes an entry."""
         table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
         table.put(at, "x")
         table.delete(at)
@@ -122,7 +122,7 @@ class EntriesConformance(ConformanceTests):
     def test_a_value_is_handed_back_as_it_was(
         self, one: Instance, type_info: TypeInformation, value: Any
     ) -> None:
-        """Equal and of the same types, within the group and after leaving it."""
+        """Values are equal and of the same types, within the group and after leaving it."""
         stored = type_info.freeze(value)
         spec = TableSpec(f"value of {type_info!r}", Shape.SINGLE, "value", type_info)
         table = one.backend.table(spec)
@@ -149,7 +149,7 @@ class EntriesConformance(ConformanceTests):
     def test_a_user_key_is_handed_back_as_it_was(
         self, one: Instance, type_info: TypeInformation, value: Any
     ) -> None:
-        """Equal and of the same types."""
+        """User keys are equal and of the same types."""
         if value is None:
             pytest.skip("None is no user key")
         user_key = type_info.freeze_key(value)
@@ -179,21 +179,21 @@ class EntriesConformance(ConformanceTests):
         assert (["x"], "x") == (table.multi_get([at]), table.get(at))
 
     def test_multi_get_answers_in_the_order_it_was_asked(self, one: Instance) -> None:
-        """With MISSING for what is not there, and as often as it was asked for."""
+        """There is MISSING for each user key without an entry, as often as it was asked for."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, None)])
 
         assert [None, MISSING, "a", None] == table.multi_get([2, 3, 1, 2])
 
     def test_of_equal_user_keys_multi_put_keeps_the_last(self, one: Instance) -> None:
-        """As single puts in that order would."""
+        """The result is that of single puts in the same order."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, "b"), (1, "c")])
 
         assert ({1: "c", 2: "b"}, 2) == (dict(table.items()), table.count())
 
     def test_multi_put_takes_any_iterable(self, one: Instance) -> None:
-        """A generator too."""
+        """A generator is an iterable, too."""
         table = one.tables["map"]
         table.multi_put((number, "x") for number in range(3))
 

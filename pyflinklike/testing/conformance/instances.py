@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the suite share: tables of each shape and an instance that has them."""
+"""Shared by the tests of the suite: tables of each shape, and an instance that has them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Instance:
     groups: dict[int, dict[str, Any]] = attrs.field(factory=dict)
 
     def enter(self, index: int) -> None:
-        """Turn to a key group, to its former working state if there is one."""
+        """Turn to a key group, in its former working state if there is one."""
         self.backend.enter(index, self.groups.setdefault(index, {}))
 
     def at(self, key: Any) -> None:
@@ -64,7 +64,7 @@ class Instance:
             self.tables[spec.name].put(SOME_USER_KEY[spec.name], key)
 
     def drained(self) -> list[TableChanges]:
-        """What changed, without the tables in which nothing did."""
+        """Return what changed, without tables in which nothing did."""
         return [changes for changes in self.backend.drain() if len(changes)]
 
     def apply(self, changes: Iterable[TableChanges]) -> None:
@@ -73,7 +73,7 @@ class Instance:
             self.backend.apply(each)
 
     def contents(self) -> dict[str, dict[str, dict[Any, Any]]]:
-        """Every entry of the group by table, key and user key; their order does not count."""
+        """Return every entry of the group by table, key and user key; the order does not count."""
         found: dict[str, dict[str, dict[Any, Any]]] = {}
         for changes in self.backend.contents():
             assert [] == changes.cleared
@@ -88,7 +88,7 @@ class ConformanceTests:
     """The base of all tests: the backend under test, and two instances of it."""
 
     def state_backend(self) -> StateBackend:
-        """A new configuration of the backend under test, equal at every call."""
+        """Return a new configuration of the backend under test, equal at every call."""
         raise NotImplementedError
 
     def _open(self, specs: Iterable[TableSpec] = SPECS) -> Instance:
@@ -99,7 +99,7 @@ class ConformanceTests:
 
     @pytest.fixture
     def one(self) -> Iterator[Instance]:
-        """A backend with a table of each shape, in key group 0, under the key "k"."""
+        """Yield a backend with a table of each shape, in key group 0, under the key "k"."""
         instance = self._open()
         instance.at("k")
         yield instance
@@ -107,7 +107,7 @@ class ConformanceTests:
 
     @pytest.fixture
     def other(self) -> Iterator[Instance]:
-        """Another such backend, independent of the first."""
+        """Yield another such backend, independent of the first."""
         instance = self._open()
         instance.at("k")
         yield instance
@@ -115,7 +115,7 @@ class ConformanceTests:
 
 
 def through_bytes(changes: TableChanges) -> TableChanges:
-    """The same changes, encoded into a segment and decoded again."""
+    """Encode changes into a segment, and decode them again."""
     (payload,) = encode_entries(changes, _KEY_TYPE)
     section = Section(Declaration.of(changes.spec, _KEY_TYPE), payload)
     return decode_entries(section, changes.spec, _KEY_TYPE, 0, "conformance")

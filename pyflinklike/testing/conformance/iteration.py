@@ -20,7 +20,7 @@ class IterationConformance(ConformanceTests):
 
     @of_each_shape
     def test_items_may_be_deleted_while_they_are_read(self, one: Instance, spec: TableSpec) -> None:
-        """All that was there is still given."""
+        """All entries that were there are still returned."""
         table = one.tables[spec.name]
         user_keys = [None] if spec.shape is Shape.SINGLE else [0, 1, 2]
         table.multi_put([(user_key, "x") for user_key in user_keys])
@@ -32,7 +32,7 @@ class IterationConformance(ConformanceTests):
         assert (user_keys, True) == (read, table.is_empty())
 
     def test_entries_put_while_items_are_read_do_not_appear(self, one: Instance) -> None:
-        """`items` gives what was there at the call."""
+        """`items` returns the entries of the moment of the call."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, "b")])
         read: list[tuple[Any, Any]] = []
@@ -43,7 +43,7 @@ class IterationConformance(ConformanceTests):
         assert [(1, "a"), (2, "b")] == sorted(read)
 
     def test_a_list_may_be_cleared_while_its_elements_are_read(self, one: Instance) -> None:
-        """`elements` gives what was there at the call."""
+        """`elements` returns the elements of the moment of the call."""
         table = one.tables["list"]
         table.multi_put([(0, "a"), (1, "b")])
         read = []
@@ -65,7 +65,7 @@ class IterationConformance(ConformanceTests):
 
     @of_each_shape
     def test_a_scan_stands_changes(self, one: Instance, spec: TableSpec) -> None:
-        """`scan` gives what was there at the call, whatever happens to it."""
+        """`scan` returns the entries of the moment of the call, whatever happens to them."""
         one.fill(spec, "a", "b", "c")
         read: list[Any] = []
         for key, *_ in one.tables[spec.name].scan():
@@ -78,7 +78,7 @@ class IterationConformance(ConformanceTests):
     # Rule 5: order
 
     def test_a_list_keeps_the_order_of_its_elements(self, one: Instance) -> None:
-        """More than ten, for positions written as text would go wrong there."""
+        """There are more than ten, because positions written as text would go wrong there."""
         table = one.tables["list"]
         for number in range(300):
             table.append(str(number))
@@ -106,7 +106,7 @@ class IterationConformance(ConformanceTests):
     def test_an_element_appended_to_a_list_with_gaps_is_the_last(
         self, one: Instance, gone: tuple[int, ...]
     ) -> None:
-        """Whatever was deleted before."""
+        """The new element is the last, whatever was deleted before."""
         table = one.tables["list"]
         for element in "abc":
             table.append(element)
@@ -119,7 +119,7 @@ class IterationConformance(ConformanceTests):
         assert [*left, "x", "y"] == list(table.elements())
 
     def test_a_cleared_list_begins_anew(self, one: Instance) -> None:
-        """What is appended after a clear stands alone."""
+        """An element appended after a clear stands alone."""
         table = one.tables["list"]
         table.append("a")
         table.clear()

@@ -45,7 +45,7 @@ _VERBS_OF = [
 
 
 class KeysConformance(ConformanceTests):
-    """Rule 4 of `pyflinklike.state.table`, and what is kept apart."""
+    """Rule 4 of `pyflinklike.state.table`, and the separation of keys, tables and key groups."""
 
     # Rule 4: no current key
 
@@ -105,21 +105,21 @@ class KeysConformance(ConformanceTests):
         assert MISSING is twin.get(7)
 
     def test_a_name_stands_for_one_table(self, one: Instance) -> None:
-        """Asking again gives the same entries."""
+        """Asking for a table again gives the same entries."""
         one.tables["map"].put(7, "x")
 
         assert "x" == one.backend.table(MAP).get(7)
 
     @of_each_shape
     def test_a_scan_gives_the_entries_of_all_keys(self, one: Instance, spec: TableSpec) -> None:
-        """Each with its key and user key."""
+        """Each entry comes with its key and user key."""
         one.fill(spec, "a", "b")
         at = SOME_USER_KEY[spec.name]
 
         assert [("a", at, "a"), ("b", at, "b")] == sorted(one.tables[spec.name].scan())
 
     def test_entries_are_counted_over_keys_and_tables(self, one: Instance) -> None:
-        """One per user key or position; an entry put again counts once."""
+        """An entry counts once for each user key or position, however often it was put."""
         one.fill(SINGLE, "a", "b")
         one.fill(MAP, "a", "b", "a")
         one.tables["map"].put(8, "x")
@@ -154,7 +154,7 @@ class KeysConformance(ConformanceTests):
     def test_a_key_group_without_working_state_is_empty(
         self, one: Instance, spec: TableSpec
     ) -> None:
-        """Whatever a former visit left, if the caller did not keep it."""
+        """A former visit leaves nothing, if the caller did not keep it."""
         one.fill(spec, "k")
         one.groups.clear()
         one.enter(0)
@@ -165,7 +165,7 @@ class KeysConformance(ConformanceTests):
         )
 
     def test_a_table_may_be_declared_inside_a_group(self, one: Instance) -> None:
-        """It is then of that group, and empty in the others."""
+        """The table is then of that group, and empty in the others."""
         table = one.backend.table(attrs.evolve(MAP, name="late"))
         table.put(1, "x")
         one.enter(1)

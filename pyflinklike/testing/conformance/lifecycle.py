@@ -14,26 +14,26 @@ __all__ = ["LifecycleConformance"]
 
 
 class LifecycleConformance(ConformanceTests):
-    """The configuration is a value; what is made of it is opened, closed and independent."""
+    """A configuration is a value; the tables made from it are opened, closed and independent."""
 
     # The configuration
 
     def test_a_state_backend_survives_pickling(self) -> None:
-        """It is sent to the workers, and equal by value there."""
+        """The configuration is sent to the workers, and equal by value there."""
         before = self.state_backend()
 
         assert before == pickle.loads(pickle.dumps(before))
 
     def test_equal_state_backends_have_one_hash(self) -> None:
-        """It can be a key, as immutable values can."""
+        """A configuration can be a key, as immutable values can."""
         assert hash(self.state_backend()) == hash(self.state_backend())
 
     def test_state_backends_of_equal_settings_are_equal(self) -> None:
-        """It is a value, not an identity."""
+        """A configuration is a value, not an identity."""
         assert self.state_backend() == self.state_backend()
 
     def test_making_a_keyed_state_backend_leaves_the_configuration_as_it_was(self) -> None:
-        """It holds settings and no state."""
+        """A configuration holds settings and no state."""
         state_backend = self.state_backend()
         before = copy.deepcopy(state_backend)
         state_backend.create_keyed_state_backend(CurrentKey(), "tested").close()
@@ -49,7 +49,7 @@ class LifecycleConformance(ConformanceTests):
         assert one.backend.take_warm(3) is None
 
     def test_released_tables_serve_the_next_task_of_another_owner(self) -> None:
-        """What they keep warm then is that owner's; the former's is still its own, and may be taken by another backend."""
+        """What they keep warm then is the new owner's; the former's is still its own."""
         one, other = self._open(), self._open()
         one.backend.owner = other.backend.owner = "former"
         one.enter(3)
@@ -74,14 +74,14 @@ class LifecycleConformance(ConformanceTests):
     # The end
 
     def test_a_backend_can_be_closed(self) -> None:
-        """With changes that nobody drained."""
+        """A backend may be closed with changes that nobody drained."""
         instance = self._open()
         instance.fill(MAP, "k")
 
         assert None is instance.backend.close()  # type: ignore[func-returns-value]
 
     def test_backends_do_not_see_each_other(self, one: Instance, other: Instance) -> None:
-        """One operator's state is nobody else's."""
+        """The state of one operator is nobody else's."""
         one.fill(MAP, "k")
 
         assert {} == other.contents()

@@ -81,14 +81,14 @@ class _Twin:
 
 
 class RangesConformance(ConformanceTests):
-    """What a backend owes the stores."""
+    """The rules that stores need of a backend."""
 
     @_of_each
     @pytest.mark.parametrize("seed", range(12))
     def test_ranges_are_those_of_a_sorted_dict(
         self, one: Instance, other: Instance, spec: TableSpec, seed: int
     ) -> None:
-        """Through puts, deletions, clears, commits and a rebuild through bytes."""
+        """Ranges agree through puts, deletions, clears, commits and a rebuild through bytes."""
         choice = random.Random(seed)
         instance, twin = one, _Twin(_table(one, spec), choice)
         _table(other, spec)
@@ -100,7 +100,7 @@ class RangesConformance(ConformanceTests):
             changes = instance.drained()
             if instance is one:
                 other.apply(map(through_bytes, changes))
-                # Which makes `other` sort what the next changes are applied to.
+                # So that `other` has sorted what the next changes are applied to.
                 assert sorted(twin.model.items()) == list(_table(other, spec).range())
             if step > 80:
                 instance, twin.table = other, _table(other, spec)
@@ -135,7 +135,7 @@ class RangesConformance(ConformanceTests):
     # Entries that belong to the key group
 
     def test_every_key_sees_the_entries_of_the_group(self, one: Instance) -> None:
-        """They are no key's own."""
+        """Entries of the group belong to no key."""
         table = _table(one, _OF_GROUP)
         one.at("a")
         table.put(b"x", "put by a")
@@ -147,7 +147,7 @@ class RangesConformance(ConformanceTests):
         )
 
     def test_groups_do_not_see_each_others_entries(self, one: Instance) -> None:
-        """Nor are they lost when another group was entered."""
+        """Entries of the group are not lost when another group was entered."""
         table = _table(one, _OF_GROUP)
         table.put(b"x", "of 0")
         one.enter(1)
@@ -159,7 +159,7 @@ class RangesConformance(ConformanceTests):
     @pytest.mark.parametrize("verb", ["get", "put", "delete", "range", "clear", "items"])
     @_of_each
     def test_no_key_no_access(self, one: Instance, spec: TableSpec, verb: str) -> None:
-        """Also where the entries belong to the group, empty or not."""
+        """Every verb refuses, also where the entries belong to the group, empty or not."""
         arguments: dict[str, tuple[Any, ...]] = {
             "get": (b"x",),
             "put": (b"x", "y"),
