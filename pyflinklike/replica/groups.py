@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WarmGroups
-from pyflinklike.clock import Clock
+from pyflinklike.clock import Clock, TimeDomain
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.log.working_state import WorkingState
@@ -23,6 +23,7 @@ from pyflinklike.replica.counters import ReplicaMetrics
 from pyflinklike.replica.image import Image
 from pyflinklike.replica.tables import UnwrittenTables
 from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.state.agenda import timers_table
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
 from pyflinklike.stores.base import StateStore
@@ -44,6 +45,7 @@ class DecodedGroups:
         record: Of the operator.
         key_type: Of its keys.
         states: Names of the states and stores that may be asked for.
+        has_timers: Whether timers may be asked for.
         metrics: Count what is loaded.
         cache_bytes: How much may stay decoded; of groups that do not all fit most stay.
         allow_pickle: Whether values may be unpickled.
@@ -57,6 +59,7 @@ class DecodedGroups:
         states: Iterable[str],
         metrics: ReplicaMetrics,
         *,
+        has_timers: bool,
         cache_bytes: int,
         allow_pickle: bool,
         wall_clock: Callable[[], int] | None,
@@ -67,6 +70,7 @@ class DecodedGroups:
         self.assembled: dict[str, Assembled] = {}
         self._stores: list[StateStore] = []
         self._states = frozenset(states)
+        self._timers = frozenset(map(timers_table, TimeDomain)) if has_timers else frozenset()
         self._metrics = metrics
         # Reads come round as tasks do where a client asks for key after key: of groups that do not
         # all fit, most stay, and not just the one is dropped that is asked for next.
@@ -173,9 +177,11 @@ class DecodedGroups:
             self._again,
         )
 
+    def _may_be_asked(self, table: str) -> bool:
+        return table in self._timers or owner_of(table, self._states) in self._states
+
     def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
-        states = self._states
-        for name in [each for each in state.pending if owner_of(each, states) not in states]:
+        for name in [each for each in state.pending if not self._may_be_asked(each)]:
             del state.pending[name]
         with self.tables.written(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:

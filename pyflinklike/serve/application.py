@@ -8,6 +8,7 @@
 | `GET /states` | the states and stores there are |
 | `GET /states/<name>?key=..` | what a key has of a state; of windows with `namespace=` |
 | `GET /stores/<name>/<verb>?key=..` | what a store's verb gives; of scope "key" with `current=` |
+| `GET /timers?key=..` | the timers of a key; without one, those of all keys by their time |
 | `GET /rows?key=..` | the row of a key, of a view |
 
 `X-Batch-Id` is the micro-batch of the answer, `Age` how long ago that was committed, in seconds.
@@ -26,13 +27,13 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from http import HTTPStatus
 from typing import Any
 
 import attrs
 
-from pyflinklike.clock import wall_clock
+from pyflinklike.clock import TimeDomain, wall_clock
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationError,
@@ -50,8 +51,11 @@ from pyflinklike.errors import (
     UnknownStoreError,
     ValueDecodeError,
 )
+from pyflinklike.replay.typed import key_of as typed_key_of
+from pyflinklike.replay.typed import time_of
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.state_reader import StateReader
+from pyflinklike.replica.timers import Timer
 from pyflinklike.serve.json_values import json_value
 from pyflinklike.serve.keys import json_key_of, namespace_of, state_key_of
 from pyflinklike.serve.requests import BOUNDS, Guard, count_of, path_of, query_of, whole
@@ -261,12 +265,15 @@ def _known(query: Mapping[str, str], *names: str) -> None:
         raise StateValueError(msg)
 
 
+_OF_TIMERS = ("domain", "from", "to")
+_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
 _OF_KEYS = ["key", "namespace", *BOUNDS]
 _INDEX = {
     "/health": [],
     "/states": [*BOUNDS],
     "/states/<name>": _OF_KEYS,
     "/stores/<name>/<verb>": ["current", "<arguments of the verb>", *_PAGING, *BOUNDS],
+    "/timers": ["key", *_OF_TIMERS, *_PAGING, *BOUNDS],
 }
 
 
@@ -284,8 +291,9 @@ class _Replica:
             now = self.state.position
             body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
             return _Answer(body, now.batch_id, now.age)
-        if not ((parts[0] == "states") or (parts[0] == "stores" and len(parts) > 2)):
-            wanted = "/, /health, /states, /states/<name> and /stores/<name>/<verb>"
+        is_known = parts == ["timers"] or parts[0] == "states"
+        if not is_known and not (parts[0] == "stores" and len(parts) > 2):
+            wanted = "/, /health, /states, /states/<name>, /stores/<name>/<verb> and /timers"
             got = shown("/" + "/".join(parts))
             return _failed(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
         with self._snapshot(query) as at:
@@ -294,6 +302,8 @@ class _Replica:
                 found = _Answer({"states": [_described(each) for each in at.states()]})
             elif parts[0] == "states":
                 found = _state(at, "/".join(parts[1:]), query)
+            elif parts[0] == "timers":
+                found = self._timers(at, query)
             else:
                 found = self._store(at, "/".join(parts[1:-1]), parts[-1], query)
             if found.batch_id is not None:
@@ -338,6 +348,55 @@ class _Replica:
             if value is None:
                 return _failed(HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key")
             return _Answer({"value": json_value(value)})
+        is_reverse = _flag(query, "reverse")
+
+        def opened(scan: StateReader) -> AbstractContextManager[Iterator[Any]]:
+            asked = getattr(scan.store(name, **given), verb)
+            if verb == "history":
+                return asked(*arguments, "desc" if is_reverse else "asc")
+            return asked(*arguments, reverse=is_reverse)
+
+        return self._page(at, query, opened, json_value)
+
+    def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
+        timers = at.timers()
+        _known(query, "key", *_OF_TIMERS, *_PAGING, *BOUNDS)
+        is_reverse, domain = _flag(query, "reverse"), _domain(query)
+        begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
+        has_windows = timers.namespace_type is not None
+        key = typed_key_of(query["key"], timers.key_columns) if "key" in query else None
+
+        def opened(scan: StateReader) -> AbstractContextManager[Iterator[Timer]]:
+            timers = scan.timers()
+            if "key" not in query:
+                return nullcontext(timers.all(begin, end, domain=domain, reverse=is_reverse))
+            found = timers.get(key, domain=domain)
+            mine = (each for each in (reversed(found) if is_reverse else found))
+            return nullcontext(each for each in mine if _is_between(each.timestamp, begin, end))
+
+        def shown_timer(timer: Timer) -> dict[str, Any]:
+            window = {"namespace": json_value(timer.namespace)} if has_windows else {}
+            time = json_value(timer.timestamp)
+            domain = timer.domain.name.lower()
+            return {"key": json_value(timer.key), **window, "domain": domain, "timestamp": time}
+
+        return self._page(at, query, opened, shown_timer)
+
+    def _page(
+        self,
+        at: StateReader,
+        query: Mapping[str, str],
+        opened: Callable[[StateReader], AbstractContextManager[Iterator[Any]]],
+        item: Callable[[Any], Any],
+    ) -> _Answer:
+        """What gives several, from where a scan goes on.
+
+        Args:
+            at: Where it begins.
+            query: Of the request.
+            opened: The items of a snapshot, all of them.
+            item: One of them as JSON's values.
+        """
         most = whole(query, "limit", self.limits.items)
         limit = min(_ITEMS, self.limits.items) if most is None else most
         scan, start = at, 0
@@ -347,15 +406,10 @@ class _Replica:
                 msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
                 return _failed(HTTPStatus.GONE, msg)
             scan, start = found
-            store = scan.store(name, **given)
-        options: dict[str, Any] = {"reverse": _flag(query, "reverse")}
-        if verb == "history":
-            arguments.append("desc" if options["reverse"] else "asc")
-            options = {}
-        with getattr(store, verb)(*arguments, **options) as cursor:
+        with opened(scan) as cursor:
             for _ in itertools.islice(cursor, start):
                 pass  # they were given in the answers before
-            items = [json_value(each) for each in itertools.islice(cursor, limit)]
+            items = [item(each) for each in itertools.islice(cursor, limit)]
             more = next(cursor, None) is not None
         body: dict[str, Any] = {"items": items, "more": more}
         if more:
@@ -413,6 +467,20 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
         msg = f"{name} takes true or false, got {shown(query[name])}; give one"
         raise StateValueError(msg)
     return text in ("true", "1")
+
+
+def _domain(query: Mapping[str, str]) -> TimeDomain | None:
+    if "domain" not in query:
+        return None
+    found = _DOMAINS.get(query["domain"])
+    if found is None:
+        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
+        raise StateValueError(f"{msg}; leave it out for both")
+    return found
+
+
+def _is_between(time: int, begin: int | None, end: int | None) -> bool:
+    return (begin is None or begin <= time) and (end is None or time <= end)
 
 
 def _described(info: Any) -> dict[str, Any]:
