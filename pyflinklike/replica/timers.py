@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -16,11 +17,14 @@ import attrs
 from pyflinklike.clock import DurationLike, TimeDomain
 from pyflinklike.errors import DeclarationTypeError, ScanDisabledError
 from pyflinklike.replica.states import Pick
+from pyflinklike.replica.version import RawTimer, Version
 from pyflinklike.shown import shown
 from pyflinklike.stores.times import TimeLike, to_instant
 from pyflinklike.types import TypeInformation
 
 __all__ = ["ReadOnlyTimers", "Timer"]
+
+_BY_TIME = itemgetter(0, 1, 2)
 
 
 @attrs.frozen
@@ -92,8 +96,8 @@ class ReadOnlyTimers:
         """
         domains = _domains(domain)
         version = self._pick(at_least_batch, max_age, timeout)
-        found = version.timers_of_key(key, domains)
-        return [Timer(*each) for each in sorted(found, key=_by_time)]
+        found = sorted(version.timers_of_key(key, domains), key=_BY_TIME)
+        return [_timer(version, each) for each in found]
 
     def all(
         self,
@@ -122,9 +126,11 @@ class ReadOnlyTimers:
         domains = _domains(domain)
         begin = None if time_from is None else to_instant(time_from, "time_from")
         end = None if time_to is None else to_instant(time_to, "time_to")
-        groups = self._pick(None, None, None).timers(domains, begin, end)
-        ordered = [sorted(each, key=_by_time, reverse=reverse) for each in groups]
-        return (Timer(*each) for each in heapq.merge(*ordered, key=_by_time, reverse=reverse))
+        version = self._pick(None, None, None)
+        groups = version.timers(domains, begin, end)
+        ordered = [sorted(each, key=_BY_TIME, reverse=reverse) for each in groups]
+        merged = heapq.merge(*ordered, key=_BY_TIME, reverse=reverse)
+        return (_timer(version, each) for each in merged)
 
     def __repr__(self) -> str:
         return f"ReadOnlyTimers({list(self.key_columns)})"
@@ -139,7 +145,7 @@ def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:
     return (domain,)
 
 
-def _by_time(timer: tuple[Any, TimeDomain, int, Any]) -> tuple[int, int, str, str]:
-    """A total order, so that a scan goes on where it stopped whatever a key group was decoded from."""
-    key, domain, timestamp, namespace = timer
-    return timestamp, domain.value, repr(key), repr(namespace)
+def _timer(version: Version, raw: RawTimer) -> Timer:
+    timestamp, domain, _, stored = raw
+    key, namespace = version.thawed(stored)
+    return Timer(key, TimeDomain(domain), timestamp, namespace)

@@ -39,8 +39,8 @@ from pyflinklike.types.signature import type_of
 __all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
 
 T = TypeVar("T")
-RawTimer = tuple[Any, TimeDomain, int, Any]
-"""Key, domain, time in ms, and namespace or None."""
+RawTimer = tuple[int, int, str, Any]
+"""Time in ms, number of the domain, what orders those of equal time, and the key as it is stored."""
 
 
 @attrs.frozen
@@ -255,7 +255,7 @@ class Version:
     ) -> list[RawTimer]:
         """Those of a key group, of one key unless that is None."""
         states, tables = self.states, self.states.timers()
-        key_type, namespace_type = states.groups.key_type, states.namespace_type
+        namespace_type = states.namespace_type
 
         def of_domain(domain: TimeDomain) -> Iterable[tuple[Any, int, Any]]:
             table = tables[domain]
@@ -263,20 +263,35 @@ class Version:
                 return table.scan()
             return ((wanted, timestamp, None) for timestamp, _ in table.items())
 
+        held = self.image.held
+        is_whole = wanted is None and held.keys is None
+
+        def is_wanted(stored: Any) -> bool:
+            key = stored if namespace_type is None else stored[0]
+            return (wanted is None or key == wanted) and held.has_key(key)
+
         def asked() -> list[RawTimer]:
-            found = []
-            for domain in domains:
-                for stored, timestamp, _ in of_domain(domain):
-                    key, namespace = (stored, None) if namespace_type is None else stored
-                    if (wanted is not None and key != wanted) or not self.image.held.has_key(key):
-                        continue
-                    if (begin is None or begin <= timestamp) and (end is None or timestamp <= end):
-                        window = namespace_type and namespace_type.thaw_key(namespace)
-                        found.append((key_type.thaw_key(key), domain, timestamp, window))
-            return found
+            # The text makes the order total, whatever the key group was decoded from: a scan that
+            # goes on counts on it.
+            return [
+                (timestamp, domain.value, repr(stored), stored)
+                for domain in domains
+                for stored, timestamp, _ in of_domain(domain)
+                if (begin is None or begin <= timestamp)
+                and (end is None or timestamp <= end)
+                and (is_whole or is_wanted(stored))
+            ]
 
         at = GROUP_KEY if wanted is None else wanted
         return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
+
+    def thawed(self, stored: Any) -> tuple[Any, Any]:
+        """Key and namespace of a timer, in the user's form."""
+        key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
+        if namespace_type is None:
+            return key_type.thaw_key(stored), None
+        key, namespace = stored
+        return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
 
     def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
         """What a store says in one key group, under a key."""

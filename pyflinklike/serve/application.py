@@ -27,7 +27,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -87,6 +87,8 @@ _ITEMS = 1000
 _SCANS = 4
 """Snapshots that are kept for scans that go on; each keeps what has changed since."""
 _PAGING = ("limit", "reverse", "after")
+_OF_PAGE = ("limit", "after", *BOUNDS)
+"""What may differ from one answer of a scan to the next."""
 _POLL_MS = 50
 _PATIENCE_MS = 10_000
 """How long a request waits for a view, where it does not say."""
@@ -350,13 +352,13 @@ class _Replica:
             return _Answer({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
-        def opened(scan: StateReader) -> AbstractContextManager[Iterator[Any]]:
+        def opened(scan: StateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
             if verb == "history":
                 return asked(*arguments, "desc" if is_reverse else "asc")
             return asked(*arguments, reverse=is_reverse)
 
-        return self._page(at, query, opened, json_value)
+        return self._page(at, (name, verb), query, opened, json_value)
 
     def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
         timers = at.timers()
@@ -366,13 +368,13 @@ class _Replica:
         has_windows = timers.namespace_type is not None
         key = typed_key_of(query["key"], timers.key_columns) if "key" in query else None
 
-        def opened(scan: StateReader) -> AbstractContextManager[Iterator[Timer]]:
+        def opened(scan: StateReader) -> Iterator[Timer]:
             timers = scan.timers()
             if "key" not in query:
-                return nullcontext(timers.all(begin, end, domain=domain, reverse=is_reverse))
+                return timers.all(begin, end, domain=domain, reverse=is_reverse)
             found = timers.get(key, domain=domain)
             mine = (each for each in (reversed(found) if is_reverse else found))
-            return nullcontext(each for each in mine if _is_between(each.timestamp, begin, end))
+            return (each for each in mine if _is_between(each.timestamp, begin, end))
 
         def shown_timer(timer: Timer) -> dict[str, Any]:
             window = {"namespace": json_value(timer.namespace)} if has_windows else {}
@@ -380,55 +382,72 @@ class _Replica:
             domain = timer.domain.name.lower()
             return {"key": json_value(timer.key), **window, "domain": domain, "timestamp": time}
 
-        return self._page(at, query, opened, shown_timer)
+        return self._page(at, ("timers",), query, opened, shown_timer)
 
     def _page(
         self,
         at: StateReader,
+        path: tuple[str, ...],
         query: Mapping[str, str],
-        opened: Callable[[StateReader], AbstractContextManager[Iterator[Any]]],
+        opened: Callable[[StateReader], Iterator[Any]],
         item: Callable[[Any], Any],
     ) -> _Answer:
         """What gives several, from where a scan goes on.
 
         Args:
             at: Where it begins.
+            path: Of the request.
             query: Of the request.
             opened: The items of a snapshot, all of them.
             item: One of them as JSON's values.
         """
         most = whole(query, "limit", self.limits.items)
         limit = min(_ITEMS, self.limits.items) if most is None else most
-        scan, start = at, 0
+        asked = {name: each for name, each in query.items() if name not in _OF_PAGE}
+        question = (*path, *sorted(asked.items()))
+        scan, start, rest = at, 0, None
         if "after" in query:
-            found = self.scans.find(query["after"])
+            found = self.scans.find(query["after"], question)
             if found is None:
                 msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
                 return _failed(HTTPStatus.GONE, msg)
-            scan, start = found
-        with opened(scan) as cursor:
-            for _ in itertools.islice(cursor, start):
+            scan, start, rest = found
+        if rest is None:
+            rest = opened(scan)
+            for _ in itertools.islice(rest, start):
                 pass  # they were given in the answers before
-            items = [item(each) for each in itertools.islice(cursor, limit)]
-            more = next(cursor, None) is not None
-        body: dict[str, Any] = {"items": items, "more": more}
-        if more:
-            body["after"] = self.scans.keep(scan, start + len(items))
+        items = [item(each) for each in itertools.islice(rest, limit)]
+        following = next(rest, None)
+        body: dict[str, Any] = {"items": items, "more": following is not None}
+        if following is not None:
+            rest = itertools.chain((following,), rest)
+            body["after"] = self.scans.keep(scan, start + len(items), question, rest)
         return _Answer(body, scan.position.batch_id, scan.position.age)
 
 
 class _Scans:
     """Snapshots of scans that go on, so that all their answers are of one micro-batch.
 
-    Where a scan goes on is a text that means something to this process only.
+    Where a scan goes on is a text that means something to this process only.  What a scan has found
+    and not given yet is kept, too: to find it again costs as much as all answers before.
     """
 
     def __init__(self) -> None:
         self._readers: OrderedDict[str, StateReader] = OrderedDict()
+        self._rests: OrderedDict[tuple[Any, ...], Iterator[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, reader: StateReader, count: int) -> str:
-        """What to give as `after=`, after so many items."""
+    def keep(
+        self, reader: StateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
+    ) -> str:
+        """What to give as `after=`.
+
+        Args:
+            reader: The snapshot.
+            count: How many items were given.
+            question: What was asked.
+            rest: The items that were not given.
+        """
         with self._lock:
             name = next(
                 (
@@ -443,11 +462,20 @@ class _Scans:
                 self._readers[name] = reader
             self._readers.move_to_end(name)
             while len(self._readers) > _SCANS:
-                self._readers.popitem(last=False)
+                gone, _ = self._readers.popitem(last=False)
+                for key in [each for each in self._rests if each[0] == gone]:
+                    del self._rests[key]
+            self._rests[name, count, question] = rest
+            while len(self._rests) > _SCANS:
+                self._rests.popitem(last=False)
         return f"{name}.{count}"
 
-    def find(self, after: str) -> tuple[StateReader, int] | None:
-        """The snapshot and how many items of it were given.
+    def find(
+        self, after: str, question: tuple[Any, ...]
+    ) -> tuple[StateReader, int, Iterator[Any] | None] | None:
+        """The snapshot, how many items of it were given, and the others if they are kept.
+
+        These are given once: who asks again for the same answer has them found anew.
 
         Raises:
             StateValueError: It is nothing that was given as `after`.
@@ -458,7 +486,8 @@ class _Scans:
             raise StateValueError(msg)
         with self._lock:
             reader = self._readers.get(name)
-        return None if reader is None else (reader, int(count))
+            rest = self._rests.pop((name, int(count), question), None)
+        return None if reader is None else (reader, int(count), rest)
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

@@ -321,6 +321,25 @@ def test_a_scan_of_timers_has_to_be_allowed(query):
         )
 
 
+@pytest.mark.parametrize(("path", "items"), [("/stores/windows/fetch", 4), ("/timers", 5)])
+def test_an_answer_of_a_scan_can_be_asked_for_again(query, path, items):
+    """It is the same, though what was found is kept for the first who asks."""
+    query.batch([("ann", timers_at(1, 2, 3, 4))])
+    asked = {} if path == "/timers" else {"current": "ann", "key": "A"}
+    with replica_of(query) as replica:
+        served, found, after = app(replica), [], {}
+        while True:
+            body, again = (get(served, path, limit=1, **asked, **after)[1] for _ in range(2))
+            assert body == again
+            found += body["items"]
+            if not body["more"]:
+                break
+            after = {"after": body["after"]}
+    whole = get(served, path, **asked)
+    assert 503 == whole[0]  # the replica is closed
+    assert items == len({str(each) for each in found}) == len(found)
+
+
 def test_what_can_be_asked_is_told(served):
     """At the root; and whether it answers at all."""
     _, index, _ = get(served, "/")
