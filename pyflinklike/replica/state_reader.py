@@ -16,6 +16,7 @@ from pyflinklike.replica.stores import NO_KEY_GIVEN, ReadOnlyStore, read_only_st
 from pyflinklike.replica.timers import ReadOnlyTimers
 from pyflinklike.replica.version import Version
 from pyflinklike.shown import shown
+from pyflinklike.types.signature import type_of
 
 __all__ = ["StateReader"]
 
@@ -111,6 +112,7 @@ class StateReader:
         states = version.states
         return ReadOnlyTimers(
             key_columns_of(states.groups.record),
+            type_of(states.groups.record.identity.key),
             states.namespace_type,
             self._pick,
             allow_scan=self._settings.allow_scan,

@@ -49,6 +49,7 @@ class ReadOnlyTimers:
 
     Args:
         key_columns: Names and Spark types of the key columns.
+        key_type: Of the keys as they are stored.
         namespace_type: Of the namespaces that timers have beside their key, else None.
         pick: Chooses the version that is read.
         allow_scan: Whether all key groups may be decoded for an answer.
@@ -57,6 +58,7 @@ class ReadOnlyTimers:
     def __init__(
         self,
         key_columns: Sequence[tuple[str, str]],
+        key_type: TypeInformation,
         namespace_type: TypeInformation | None,
         pick: Pick,
         *,
@@ -64,6 +66,8 @@ class ReadOnlyTimers:
     ) -> None:
         self.key_columns = tuple(key_columns)
         """Names and Spark types of the key columns."""
+        self.key_type = key_type
+        """Of the keys as they are stored."""
         self.namespace_type = namespace_type
         """Of the namespaces that timers have beside their key, such as windows; else None."""
         self._pick = pick

@@ -51,8 +51,7 @@ from pyflinklike.errors import (
     UnknownStoreError,
     ValueDecodeError,
 )
-from pyflinklike.replay.typed import key_of as typed_key_of
-from pyflinklike.replay.typed import time_of
+from pyflinklike.replay.typed import time_of, user_key_of
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.state_reader import StateReader
 from pyflinklike.replica.timers import Timer
@@ -333,7 +332,9 @@ class _Replica:
         infos = {info.name: info for info in at.states()}
         info = infos.get(name)
         given = {}
-        if info is not None and info.is_store and "current" in query:
+        has_key = info is not None and info.is_store and info.key_type is not None
+        if has_key and "current" in query:
+            assert info is not None
             given["key"] = state_key_of(query["current"], info)
         store = at.store(name, **given)
         verbs = verbs_of(store.info)
@@ -366,7 +367,9 @@ class _Replica:
         is_reverse, domain = _flag(query, "reverse"), _domain(query)
         begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
         has_windows = timers.namespace_type is not None
-        key = typed_key_of(query["key"], timers.key_columns) if "key" in query else None
+        key = None
+        if "key" in query:
+            key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
 
         def opened(scan: StateReader) -> Iterator[Timer]:
             timers = scan.timers()
