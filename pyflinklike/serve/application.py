@@ -356,8 +356,8 @@ class _Replica:
         def opened(scan: StateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
             if verb == "history":
-                return asked(*arguments, "desc" if is_reverse else "asc")
-            return asked(*arguments, reverse=is_reverse)
+                return iter(asked(*arguments, "desc" if is_reverse else "asc"))
+            return iter(asked(*arguments, reverse=is_reverse))
 
         return self._page(at, (name, verb), query, opened, json_value)
 
