@@ -248,6 +248,13 @@ def test_a_scan_goes_on_where_it_was(query):
     assert (410, 200) == (gone, now)
 
 
+def test_what_a_request_says_is_short_in_the_log(served, caplog):
+    """Or anybody who may ask could fill a disk."""
+    with caplog.at_level("WARNING"):
+        get(served, "/stores/kv/range", **{"from": "z" * 10_000, "to": "a"})
+    assert [True] == [len(each.getMessage()) < 1000 for each in caplog.records]
+
+
 def timers_at(*times):
     """A record that registers timers of event time, and one of processing time."""
 
