@@ -14,7 +14,7 @@ from pyflinklike.cli.shapes import iso
 from pyflinklike.cli.sources import chosen
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
-from pyflinklike.replay.typed import key_of, time_of
+from pyflinklike.replay.typed import column_key_of, time_of
 
 
 @command("list")
@@ -116,7 +116,7 @@ def _key(info: StateInfo, text: str) -> Any:
     if not info.key_columns:
         msg = f"state {info.name!r} is kept for no single key, got key {text!r}"
         raise StateValueError(f"{msg}; look at it with `show`")
-    return key_of(text, info.key_columns)
+    return column_key_of(text, info.key_columns, info.key_type)
 
 
 @command("timers")

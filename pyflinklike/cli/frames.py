@@ -15,7 +15,7 @@ from pyflinklike.cli.files import cells_of, lines_of
 from pyflinklike.errors import HostError
 from pyflinklike.replay.differences import entry_columns
 from pyflinklike.spark import diff_state, error_of
-from pyflinklike.spark.reading.jobs import Batches, running
+from pyflinklike.spark.reading.jobs import Batches, mapped
 from pyflinklike.spark.wire.names import quoted
 
 __all__ = ["answered", "compared", "first_rows", "write_frame"]
@@ -34,12 +34,10 @@ def write_frame(frame: DataFrame, folder: str, kind: str) -> None:
     if kind == "parquet":
         answered(lambda: frame.write.parquet(folder))
     elif kind == "csv":
-        cells = frame.mapInArrow(
-            running(_cells), ", ".join(f"{quoted(n)} string" for n in frame.columns)
-        )
+        cells = mapped(frame, _cells, ", ".join(f"{quoted(n)} string" for n in frame.columns))
         answered(lambda: cells.write.option("header", value=True).csv(folder))
     else:
-        lines = frame.mapInArrow(running(_lines), "value string")
+        lines = mapped(frame, _lines, "value string")
         answered(lambda: lines.write.text(folder))
 
 

@@ -19,6 +19,7 @@ from pyflinklike.kafka.columns import spark_columns
 from pyflinklike.kafka.options import reader_options, writer_options
 from pyflinklike.kafka.stream_reader import stream_reader
 from pyflinklike.kafka.writers import batch_writer, stream_writer
+from pyflinklike.spark.setup.shipping import prepare_workers
 
 __all__ = ["FORMAT", "KafkaDataSource", "register"]
 
@@ -98,4 +99,5 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session, also one of Spark Connect.
     """
+    prepare_workers(spark)  # which read it, and one on the driver plans
     spark.dataSource.register(KafkaDataSource)

@@ -34,6 +34,7 @@ __all__ = [
     "declaration_of",
     "described",
     "descriptor_of",
+    "key_columns_of",
     "owner_of",
     "state_of",
     "timers_of",
@@ -116,14 +117,19 @@ class StateInfos(list[StateInfo]):
 
 def described(record: OperatorRecord, operator_id: int) -> StateInfos:
     """Describe the states and stores of an operator, by name."""
-    columns = KeyColumns.of(record)
-    declared = record.identity.key_columns
-    types = [kind for _, kind in declared] or [name_of(each) for each in columns.types]
-    key_columns = tuple(zip(columns.names, types))
+    key_columns = key_columns_of(record)
     return StateInfos(
         _info(record, name, said, operator_id, key_columns)
         for name, said in sorted(record.states.items())
     )
+
+
+def key_columns_of(record: OperatorRecord) -> tuple[tuple[str, str], ...]:
+    """Names and Spark types of the key columns of an operator."""
+    columns = KeyColumns.of(record)
+    declared = record.identity.key_columns
+    types = [kind for _, kind in declared] or [name_of(each) for each in columns.types]
+    return tuple(zip(columns.names, types))
 
 
 def _info(

@@ -7,22 +7,25 @@ are stored encoded, and are decoded one by one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
 
-from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.replay.key_types import arrow_of
+from pyflinklike.replay.stored_values import stored
 from pyflinklike.replay.values import shown, shown_type
 from pyflinklike.shown import shown_error
-from pyflinklike.types import TupleTypeInfo
+from pyflinklike.types import ListTypeInfo, TupleTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.keys import ANY_KEY
 from pyflinklike.types.signature import type_of
+from pyflinklike.types.times import InstantTypeInfo
 from pyflinklike.types.zones import to_instant
 
 __all__ = ["OWN_NAMES", "KeyColumns"]
@@ -80,11 +83,16 @@ class KeyColumns:
 
         Args:
             keys: An Arrow array.
+
+        Raises:
+            IncompatibleStateError: A key has no form in its columns, such as the nanoseconds of an
+                instant: it would be another one.
         """
         if self.signature != ANY_KEY:
             declared = type_of(self.signature)
-            parts = keys.flatten() if self._is_struct else [shown(keys, declared)]
-            return [part.cast(kind) for part, kind in zip(parts, self.types)]
+            if not self._is_struct:
+                return [_exactly_shown(keys, declared)]
+            return [part.cast(kind) for part, kind in zip(keys.flatten(), self.types)]
         if self.is_encoded:
             return [keys]
         decoded = [decode_key(each) for each in keys.to_pylist()]
@@ -112,14 +120,16 @@ class KeyColumns:
 
         Raises:
             IncompatibleStateError: A key is null.
+            StateValueError: A key does not fit its type.
         """
         if any(column.null_count for column in columns) and len(columns) == 1:
             msg = f"a key must have a value in its column {self.names[0]!r}, got null"
             raise IncompatibleStateError(f"{msg}; leave such rows out")
         if self.signature != ANY_KEY:
-            kind = type_of(self.signature).arrow_type
+            declared = type_of(self.signature)
             if not self._is_struct:
-                return columns[0].cast(kind)
+                return stored(columns[0], declared, "keys", as_key=True)
+            kind = declared.arrow_type
             parts = [each.cast(kind.field(at).type) for at, each in enumerate(columns)]
             return pa.StructArray.from_arrays(parts, fields=list(kind))
         if self.is_encoded:
@@ -127,6 +137,27 @@ class KeyColumns:
         values = [_with_zones(to_python(each, "UTC"), each.type) for each in columns]
         keys = values[0] if len(values) == 1 else zip(*values)
         return pa.array([encode_key(key) for key in keys], pa.binary())
+
+
+def _exactly_shown(keys: Any, declared: TypeInformation) -> Any:
+    found = shown(keys, declared)
+    if not _has_instants(declared):
+        return found
+    with contextlib.suppress(StateValueError):  # null, where an instant is too far away
+        if stored(found, declared, "keys", as_key=True).equals(keys):
+            return found
+    msg = (
+        f"keys of {declared!r} are read and saved to the microsecond, got one that has no such form"
+    )
+    raise IncompatibleStateError(f"{msg}; key by seconds and nanos, in Types.TUPLE, say")
+
+
+def _has_instants(declared: TypeInformation) -> bool:
+    if isinstance(declared, TupleTypeInfo):
+        return any(map(_has_instants, declared.field_types))
+    if isinstance(declared, ListTypeInfo):
+        return _has_instants(declared.elem_type)
+    return isinstance(declared, InstantTypeInfo)
 
 
 def _with_zones(values: list[Any], kind: Any) -> list[Any]:

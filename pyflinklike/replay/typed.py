@@ -19,12 +19,19 @@ import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.key_types import arrow_of
+from pyflinklike.replay.values import shown as column_of
 from pyflinklike.shown import shown
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
+from pyflinklike.types.keys import ANY_KEY
+from pyflinklike.types.signature import type_of
+from pyflinklike.types.times import Instant, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
 
-__all__ = ["json_of", "key_of", "time_of", "to_float"]
+__all__ = ["as_user", "column_key_of", "json_of", "key_of", "time_of", "to_float", "user_key_of"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+_FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")
+"""Digits behind the microseconds, which Python would leave out."""
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException)
 _MAX_DIGITS = 100
@@ -67,6 +74,72 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
         msg = f"KEY must be a JSON array with a value for each of {names}, got {shown(text)}"
         raise StateValueError(f"""{msg}; write it as '["ann", 3]'""")
     return tuple(_key_part(each, name, kind) for each, (name, kind) in zip(given, columns))
+
+
+def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -> Any:
+    """The key that was typed as a function has it: a time, say, that its column shows as a text.
+
+    Args:
+        text: What was typed, as `key_of` takes it.
+        columns: Names and Spark types of the key columns.
+        signature: Of the stored keys' type.
+
+    Raises:
+        StateValueError: It is none of these columns, or not exactly a value of them.
+    """
+    shown_key = key_of(text, columns)
+    if len(columns) != 1:
+        return shown_key
+    declared = type_of(signature)
+    try:
+        return as_user(shown_key, declared)
+    except _MISFITS as error:
+        msg = f"KEY must be a value of {declared!r}, got {shown(text)}"
+        raise StateValueError(f"{msg}; write it as it is shown") from error
+
+
+def as_user(given: Any, declared: TypeInformation) -> Any:
+    """What was typed as a value of a type, where that is neither JSON's nor its column's form.
+
+    Args:
+        given: JSON, or as `key_of` gives it.
+        declared: The type.
+
+    Raises:
+        ValueError, TypeError, ArithmeticError: It is none, or not exactly.
+    """
+    if isinstance(declared, TupleTypeInfo) and isinstance(given, tuple):
+        return tuple(as_user(each, part) for each, part in zip(given, declared.field_types))
+    if isinstance(declared, TimeTypeInfo) and isinstance(given, str):
+        return dt.time.fromisoformat(_of_microseconds(given))
+    if declared == Types.BIG_INT() and isinstance(given, str):
+        if not _WHOLE.fullmatch(given):
+            raise _misfit(given)
+        return int(given)
+    if declared == Types.BIG_DEC() and isinstance(given, str):
+        return Decimal(given)
+    if isinstance(declared, TimestampTypeInfo) and isinstance(given, (int, str)):
+        return _instant(given, is_zoned=False)
+    if isinstance(declared, InstantTypeInfo) and isinstance(given, (int, str, dt.datetime)):
+        instant = given if isinstance(given, dt.datetime) else _instant(given, is_zoned=True)
+        seconds, rest = divmod(instant - _EPOCH, dt.timedelta(seconds=1))
+        return Instant(seconds, rest.microseconds * 1000)
+    return given
+
+
+def column_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str | None) -> Any:
+    """The key that was typed in the one form in which its column shows it, as `user_key_of`."""
+    declared = None if signature in (None, ANY_KEY) else type_of(signature)
+    if declared is None or declared.is_pickled or len(columns) != 1:
+        return key_of(text, columns)
+    key = declared.freeze_key(user_key_of(text, columns, declared.signature))
+    return _without_names(column_of(declared.to_arrow([key]), declared)[0].as_py())
+
+
+def _without_names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(_without_names(each) for each in value.values())
+    return value
 
 
 def _key_part(given: Any, name: str, kind: str) -> Any:
@@ -125,7 +198,7 @@ def _exactly(given: Any, declared: Any) -> Any:
         names = [field.name for field in declared]
         if not isinstance(given, dict) or sorted(given) != sorted(names):
             raise _misfit(given)
-        return {field.name: _exactly(given[field.name], field.type) for field in declared}
+        return tuple(_exactly(given[field.name], field.type) for field in declared)
     if not isinstance(given, str):
         raise _misfit(given)
     if types.is_date(declared):
@@ -170,13 +243,24 @@ def _as_32(digits: str) -> float:
     return found
 
 
+def _of_microseconds(text: str) -> str:
+    """A time that has no digits behind its microseconds but zeros.
+
+    Raises:
+        ValueError: It has others.
+    """
+    if _FINER.search(text):
+        raise _misfit(text)
+    return text
+
+
 def _instant(given: Any, *, is_zoned: bool) -> dt.datetime:
     if isinstance(given, int) or (isinstance(given, str) and _WHOLE.fullmatch(given)):
         instant = _EPOCH + int(given) * _MILLISECOND
         return instant if is_zoned else instant.replace(tzinfo=None)
     if not isinstance(given, str):
         raise _misfit(given)
-    instant = dt.datetime.fromisoformat(given.replace("Z", "+00:00"))
+    instant = dt.datetime.fromisoformat(_of_microseconds(given).replace("Z", "+00:00"))
     if not is_zoned:
         if instant.tzinfo is not None:
             raise _misfit(given)
@@ -200,15 +284,17 @@ def time_of(text: str) -> int:
     """Parse a point in time, in ms or as ISO 8601 (in UTC if it has no zone); return it in ms.
 
     Raises:
-        StateValueError: The text is neither, or beyond 64 bits.
+        StateValueError: The text is neither, between two ms, or beyond 64 bits.
     """
     try:
         if _WHOLE.fullmatch(text):
             found = int(text)
         else:
-            instant = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+            instant = dt.datetime.fromisoformat(_of_microseconds(text).replace("Z", "+00:00"))
             zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
-            found = (zoned - _EPOCH) // _MILLISECOND
+            found, finer = divmod(zoned - _EPOCH, _MILLISECOND)
+            if finer:
+                raise _misfit(text)
         struct.pack("q", found)
     except (ValueError, OverflowError, struct.error) as error:
         msg = f"a time is given in ms or as ISO 8601, got {shown(text)}; write 2026-11-23T02:00:00Z"

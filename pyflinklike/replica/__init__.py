@@ -19,6 +19,7 @@ from pyflinklike.replica.stores import (
     ReadOnlyVersionedStore,
     ReadOnlyWindowStore,
 )
+from pyflinklike.replica.timers import ReadOnlyTimers, Timer
 
 __all__ = [
     "Position",
@@ -27,10 +28,12 @@ __all__ = [
     "ReadOnlySessionStore",
     "ReadOnlyState",
     "ReadOnlyStore",
+    "ReadOnlyTimers",
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
     "ReplicaMetrics",
     "StateReader",
+    "Timer",
     "open_state",
 ]
 

@@ -24,6 +24,7 @@ class ReplicaMetrics:
         cold_loads: Those that were decoded from their whole log.
         repeated_loads: Of these, those that were decoded before and had not changed: `cache_bytes`
             had no room for them.
+        key_loads: Of these, those of which only one key was decoded, for one read.
         decoded_bytes: What is decoded weighs at most, in memory.
         compactions: Always 0: a replica writes no log.
         segment_bytes: Likewise.
@@ -39,6 +40,7 @@ class ReplicaMetrics:
     caught_up_loads: int = 0
     cold_loads: int = 0
     repeated_loads: int = 0
+    key_loads: int = 0
     decoded_bytes: int = 0
     compactions: int = attrs.field(default=0, repr=False)
     segment_bytes: int = attrs.field(default=0, repr=False)

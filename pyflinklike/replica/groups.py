@@ -12,17 +12,27 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.backends.heap.warm import WarmGroups
-from pyflinklike.clock import Clock
+from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.log.entries import encode_batch
 from pyflinklike.log.key_group_log import KeyGroupLog
 from pyflinklike.log.operator_record import OperatorRecord
+from pyflinklike.log.segments import Section
+from pyflinklike.log.stored_entries import read_batch
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.replay.codes import codes_of
 from pyflinklike.replay.described import owner_of
+from pyflinklike.replay.table import StoredTable
 from pyflinklike.replica.counters import ReplicaMetrics
-from pyflinklike.replica.image import Image
+from pyflinklike.replica.image import GroupLog, Image
 from pyflinklike.replica.tables import UnwrittenTables
 from pyflinklike.runtime.current_group import CurrentGroup
+from pyflinklike.state.agenda import timers_table
 from pyflinklike.state.assembly import Assembled
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
 from pyflinklike.stores.base import StateStore
@@ -33,6 +43,7 @@ __all__ = ["DecodedGroups"]
 
 T = TypeVar("T")
 LOG = logging.getLogger("pyflinklike.replica")
+_WHOLE = 8
 _OFTEN = 20
 """So many key groups that are decoded again, unchanged, are no accident."""
 
@@ -44,6 +55,7 @@ class DecodedGroups:
         record: Of the operator.
         key_type: Of its keys.
         states: Names of the states and stores that may be asked for.
+        has_timers: Whether timers may be asked for.
         metrics: Count what is loaded.
         cache_bytes: How much may stay decoded; of groups that do not all fit most stay.
         allow_pickle: Whether values may be unpickled.
@@ -57,6 +69,7 @@ class DecodedGroups:
         states: Iterable[str],
         metrics: ReplicaMetrics,
         *,
+        has_timers: bool,
         cache_bytes: int,
         allow_pickle: bool,
         wall_clock: Callable[[], int] | None,
@@ -67,6 +80,7 @@ class DecodedGroups:
         self.assembled: dict[str, Assembled] = {}
         self._stores: list[StateStore] = []
         self._states = frozenset(states)
+        self._timers = frozenset(map(timers_table, TimeDomain)) if has_timers else frozenset()
         self._metrics = metrics
         # Reads come round as tasks do where a client asks for key after key: of groups that do not
         # all fit, most stay, and not just the one is dropped that is asked for next.
@@ -78,8 +92,10 @@ class DecodedGroups:
         self._entered: tuple[int, bytes] | None = None
         self._decoded: dict[int, bytes] = {}
         backend = HashMapStateBackend(0).create_keyed_state_backend(self.current, "replica")
-        log = KeyGroupLog(backend, self.key_type, record.identity, _NoCleanup(), metrics)
-        self._group = CurrentGroup(backend, log, self.assembled, (), allow_pickle=allow_pickle)
+        self._log = KeyGroupLog(backend, self.key_type, record.identity, _NoCleanup(), metrics)
+        self._group = CurrentGroup(
+            backend, self._log, self.assembled, (), allow_pickle=allow_pickle
+        )
         self.tables = UnwrittenTables(backend)
         self.declare = self._group.declare
         self.surroundings = StoreContext(
@@ -123,7 +139,7 @@ class DecodedGroups:
             self.clock.watermark = image.clock.watermark
         if self._wall_clock is not None:
             self.clock.processing_time = self._wall_clock()
-        self._enter(image, index)
+        self._enter(image, index, key)
         current = self.current
         current.key, current.namespace = key, namespace
         try:
@@ -131,8 +147,11 @@ class DecodedGroups:
         finally:
             current.key, current.namespace = NO_KEY, NO_NAMESPACE
 
-    def _enter(self, image: Image, index: int) -> None:
-        """Point the tables at a key group, which is decoded if need be."""
+    def _enter(self, image: Image, index: int, key: Any) -> None:
+        """Point the tables at a key group, which is decoded if need be.
+
+        Where a group did not stay decoded before, only what the key has is.
+        """
         log = image.groups.get(index)
         nonce = b"" if log is None else log.head.nonce
         at = index, nonce
@@ -147,22 +166,47 @@ class DecodedGroups:
             self._group.enter(WorkingState(index))
         else:
             former = None if state is None else (state.nonce, len(state.pending))
-            if state is None and nonce:
-                self._note(index, nonce)
+            if state is None and nonce and self._has_gone(index, nonce):
+                # Now and then it is decoded as a whole: it may be what is asked for from now on,
+                # and stay in the place of a group that is not.
+                is_whole = key is GROUP_KEY or self._stores or self._again % _WHOLE == 0
+                if not is_whole:
+                    self._enter_key(log, index, key)
+                    return
             state = self._group.load(log, log.head, state or WorkingState(index))
             if nonce and former != (nonce, len(state.pending)):
                 self._keep(at, state)
         self._entered = at
 
-    def _note(self, index: int, nonce: bytes) -> None:
-        """Note that a group is decoded from its log, and say it where it often was before."""
+    def _enter_key(self, log: GroupLog, index: int, key: Any) -> None:
+        """Point the tables at a key group of which only one key is decoded, for one read.
+
+        All of the group's log is looked at and checked; most of the time goes into values.
+        """
+        state = self._log.load(log, log.head, WorkingState(index))
+        wanted = self.key_type.to_arrow([key])
+        where = self._log.where(index)
+        for name in {spec.name for spec in self._group.specs if not spec.per_group}:
+            if name in state.pending:
+                found = (
+                    _of_key(each, wanted, self.key_type, where) for each in state.pending[name]
+                )
+                state.pending[name] = list(found)
+        self._group.enter(state)
+        self._metrics.key_loads += 1
+
+    def _has_gone(self, index: int, nonce: bytes) -> bool:
+        """Whether a group was decoded from this log before; said where it often was."""
         if self._seen.get(index) != nonce:
             self._seen[index] = nonce
-            return
+            return False
         self._again += 1
         self._metrics.repeated_loads += 1
-        if self._again < _OFTEN or self._has_warned:
-            return
+        if self._again >= _OFTEN and not self._has_warned:
+            self._warn()
+        return True
+
+    def _warn(self) -> None:
         self._has_warned = True
         LOG.warning(
             "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and key "
@@ -173,9 +217,11 @@ class DecodedGroups:
             self._again,
         )
 
+    def _may_be_asked(self, table: str) -> bool:
+        return table in self._timers or owner_of(table, self._states) in self._states
+
     def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
-        states = self._states
-        for name in [each for each in state.pending if owner_of(each, states) not in states]:
+        for name in [each for each in state.pending if not self._may_be_asked(each)]:
             del state.pending[name]
         with self.tables.written(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:
@@ -184,6 +230,27 @@ class DecodedGroups:
         self._decoded[at[0]] = at[1]
         self._cache.keep(at, state, self._cache_bytes)
         self._metrics.decoded_bytes = self._cache.total_bytes
+
+
+def _of_key(section: Section, wanted: Any, key_type: TypeInformation, where: str) -> Section:
+    """What a section has of one key.
+
+    Args:
+        section: Of a table whose entries belong to keys.
+        wanted: The key, as a column of one row.
+        key_type: Of the keys.
+        where: Which group, for messages.
+    """
+    batch = read_batch(section, StoredTable(section.declaration).spec, key_type, where)
+    keys = batch.column("key")
+    if keys.null_count:
+        return section  # damaged: who decodes it says so
+    if pa.types.is_nested(keys.type) or pa.types.is_floating(keys.type):  # Arrow's NaN is not NaN
+        codes = codes_of([pa.concat_arrays([wanted, keys])], 1 + len(keys))
+        mine = batch.filter(pc.equal(codes.slice(1), codes[0]))
+    else:
+        mine = batch.filter(pc.equal(keys, wanted[0]))
+    return attrs.evolve(section, payload=encode_batch(mine))
 
 
 class _NoCleanup:

@@ -125,6 +125,7 @@ class QueryableState(StateReader):
             self._source.key_type(image.record),
             image.record.states if settings.states is None else settings.states,
             self.metrics,
+            has_timers=settings.states is None,
             cache_bytes=settings.cache_bytes,
             allow_pickle=settings.allow_pickle,
             wall_clock=self._now if settings.clock == "wall" else None,

@@ -28,6 +28,7 @@ from pyflinklike.replica.image import GroupLog, Image
 from pyflinklike.replica.position import Position
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.stored_rows import sections_of_rows
+from pyflinklike.savepoints.stored_timers import sections_of_timers
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.signature import type_of
 
@@ -41,7 +42,7 @@ class SavepointSource:
     Args:
         directory: The savepoint.
         operator: Uid of the operator; None for the only one.
-        states: Which states are read; None for all.
+        states: Which states are read; None for all, and the timers.
     """
 
     directory: SavepointDirectory
@@ -65,6 +66,9 @@ class SavepointSource:
                 saved = self.directory.dataset(name, operator.uid).to_table()
                 for index, each in _sections(rows, saved):
                     sections.setdefault(index, []).append(each)
+        if self.states is None:
+            saved = self.directory.timers(operator.uid).to_table()
+            sections[0] += sections_of_timers(record, saved)
         groups = {index: _log(record, some) for index, some in sections.items()}
         watermark = MIN_WATERMARK if manifest.watermark is None else manifest.watermark
         position = Position(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and stores by name: what a replica and its snapshots have in common."""
+"""States, stores and timers: what a replica and its snapshots have in common."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from pyflinklike.errors import StateAccessError, UnknownStateError, UnknownStoreError
-from pyflinklike.replay.described import StateInfos, state_of
+from pyflinklike.replay.described import StateInfos, key_columns_of, state_of
 from pyflinklike.replica.held import ALL
 from pyflinklike.replica.position import Position
 from pyflinklike.replica.settings import Settings
 from pyflinklike.replica.states import Pick, ReadOnlyState
 from pyflinklike.replica.stores import NO_KEY_GIVEN, ReadOnlyStore, read_only_store
+from pyflinklike.replica.timers import ReadOnlyTimers
 from pyflinklike.replica.version import Version
 from pyflinklike.shown import shown
+from pyflinklike.types.signature import type_of
 
 __all__ = ["StateReader"]
 
@@ -96,6 +98,25 @@ class StateReader:
         with version.states.lock:
             version.states.store(name)
         return read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
+
+    def timers(self) -> ReadOnlyTimers:
+        """The timers of the operator.
+
+        Raises:
+            StateAccessError: The replica holds some states only (`states=`).
+        """
+        version = self._seen()
+        if self._settings.states is not None:
+            msg = "a replica that was opened with states= holds these, got timers()"
+            raise StateAccessError(f"{msg}; open one without states=")
+        states = version.states
+        return ReadOnlyTimers(
+            key_columns_of(states.groups.record),
+            type_of(states.groups.record.identity.key),
+            states.namespace_type,
+            self._pick,
+            allow_scan=self._settings.allow_scan,
+        )
 
     def _infos(self, version: Version) -> StateInfos:
         names = self._settings.states

@@ -4,16 +4,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.replay.described import StateInfo, described, descriptor_of, state_of
+from pyflinklike.clock import TimeDomain
+from pyflinklike.replay.described import (
+    StateInfo,
+    described,
+    descriptor_of,
+    state_of,
+    timers_of,
+)
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.replica.groups import DecodedGroups
 from pyflinklike.replica.held import Route
 from pyflinklike.replica.image import Image
+from pyflinklike.state.agenda import timers_spec
 from pyflinklike.state.assembly import assemble
 from pyflinklike.state.current_key import GROUP_KEY, NO_NAMESPACE
 from pyflinklike.state.descriptors import (
@@ -28,9 +36,11 @@ from pyflinklike.stores.base import StateStore
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.signature import type_of
 
-__all__ = ["OpenState", "OpenStates", "Version"]
+__all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
 
 T = TypeVar("T")
+RawTimer = tuple[int, int, str, Any]
+"""Time in ms, number of the domain, what orders those of equal time, and the key as it is stored."""
 
 
 @attrs.frozen
@@ -74,6 +84,7 @@ class OpenStates:
         self.infos = {info.name: info for info in described(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
+        self._timers: dict[TimeDomain, Table] = {}
 
     def state(self, name: str) -> OpenState:
         """The state of a name.
@@ -99,6 +110,23 @@ class OpenStates:
         groups.assembled[info.name] = assembled  # before: it stamps what has no stamp yet
         groups.declare(spec)
         return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
+
+    def timers(self) -> Mapping[TimeDomain, Table]:
+        """The tables that keep the timers."""
+        for domain in TimeDomain:
+            if domain not in self._timers:
+                spec = timers_spec(domain, self.namespace_type)
+                table = self.groups.tables.table(spec)
+                self.groups.declare(spec)
+                self._timers[domain] = table
+        return self._timers
+
+    @property
+    def namespace_type(self) -> TypeInformation | None:
+        """Of the namespaces that timers have beside their key, else None."""
+        # Both domains have the same.
+        signature = timers_of(self.groups.record, TimeDomain.EVENT_TIME).namespace
+        return type_of(signature) if signature else None
 
     def store(self, name: str) -> StateStore:
         """The store of a name.
@@ -195,6 +223,75 @@ class Version:
                 shown = shown, namespace_type.thaw_key(namespace)
             found.append((shown, value))
         return found
+
+    def timers_of_key(self, key: Any, domains: Iterable[TimeDomain]) -> list[RawTimer]:
+        """The timers of a key, in no order."""
+        frozen, index = self.place(key)
+        with self.states.lock:
+            return self._timers(index, domains, frozen)
+
+    def timers(
+        self, domains: Iterable[TimeDomain], begin: int | None, end: int | None
+    ) -> Iterator[list[RawTimer]]:
+        """The timers of each key group, in no order.
+
+        Args:
+            domains: Of which.
+            begin: Only those that are due then or later, in ms; None for no bound.
+            end: Only those that are due then or before, in ms; None for no bound.
+        """
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._timers(index, domains, None, begin, end)
+            yield found
+
+    def _timers(
+        self,
+        index: int,
+        domains: Iterable[TimeDomain],
+        wanted: Any,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> list[RawTimer]:
+        """Those of a key group, of one key unless that is None."""
+        states, tables = self.states, self.states.timers()
+        namespace_type = states.namespace_type
+
+        def of_domain(domain: TimeDomain) -> Iterable[tuple[Any, int, Any]]:
+            table = tables[domain]
+            if wanted is None or namespace_type is not None:
+                return table.scan()
+            return ((wanted, timestamp, None) for timestamp, _ in table.items())
+
+        held = self.image.held
+        is_whole = wanted is None and held.keys is None
+
+        def is_wanted(stored: Any) -> bool:
+            key = stored if namespace_type is None else stored[0]
+            return (wanted is None or key == wanted) and held.has_key(key)
+
+        def asked() -> list[RawTimer]:
+            # The text makes the order total, whatever the key group was decoded from: a scan that
+            # goes on counts on it.
+            return [
+                (timestamp, domain.value, repr(stored), stored)
+                for domain in domains
+                for stored, timestamp, _ in of_domain(domain)
+                if (begin is None or begin <= timestamp)
+                and (end is None or timestamp <= end)
+                and (is_whole or is_wanted(stored))
+            ]
+
+        at = GROUP_KEY if wanted is None else wanted
+        return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
+
+    def thawed(self, stored: Any) -> tuple[Any, Any]:
+        """Key and namespace of a timer, in the user's form."""
+        key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
+        if namespace_type is None:
+            return key_type.thaw_key(stored), None
+        key, namespace = stored
+        return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
 
     def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
         """What a store says in one key group, under a key."""

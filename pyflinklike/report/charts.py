@@ -13,6 +13,7 @@ from pyflinklike.errors import RequirementError
 __all__ = ["bars", "flat_bars", "in_words", "is_size", "lines", "needs_altair", "stacked"]
 
 Rows = Sequence[Mapping[str, Any]]
+_WHOLE = frozenset(("batches", "entries", "timers"))
 _WIDTH, _HEIGHT = 640, 200
 _BLUE, _ORANGE = "#3b7dd8", "#d8703b"
 
@@ -182,7 +183,9 @@ def _counted(alt: Any, of: str) -> Any:
     """An axis of numbers, long ones in thousands, millions and so on."""
     if is_size(of):
         return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
-    return alt.Axis(labelExpr="datum.value >= 10000 ? format(datum.value, '~s') : datum.label")
+    labels = "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
+    # Of things that are counted there is no half.
+    return alt.Axis(labelExpr=labels, tickMinStep=1) if of in _WHOLE else alt.Axis(labelExpr=labels)
 
 
 def _tooltips(alt: Any, rows: Rows) -> list[Any]:

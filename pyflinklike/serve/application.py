@@ -8,6 +8,7 @@
 | `GET /states` | the states and stores there are |
 | `GET /states/<name>?key=..` | what a key has of a state; of windows with `namespace=` |
 | `GET /stores/<name>/<verb>?key=..` | what a store's verb gives; of scope "key" with `current=` |
+| `GET /timers?key=..` | the timers of a key; without one, those of all keys by their time |
 | `GET /rows?key=..` | the row of a key, of a view |
 
 `X-Batch-Id` is the micro-batch of the answer, `Age` how long ago that was committed, in seconds.
@@ -32,7 +33,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.clock import wall_clock
+from pyflinklike.clock import TimeDomain, wall_clock
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationError,
@@ -50,8 +51,10 @@ from pyflinklike.errors import (
     UnknownStoreError,
     ValueDecodeError,
 )
+from pyflinklike.replay.typed import time_of, user_key_of
 from pyflinklike.replica.queryable import QueryableState
 from pyflinklike.replica.state_reader import StateReader
+from pyflinklike.replica.timers import Timer
 from pyflinklike.serve.json_values import json_value
 from pyflinklike.serve.keys import json_key_of, namespace_of, state_key_of
 from pyflinklike.serve.requests import BOUNDS, Guard, count_of, path_of, query_of, whole
@@ -83,6 +86,8 @@ _ITEMS = 1000
 _SCANS = 4
 """Snapshots that are kept for scans that go on; each keeps what has changed since."""
 _PAGING = ("limit", "reverse", "after")
+_OF_PAGE = ("limit", "after", *BOUNDS)
+"""What may differ from one answer of a scan to the next."""
 _POLL_MS = 50
 _PATIENCE_MS = 10_000
 """How long a request waits for a view, where it does not say."""
@@ -261,12 +266,15 @@ def _known(query: Mapping[str, str], *names: str) -> None:
         raise StateValueError(msg)
 
 
+_OF_TIMERS = ("domain", "from", "to")
+_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
 _OF_KEYS = ["key", "namespace", *BOUNDS]
 _INDEX = {
     "/health": [],
     "/states": [*BOUNDS],
     "/states/<name>": _OF_KEYS,
     "/stores/<name>/<verb>": ["current", "<arguments of the verb>", *_PAGING, *BOUNDS],
+    "/timers": ["key", *_OF_TIMERS, *_PAGING, *BOUNDS],
 }
 
 
@@ -284,8 +292,9 @@ class _Replica:
             now = self.state.position
             body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
             return _Answer(body, now.batch_id, now.age)
-        if not ((parts[0] == "states") or (parts[0] == "stores" and len(parts) > 2)):
-            wanted = "/, /health, /states, /states/<name> and /stores/<name>/<verb>"
+        is_known = parts == ["timers"] or parts[0] == "states"
+        if not is_known and not (parts[0] == "stores" and len(parts) > 2):
+            wanted = "/, /health, /states, /states/<name>, /stores/<name>/<verb> and /timers"
             got = shown("/" + "/".join(parts))
             return _failed(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
         with self._snapshot(query) as at:
@@ -294,6 +303,8 @@ class _Replica:
                 found = _Answer({"states": [_described(each) for each in at.states()]})
             elif parts[0] == "states":
                 found = _state(at, "/".join(parts[1:]), query)
+            elif parts[0] == "timers":
+                found = self._timers(at, query)
             else:
                 found = self._store(at, "/".join(parts[1:-1]), parts[-1], query)
             if found.batch_id is not None:
@@ -321,7 +332,9 @@ class _Replica:
         infos = {info.name: info for info in at.states()}
         info = infos.get(name)
         given = {}
-        if info is not None and info.is_store and "current" in query:
+        has_key = info is not None and info.is_store and info.key_type is not None
+        if has_key and "current" in query:
+            assert info is not None
             given["key"] = state_key_of(query["current"], info)
         store = at.store(name, **given)
         verbs = verbs_of(store.info)
@@ -338,43 +351,106 @@ class _Replica:
             if value is None:
                 return _failed(HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key")
             return _Answer({"value": json_value(value)})
+        is_reverse = _flag(query, "reverse")
+
+        def opened(scan: StateReader) -> Iterator[Any]:
+            asked = getattr(scan.store(name, **given), verb)
+            if verb == "history":
+                return iter(asked(*arguments, "desc" if is_reverse else "asc"))
+            return iter(asked(*arguments, reverse=is_reverse))
+
+        return self._page(at, (name, verb), query, opened, json_value)
+
+    def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
+        timers = at.timers()
+        _known(query, "key", *_OF_TIMERS, *_PAGING, *BOUNDS)
+        is_reverse, domain = _flag(query, "reverse"), _domain(query)
+        begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
+        has_windows = timers.namespace_type is not None
+        key = None
+        if "key" in query:
+            key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
+
+        def opened(scan: StateReader) -> Iterator[Timer]:
+            timers = scan.timers()
+            if "key" not in query:
+                return timers.all(begin, end, domain=domain, reverse=is_reverse)
+            found = timers.get(key, domain=domain)
+            mine = (each for each in (reversed(found) if is_reverse else found))
+            return (each for each in mine if _is_between(each.timestamp, begin, end))
+
+        def shown_timer(timer: Timer) -> dict[str, Any]:
+            window = {"namespace": json_value(timer.namespace)} if has_windows else {}
+            time = json_value(timer.timestamp)
+            domain = timer.domain.name.lower()
+            return {"key": json_value(timer.key), **window, "domain": domain, "timestamp": time}
+
+        return self._page(at, ("timers",), query, opened, shown_timer)
+
+    def _page(
+        self,
+        at: StateReader,
+        path: tuple[str, ...],
+        query: Mapping[str, str],
+        opened: Callable[[StateReader], Iterator[Any]],
+        item: Callable[[Any], Any],
+    ) -> _Answer:
+        """What gives several, from where a scan goes on.
+
+        Args:
+            at: Where it begins.
+            path: Of the request.
+            query: Of the request.
+            opened: The items of a snapshot, all of them.
+            item: One of them as JSON's values.
+        """
         most = whole(query, "limit", self.limits.items)
         limit = min(_ITEMS, self.limits.items) if most is None else most
-        scan, start = at, 0
+        asked = {name: each for name, each in query.items() if name not in _OF_PAGE}
+        question = (*path, *sorted(asked.items()))
+        scan, start, rest = at, 0, None
         if "after" in query:
-            found = self.scans.find(query["after"])
+            found = self.scans.find(query["after"], question)
             if found is None:
                 msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
                 return _failed(HTTPStatus.GONE, msg)
-            scan, start = found
-            store = scan.store(name, **given)
-        options: dict[str, Any] = {"reverse": _flag(query, "reverse")}
-        if verb == "history":
-            arguments.append("desc" if options["reverse"] else "asc")
-            options = {}
-        with getattr(store, verb)(*arguments, **options) as cursor:
-            for _ in itertools.islice(cursor, start):
+            scan, start, rest = found
+        if rest is None:
+            rest = opened(scan)
+            for _ in itertools.islice(rest, start):
                 pass  # they were given in the answers before
-            items = [json_value(each) for each in itertools.islice(cursor, limit)]
-            more = next(cursor, None) is not None
-        body: dict[str, Any] = {"items": items, "more": more}
-        if more:
-            body["after"] = self.scans.keep(scan, start + len(items))
+        items = [item(each) for each in itertools.islice(rest, limit)]
+        following = next(rest, None)
+        body: dict[str, Any] = {"items": items, "more": following is not None}
+        if following is not None:
+            rest = itertools.chain((following,), rest)
+            body["after"] = self.scans.keep(scan, start + len(items), question, rest)
         return _Answer(body, scan.position.batch_id, scan.position.age)
 
 
 class _Scans:
     """Snapshots of scans that go on, so that all their answers are of one micro-batch.
 
-    Where a scan goes on is a text that means something to this process only.
+    Where a scan goes on is a text that means something to this process only.  What a scan has found
+    and not given yet is kept, too: to find it again costs as much as all answers before.
     """
 
     def __init__(self) -> None:
         self._readers: OrderedDict[str, StateReader] = OrderedDict()
+        self._rests: OrderedDict[tuple[Any, ...], Iterator[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, reader: StateReader, count: int) -> str:
-        """What to give as `after=`, after so many items."""
+    def keep(
+        self, reader: StateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
+    ) -> str:
+        """What to give as `after=`.
+
+        Args:
+            reader: The snapshot.
+            count: How many items were given.
+            question: What was asked.
+            rest: The items that were not given.
+        """
         with self._lock:
             name = next(
                 (
@@ -389,11 +465,20 @@ class _Scans:
                 self._readers[name] = reader
             self._readers.move_to_end(name)
             while len(self._readers) > _SCANS:
-                self._readers.popitem(last=False)
+                gone, _ = self._readers.popitem(last=False)
+                for key in [each for each in self._rests if each[0] == gone]:
+                    del self._rests[key]
+            self._rests[name, count, question] = rest
+            while len(self._rests) > _SCANS:
+                self._rests.popitem(last=False)
         return f"{name}.{count}"
 
-    def find(self, after: str) -> tuple[StateReader, int] | None:
-        """The snapshot and how many items of it were given.
+    def find(
+        self, after: str, question: tuple[Any, ...]
+    ) -> tuple[StateReader, int, Iterator[Any] | None] | None:
+        """The snapshot, how many items of it were given, and the others if they are kept.
+
+        These are given once: who asks again for the same answer has them found anew.
 
         Raises:
             StateValueError: It is nothing that was given as `after`.
@@ -404,7 +489,8 @@ class _Scans:
             raise StateValueError(msg)
         with self._lock:
             reader = self._readers.get(name)
-        return None if reader is None else (reader, int(count))
+            rest = self._rests.pop((name, int(count), question), None)
+        return None if reader is None else (reader, int(count), rest)
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
@@ -413,6 +499,20 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
         msg = f"{name} takes true or false, got {shown(query[name])}; give one"
         raise StateValueError(msg)
     return text in ("true", "1")
+
+
+def _domain(query: Mapping[str, str]) -> TimeDomain | None:
+    if "domain" not in query:
+        return None
+    found = _DOMAINS.get(query["domain"])
+    if found is None:
+        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
+        raise StateValueError(f"{msg}; leave it out for both")
+    return found
+
+
+def _is_between(time: int, begin: int | None, end: int | None) -> bool:
+    return (begin is None or begin <= time) and (end is None or time <= end)
 
 
 def _described(info: Any) -> dict[str, Any]:

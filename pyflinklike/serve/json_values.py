@@ -14,8 +14,19 @@ from pyflinklike.types.times import Instant
 
 __all__ = ["json_value"]
 
+_EPOCH = dt.datetime(1970, 1, 1)
 _EXACT = 2**53
 """Larger ints lose digits where JSON's numbers are floats, as in a browser."""
+
+
+def _iso(instant: Instant) -> str:
+    """ISO 8601 with all digits; as it is printed where that has too few for the year."""
+    try:
+        seconds = _EPOCH + dt.timedelta(seconds=instant.seconds)
+    except OverflowError:
+        return str(instant)
+    digits = f".{instant.nanos:09}".rstrip("0").rstrip(".")
+    return f"{seconds.isoformat()}{digits}Z"
 
 
 def json_value(value: Any) -> Any:
@@ -45,6 +56,8 @@ def json_value(value: Any) -> Any:
         return [json_value(each) for each in value]
     if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
         return value.isoformat()
-    if isinstance(value, (Decimal, Instant)):
+    if isinstance(value, Instant):
+        return _iso(value)
+    if isinstance(value, Decimal):
         return str(value)
     return repr(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.replay.described import StateInfo
-from pyflinklike.replay.typed import json_of, key_of, to_float
+from pyflinklike.replay.typed import as_user, json_of, to_float, user_key_of
 from pyflinklike.shown import shown
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.nested import ByteArrayTypeInfo
@@ -29,7 +29,8 @@ def state_key_of(text: str, info: StateInfo) -> Any:
     Raises:
         StateValueError: It is none.
     """
-    return key_of(text, info.key_columns)
+    assert info.key_type is not None
+    return user_key_of(text, info.key_columns, info.key_type)
 
 
 def store_key_of(text: str, info: StateInfo) -> Any:
@@ -100,4 +101,4 @@ def _typed(given: Any, declared: TypeInformation) -> Any:
         return bytes.fromhex(given.removeprefix("0x"))
     if isinstance(given, str) and isinstance(declared, DateTypeInfo):
         return dt.date.fromisoformat(given)
-    return given
+    return as_user(given, declared)

@@ -31,7 +31,7 @@ from pyflinklike.spark.failures import error_of
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.hosts.waking import wanted_call
 from pyflinklike.spark.reading.checkpoint import offsets_of
-from pyflinklike.spark.reading.jobs import Batches, blobs_by_group, running, spark_schema
+from pyflinklike.spark.reading.jobs import Batches, blobs_by_group, mapped, spark_schema
 from pyflinklike.spark.reading.sources import refusing, registered_timers, stored
 from pyflinklike.spark.setup.plan import TimeMode
 from pyflinklike.spark.setup.shipping import prepare_workers
@@ -128,7 +128,7 @@ class OperatorCheck:
         return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
 
     def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
-        rows = blobs.where(f"{KEY_GROUP} >= 0").mapInArrow(running(job), spark_schema(schema))
+        rows = mapped(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
         found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
         return found
 
@@ -156,7 +156,7 @@ class OperatorCheck:
         schema = spark_schema(job.keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
         right = key_group(names, record.identity.max_parallelism)
-        rows = blobs.where(f"{KEY_GROUP} >= 0").mapInArrow(running(job), schema)
+        rows = mapped(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
         wrong = rows.where(F.col("key_group") != right).groupBy("state", "key_group")
         counted = self._answer(wrong.agg(F.count("*").alias("keys")).toArrow).to_pylist()
         for row in sorted(counted, key=lambda row: (row["state"], row["key_group"])):

@@ -20,6 +20,7 @@ from pyflinklike.errors import (
     StoreNotInitializedError,
     StoreValueError,
 )
+from pyflinklike.shown import shown
 from pyflinklike.state.table import MISSING, Entry, OrderedTable
 from pyflinklike.stores.changes import WriteBackLog
 from pyflinklike.stores.codec import KeyCodec
@@ -237,10 +238,10 @@ class StateStore:
         end = None if key_to is None else self._codec.encode(key_to)
         if begin is not None and end is not None and begin > end:
             LOG.warning(
-                "store %r: the range from %r to %r is empty; are its ends in the wrong order?",
+                "store %r: the range from %s to %s is empty; are its ends in the wrong order?",
                 self._name,
-                key_from,
-                key_to,
+                shown(key_from),
+                shown(key_to),
             )
             return None
         return begin, end

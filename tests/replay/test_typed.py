@@ -76,7 +76,7 @@ def test_a_key_column_without_a_form_is_refused(kind):
         ("-Infinity", "double", float("-inf")),
         ("0.1", "float", 0.10000000149011612),
         ("0.10000000149011612", "float", 0.10000000149011612),
-        ('{"a": 1}', "struct<a:bigint>", {"a": 1}),
+        ('{"a": 1}', "struct<a:bigint>", (1,)),
     ],
 )
 def test_a_key_is_typed_as_json_or_as_the_text_it_is(text, kind, expected):
@@ -136,6 +136,8 @@ def test_what_is_no_key_of_these_columns_is_refused(text, columns):
         ('"0001-01-01T00:00:00+14:00"', "timestamp"),
         ('"2026-11-23T02:00:00+01:00"', "timestamp_ntz"),
         ('"2026-11-23T02:00:00Z"', "timestamp_ntz"),
+        ('"2023-11-14T22:13:20.0000009Z"', "timestamp"),
+        ('"2023-11-14T22:13:20.0000009"', "timestamp_ntz"),
         ("5", "date"),
         ('{"a": 1.5}', "struct<a:bigint>"),
         ('{"a": 1, "b": 2}', "struct<a:bigint>"),
@@ -161,7 +163,9 @@ def test_a_time_is_typed_in_milliseconds_or_as_iso_8601():
     ]
 
 
-@pytest.mark.parametrize("text", ["noon", "1.5", "9223372036854775808", "9" * 5_000])
+@pytest.mark.parametrize(
+    "text", ["noon", "1.5", "9223372036854775808", "9" * 5_000, "1970-01-01T00:00:00.0005Z"]
+)
 def test_what_is_no_time_is_refused(text):
     """With an example of one."""
     with pytest.raises(StateValueError, match=r"got '.*; write 2026-"):

@@ -7,6 +7,7 @@ The function itself is the oracle: the same reads in an operator over a copy of 
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from replica_support import FollowedQuery, replica_of
 from stream_support import five_states
 
-from pyflinklike import StateTtlConfig, Time
+from pyflinklike import ListStateDescriptor, StateTtlConfig, Time, Types
 
 KEYS = ["a", "b", "c", "d"]
 TTL = StateTtlConfig.UpdateType, StateTtlConfig.StateVisibility
@@ -133,3 +134,23 @@ def test_a_scan_gives_what_every_key_has(batches):
             found = list(replica[name].items())
             assert len(found) == len(dict(found))
             assert {key: each for key, each in expected.items() if each} == dict(found)
+
+
+@pytest.mark.parametrize("kind", [Types.DOUBLE(), Types.TUPLE([Types.STRING(), Types.LONG()])])
+def test_of_a_key_group_that_does_not_stay_one_key_is_decoded(kind):
+    """But now and then all, for the group may be what is asked for from now on, and stay."""
+    values = {Types.DOUBLE(): [math.nan, -0.5]}.get(kind, [("é", 1), ("", -1)])
+    query = FollowedQuery([ListStateDescriptor("l", kind)], max_parallelism=2)
+    one, other = (next(k for k in "abcdef" if query.group_of(k) == at) for at in (0, 1))
+    query.batch(
+        [
+            (one, lambda on: on["l"].update(values)),
+            (other, lambda on: on["l"].add(values[0])),
+            ("g", lambda on: on["l"].add(values[1])),
+        ]
+    )
+    with replica_of(query, cache_bytes=0) as replica:
+        found = [repr(replica["l"].get(key)) for key in [one, other] * 12]
+        assert [repr(values), repr(values[:1])] * 12 == found
+        # Two for the first time, and two of the 22 that came again.
+        assert (24, 20) == (replica.metrics.cold_loads, replica.metrics.key_loads)

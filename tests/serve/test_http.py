@@ -248,13 +248,111 @@ def test_a_scan_goes_on_where_it_was(query):
     assert (410, 200) == (gone, now)
 
 
+def test_what_a_request_says_is_short_in_the_log(served, caplog):
+    """Or anybody who may ask could fill a disk."""
+    with caplog.at_level("WARNING"):
+        get(served, "/stores/kv/range", **{"from": "z" * 10_000, "to": "a"})
+    assert [True] == [len(each.getMessage()) < 1000 for each in caplog.records]
+
+
+def timers_at(*times):
+    """A record that registers timers of event time, and one of processing time."""
+
+    def act(on):
+        for time in times:
+            on["timers"].register_event_time_timer(time)
+        on["timers"].register_processing_time_timer(2**63 - 1)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"key": '"ann"'}, [("ann", 5), ("ann", 20), ("ann", str(2**63 - 1))]),
+        ({"key": "ann", "domain": "event_time", "reverse": "1"}, [("ann", 20), ("ann", 5)]),
+        ({"domain": "event_time"}, [("ann", 5), ("bob", 10), ("ann", 20)]),
+        ({"from": "1970-01-01T00:00:00.010Z", "to": "20"}, [("bob", 10), ("ann", 20)]),
+        ({"key": "ann", "from": "6", "to": "20"}, [("ann", 20)]),
+        ({"key": "nobody"}, []),
+    ],
+)
+def test_timers_are_found_by_key_and_by_time(query, asked, expected):
+    """A time that a browser would round is a text."""
+    query.batch([("ann", timers_at(20, 5)), ("bob", timers_at(10))])
+    with replica_of(query) as replica:
+        status, body, headers = get(app(replica), "/timers", **asked)
+    found = [(each["key"], each["timestamp"]) for each in body["items"]]
+    assert (200, expected, False) == (status, found, body["more"])
+    assert "1" == headers["X-Batch-Id"]
+
+
+def test_a_scan_of_timers_goes_on_in_its_batch(query):
+    """Whatever is registered meanwhile; and it waits for a batch as all do."""
+    query.batch([("ann", timers_at(20, 5)), ("bob", timers_at(10))])
+    with replica_of(query) as replica:
+        served = app(replica)
+        _, first, _ = get(served, "/timers", limit=2, domain="event_time")
+        query.batch([("ann", timers_at(1))])
+        asked = {"domain": "event_time", "after": first["after"]}
+        _, rest, headers = get(served, "/timers", at_least_batch=2, **asked)
+        _, now, _ = get(served, "/timers", at_least_batch=2, limit=1)
+    found = [[each["timestamp"] for each in body["items"]] for body in (first, rest, now)]
+    assert ([[5, 10], [20], [1]], "1") == (found, headers["X-Batch-Id"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"key": "ann", "domain": "EVENT"}, "domain takes one of"),
+        ({"from": "soon"}, "a time is given in ms"),
+        ({"limit": "-1"}, "limit takes a whole number"),
+        ({"before": "1"}, "its parameters are"),
+        ({"after": "x"}, "after takes what an answer had"),
+    ],
+)
+def test_what_is_no_question_about_timers_is_refused(served, asked, expected):
+    """With the rule in the message."""
+    status, body, _ = get(served, "/timers", **asked)
+    assert (400, True) == (status, body["message"].startswith(expected))
+
+
+def test_a_scan_of_timers_has_to_be_allowed(query):
+    """Those of a key are answered."""
+    query.batch([("ann", timers_at(5))])
+    with replica_of(query, allow_scan=False) as replica:
+        served = app(replica)
+        assert (409, 200) == (
+            get(served, "/timers")[0],
+            get(served, "/timers", key="ann")[0],
+        )
+
+
+@pytest.mark.parametrize(("path", "items"), [("/stores/windows/fetch", 4), ("/timers", 5)])
+def test_an_answer_of_a_scan_can_be_asked_for_again(query, path, items):
+    """It is the same, though what was found is kept for the first who asks."""
+    query.batch([("ann", timers_at(1, 2, 3, 4))])
+    asked = {} if path == "/timers" else {"current": "ann", "key": "A"}
+    with replica_of(query) as replica:
+        served, found, after = app(replica), [], {}
+        while True:
+            body, again = (get(served, path, limit=1, **asked, **after)[1] for _ in range(2))
+            assert body == again
+            found += body["items"]
+            if not body["more"]:
+                break
+            after = {"after": body["after"]}
+    whole = get(served, path, **asked)
+    assert 503 == whole[0]  # the replica is closed
+    assert items == len({str(each) for each in found}) == len(found)
+
+
 def test_what_can_be_asked_is_told(served):
     """At the root; and whether it answers at all."""
     _, index, _ = get(served, "/")
     _, health, headers = get(served, "/health")
-    assert {"/health", "/states", "/states/<name>", "/stores/<name>/<verb>"} == set(
-        index["requests"]
-    )
+    known = {"/health", "/states", "/states/<name>", "/stores/<name>/<verb>", "/timers"}
+    assert known == set(index["requests"])
     assert ("ok", 0, "0") == (health["status"], health["batch_id"], headers["X-Batch-Id"])
 
 

@@ -85,6 +85,9 @@ class OfKeys(KeyedProcessFunction):
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         self.v.update(value)
+        for time in (7, 2**63 - 1):
+            ctx.timer_service().register_event_time_timer(time)
+            ctx.timer_service().register_processing_time_timer(time)
         self.m.put("é", 1)
         for each in self.stores:
             each.put(value, 1, *([10] if type(each).__name__.startswith("Window") else []))
@@ -115,7 +118,7 @@ class Served:
             harness.savepoint(place)
         state = self.stack.enter_context(open_state(place, allow_scan=True))
         self.applications.append(app(state, max_timeout=1, max_items=50))
-        known = [("/states", ())]
+        known = [("/states", ()), ("/timers", ("key",)), ("/timers", TIMERS)]
         for info in state.states():
             if not info.is_store:
                 known += [(f"/states/{info.name}", ("key",))] * 3
@@ -127,6 +130,7 @@ class Served:
         self.paths.append(known)
 
 
+TIMERS = ("domain", "from", "to", "limit", "reverse", "after")
 PAGING = ("limit", "reverse", "after")
 NAMES = (
     "key",
@@ -147,6 +151,7 @@ NAMES = (
     "earliest_end",
     "latest_start",
     "latest_end",
+    "domain",
     "at_least_batch",
     "max_age",
     "timeout",
@@ -206,6 +211,8 @@ VALUES = (
     b"9999-12-31T23:59:59-14:00",
     b"",
     b"a.1",
+    b"event_time",
+    b"processing_time",
     b"0.99999999999999999",
     b"\xd9\xa3",
     b"\xc2\xb2",

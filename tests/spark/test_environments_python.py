@@ -53,6 +53,23 @@ FRAMES = """
     query.awaitTermination()
     print(spark.sql("select max(count) from counts").first()[0])
 """
+READS = """
+    from pyspark.sql import SparkSession
+    from pyflinklike import KeyedProcessFunction
+    from pyflinklike.spark import read_timers
+    from pyflinklike.testing import KeyedProcessHarness
+
+    class Waiting(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(5)
+            return []
+
+    with KeyedProcessHarness(Waiting(), lambda value: value) as harness:
+        harness.process_element("a")
+        harness.savepoint("saved")
+    spark = SparkSession.builder.getOrCreate()
+    print(read_timers(spark, "saved").first().timestamp)
+"""
 
 
 def run(program, tmp_path, *options):
@@ -93,3 +110,9 @@ def test_a_session_of_the_user_runs_functions_with_the_python_of_its_driver(tmp_
     """A batch, and a stream, which has a worker on the driver, too."""
     told, said = run(FRAMES, tmp_path)
     assert ["3", "3"] == told.split(), said
+
+
+def test_what_is_read_of_state_runs_with_the_python_of_its_driver(tmp_path):
+    """Also where nothing of the session's functions ran before."""
+    told, said = run(READS, tmp_path)
+    assert ["5"] == told.split(), said

@@ -59,7 +59,11 @@ class Doing(KeyedProcessFunction):
             self.on[each.name] = getter(each)
 
     def process_element(self, value: Any, ctx: Any) -> Any:
+        self.on["timers"] = ctx.timer_service()
         yield value(self.on)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return []
 
 
 class RecordingStorage(InMemoryLogStorage):

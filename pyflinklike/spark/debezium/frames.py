@@ -23,6 +23,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
 from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
 from pyflinklike.spark.debezium.json_types import RowConverter
+from pyflinklike.spark.setup.shipping import prepare_workers
 
 __all__ = ["decode_debezium", "event_schema"]
 
@@ -104,6 +105,7 @@ def _decoded(df: DataFrame, decoder: DebeziumDecoder, schema: Any, order_type: s
     order = _row_schema(df, f"order_key {order_type}", "order_type")[0].dataType
     events = event_schema(row, [row[name] for name in columns], order)
     work = FrameDecoder(decoder, columns, row, events)
+    prepare_workers(df.sparkSession)
     return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, events)
 
 

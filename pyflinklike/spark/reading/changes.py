@@ -21,7 +21,7 @@ from pyflinklike.replay.rows import StateRows
 from pyflinklike.shown import shown
 from pyflinklike.spark.hosts.log_storage import HEAD_AT
 from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
-from pyflinklike.spark.reading.jobs import frame_of_groups, in_parts, running, spark_schema
+from pyflinklike.spark.reading.jobs import frame_of_groups, in_parts, mapped, spark_schema
 from pyflinklike.spark.reading.sources import change_feed, refusing
 from pyflinklike.spark.reading.states import Location, one_operator
 from pyflinklike.spark.wire.balanced_ids import index_of
@@ -122,7 +122,7 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
     job = _ChangesJob(changes, declared, before, last.heads, last.max_parallelism, last.where)
     place = last.spark, last.location, last.operator_id
     feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
-    return feed.mapInArrow(running(job), spark_schema(changes.schema))
+    return mapped(feed, job, spark_schema(changes.schema))
 
 
 class _DeclaredReader:

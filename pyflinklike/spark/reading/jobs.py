@@ -30,7 +30,7 @@ from pyflinklike.spark.setup.shipping import prepare_workers
 from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
 from pyflinklike.spark.wire.names import KEY_GROUP
 
-__all__ = ["Batches", "blobs_by_group", "frame_of_groups", "in_parts", "running", "spark_schema"]
+__all__ = ["Batches", "blobs_by_group", "frame_of_groups", "in_parts", "mapped", "spark_schema"]
 
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
@@ -108,16 +108,29 @@ def frame_of_groups(
         reader: Makes the rows.
         groups: Which key groups; None for all.
     """
-    prepare_workers(state.spark)
     blobs = state.blobs()
     if groups is not None:
         ids = group_ids(state.max_parallelism, place_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
-    return blobs.mapInArrow(running(job), spark_schema(reader.schema))
+    return mapped(blobs, job, spark_schema(reader.schema))
 
 
-def running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
+def mapped(
+    frame: DataFrame, job: Callable[[Batches], Iterator[pa.RecordBatch]], schema: Any
+) -> DataFrame:
+    """What a job makes of a frame, in Spark's workers, which are prepared for it.
+
+    Args:
+        frame: Its rows are the batches of the job.
+        job: Is pickled.
+        schema: Of the rows that it gives, as Spark takes it.
+    """
+    prepare_workers(frame.sparkSession)
+    return frame.mapInArrow(_running(job), schema)
+
+
+def _running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
     """A job as Spark's workers run it."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ from pyflinklike.replay.values import TIMESTAMP, timestamps
 from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.manifest import SavedOperator, SavedRows
 from pyflinklike.shown import shown
-from pyflinklike.spark.reading.jobs import running, spark_schema
+from pyflinklike.spark.reading.jobs import mapped, spark_schema
 from pyflinklike.spark.wire.names import quoted
 
 __all__ = ["frame_of_files", "saved_entries", "saved_states", "saved_timers"]
@@ -126,7 +126,7 @@ def saved_entries(
         msg = f"{directory.place.where} does not tell the time of its batch, by which {state!r} is "
         raise DeclarationValueError(f"{msg}judged, got now=None; give now=")
     judged = functools.partial(_judged, info.ttl, clock, expired)
-    return frame.mapInArrow(running(judged), spark_schema(_shown_schema(rows)))
+    return mapped(frame, judged, spark_schema(_shown_schema(rows)))
 
 
 def _shown_schema(rows: StateRows) -> pa.Schema:
@@ -182,7 +182,7 @@ def saved_timers(
     at = schema.get_field_index("timestamp") + 1
     told = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
     dated = functools.partial(_dated, now or _clock(directory))
-    return frame.mapInArrow(running(dated), spark_schema(told))
+    return mapped(frame, dated, spark_schema(told))
 
 
 def _dated(clock: BatchClock | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

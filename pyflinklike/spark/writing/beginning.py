@@ -33,7 +33,7 @@ from pyflinklike.replay.rows import StateRows
 from pyflinklike.savepoints.stored_rows import SECTION_BYTES, sections_of_rows
 from pyflinklike.savepoints.stored_timers import sections_of_timers
 from pyflinklike.shown import shown
-from pyflinklike.spark.reading.jobs import running
+from pyflinklike.spark.reading.jobs import mapped
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.balanced_ids import group_ids
 from pyflinklike.spark.wire.key_hash import key_group
@@ -84,7 +84,7 @@ def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     every = reduce(DataFrame.unionAll, parts)
     ids = group_ids(plan.task.max_parallelism)
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return grouped.mapInArrow(running(_SegmentsJob(ids)), _PAYLOADS)
+    return mapped(grouped, _SegmentsJob(ids), _PAYLOADS)
 
 
 @attrs.frozen
@@ -194,7 +194,7 @@ def _by_group(frame: DataFrame, job: Job) -> DataFrame:
         *(F.col(quoted(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return sorted_.mapInArrow(running(job), _SECTIONS)
+    return mapped(sorted_, job, _SECTIONS)
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from pyflinklike.replay.values import shown as shown_column
 from pyflinklike.replay.values import shown_type
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
-from pyflinklike.spark.reading.jobs import running, spark_schema
+from pyflinklike.spark.reading.jobs import mapped, spark_schema
 from pyflinklike.spark.wire.names import quoted
 from pyflinklike.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
 from pyflinklike.types import TypeInformation
@@ -124,7 +124,7 @@ def folded(
     (kind,) = spark_schema(pa.schema([value])).fields
     columns = [*(quoted(field.name) for field in fields), "value", _NUMBER, _COUNT]
     job = _FoldJob(folding, tuple(by))
-    return numbered.select(*columns).mapInArrow(running(job), st.StructType([*fields, kind]))
+    return mapped(numbered.select(*columns), job, st.StructType([*fields, kind]))
 
 
 @attrs.frozen

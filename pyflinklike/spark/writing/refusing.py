@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.replay.rows import StateRows
 from pyflinklike.savepoints.stored_rows import entries_of_rows
-from pyflinklike.spark.reading.jobs import running
+from pyflinklike.spark.reading.jobs import mapped
 from pyflinklike.spark.wire.names import quoted
 from pyflinklike.spark.writing.edits import entry_of
 
@@ -39,7 +39,7 @@ def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
     Raises:
         StateValueError: One cannot; it says which.
     """
-    found = frame.mapInArrow(running(_MisfitsJob(rows)), "message string").first()
+    found = mapped(frame, _MisfitsJob(rows), "message string").first()
     if found is not None:
         raise StateValueError(found["message"])
 
