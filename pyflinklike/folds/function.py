@@ -96,7 +96,7 @@ class Fold(KeyedProcessFunction):
 
 
 class _FoldDescriptor(ValueStateDescriptor[Any]):
-    """Declares the value of a fold and its function, so that a maximum is refused the state of a sum.
+    """Declares the value of a fold and its function, so that a maximum is refused a sum's state.
 
     Args:
         name: The name of the state.

@@ -22,6 +22,7 @@ from pyflinklike.types import TypeInformation, Types
 __all__ = ["BufferDescriptor", "Buffered", "JoinBuffer"]
 
 _KEY = struct.Struct(">QI")
+# Added to times, which may be negative: as bytes, unsigned numbers sort as they count.
 _BIAS = 1 << 63
 _LAST = (1 << 63) - 1
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -59,6 +60,7 @@ class JoinBuffer(MapState[bytes, Any]):
         Raises:
             StateValueError: The element does not fit the declared type.
         """
+        # The elements of one time are removed together, so the number 0 is free only if all are.
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))

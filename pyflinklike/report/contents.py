@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of a checkpoint's states: keys, expiry and timers, from one pass over each operator."""
+"""The contents of a checkpoint: keys, expiry and timers, from one pass over each operator."""
 
 from __future__ import annotations
 

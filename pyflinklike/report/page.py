@@ -25,7 +25,10 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
-"""The policy by which a browser refuses to fetch anything, whatever the page asks for."""
+"""The policy by which a browser refuses to fetch anything, whatever the page asks for.
+
+Vega compiles the expressions of charts, which needs `unsafe-eval`.
+"""
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem;color:#1b2430}
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2.2rem 0 .2rem}
@@ -144,11 +147,12 @@ def _page(report: Report) -> str:
 
 @functools.cache
 def _script() -> str:
-    """Return the script that draws charts in a browser: Vega, in the version for which altair writes."""
+    """Return the script that draws charts: Vega, in the version for which altair writes."""
     with needs_altair():
         import altair  # noqa: F401 - a missing package is told before any state is read
         import vl_convert
 
+    # The script's own text must not end the script element.
     return vl_convert.javascript_bundle(_SNIPPET, vl_version=_VERSION).replace(
         "</script", "<\\/script"
     )

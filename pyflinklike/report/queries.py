@@ -208,7 +208,7 @@ def _metrics(batches: Sequence[Progress]) -> Picture:
 
 
 def _finite(value: Any) -> float | None:
-    """Round a rate; return None for NaN and Infinity, which Spark writes for a rate over no time."""
+    """Round a rate; return None for NaN and Infinity, Spark's rates over no time."""
     if isinstance(value, (int, float)) and math.isfinite(value):
         return round(float(value), 1)
     return None

@@ -50,6 +50,7 @@ _PER_MICROSECOND = {
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _WIDE = Context(prec=100)  # the default context would round decimals that Spark can hold
+# JSON has no numbers for these, so they come as text.
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -179,6 +180,7 @@ def _date(value: Any, _: Semantic | None) -> dt.date:
     if is_int(value):
         return _DAY_ZERO + dt.timedelta(days=value)
     if isinstance(value, str):
+        # Debezium's type IsoDate ends in a Z.
         return dt.date.fromisoformat(value.removesuffix("Z"))
     raise _misfit("DATE as days or ISO 8601", value)
 

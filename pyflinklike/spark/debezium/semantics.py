@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of a wrapped envelope, which tells the meaning of its fields, such as a number's unit."""
+"""The schema of a wrapped envelope: the meaning of its fields, such as the unit of a number."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Semantic(msgspec.Struct):
 _SEMANTIC = msgspec.json.Decoder(Semantic)
 
 
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
 @lru_cache(maxsize=256)
 def fields_of(schema: bytes) -> Mapping[str, Semantic]:
     """Read the fields of a schema of Kafka Connect, by name; none if it is empty.
@@ -40,6 +41,7 @@ def fields_of(schema: bytes) -> Mapping[str, Semantic]:
     return {each.field: each for each in fields}
 
 
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
 @lru_cache(maxsize=256)
 def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
     """Read the fields of each struct of an envelope's schema, such as `before` and `after`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key group of a single key, found in Python, since a job of Spark for each lookup would be slow.
+"""The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
 
 Values of the most common key types are hashed here as Spark hashes them.  Spark hashes the others,
 and names the fault of a value that does not fit.
@@ -74,6 +74,7 @@ class KeyRoute:
             return None
         found = SEED
         for part, hash_of in zip(parts, self._hashes):
+            # As in Spark, null leaves the hash unchanged.
             if part is not None:
                 hashed = hash_of(part, found)
                 if hashed is None:
@@ -118,6 +119,7 @@ def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
         limit = 1 << bits - 1
 
         def of_int(value: Any, seed: int) -> int | None:
+            # A bool is an int to Python, but no value of the column: Spark names the fault.
             fits = type(value) is int and -limit <= value < limit
             return hashed(value, seed) if fits else None
 

@@ -96,10 +96,11 @@ class CheckpointSource:
         return image_of(position, clock, groups, called, where, state.operator_id, held)
 
     def after(self, image: Image) -> Image | None:
-        """Return the image after the last micro-batch from the writes since another; None if none came."""
+        """Make the image after the last micro-batch from an older one; None if that is the last."""
         operator_id = image.operator_id
         commits, former = self._commits(image.where), image.position
         last = max(commits, default=-1)
+        # A query that went back commits another batch of the same number, at another time.
         if commits.get(former.batch_id) != former.committed_at:
             msg = f"{image.where}: the batch must be the one that was read, got another, or none"
             raise HostError(f"{msg}; read all anew")
@@ -127,6 +128,7 @@ class CheckpointSource:
         """Read the time in ms at which each retained batch was committed."""
         path = f"{self.location.rstrip('/')}/commits"
         with refusing(where):
+            # Without the column `content` Spark lists the files and does not read them.
             listing = self.spark.read.format("binaryFile").load(path)
             rows = listing.select("path", "modificationTime").toArrow().to_pylist()
         found = {row["path"].rpartition("/")[2]: row["modificationTime"] for row in rows}

@@ -156,7 +156,7 @@ def _declared(state: CheckpointState) -> Declared:
 
 @attrs.frozen
 class _ChangesJob:
-    """Follows the key groups of one partition from their heads before the batches to those after."""
+    """Follows the key groups of one partition through batches, from head to head."""
 
     changes: BatchChanges
     declared: Declared

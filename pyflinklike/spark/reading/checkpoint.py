@@ -109,7 +109,7 @@ class CheckpointState:
 def offsets_of(
     spark: SparkSession, location: str, batch_id: int, where: str
 ) -> tuple[str, dict[str, Any]]:
-    """Read the note that Spark wrote before a micro-batch began: its text, and the fields with its times.
+    """Read the note that Spark wrote before a micro-batch: its text, and the fields with the times.
 
     Raises:
         HostError: Spark no longer has the note.
@@ -126,7 +126,7 @@ def offsets_of(
 
 
 def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
-    """Read the number of partitions of a query's state in each micro-batch, None if Spark notes none.
+    """Read the number of state partitions in each micro-batch, None where Spark notes none.
 
     Raises:
         HostError: Spark cannot read its notes.
@@ -235,6 +235,7 @@ def checkpoint_states(
     if is_int(operator):
         rows = [row for row in rows if row["operatorId"] == operator]
     found = [_state(spark, location, row, batch_id) for row in rows]
+    # Only an operator's record tells its uid, so all operators are read to find one.
     if isinstance(operator, str):
         found = [each for each in found if each.record.identity.name == operator]
     if not found:
@@ -244,7 +245,7 @@ def checkpoint_states(
 
 
 def _is_savepoint(location: str, where: str) -> HostError | None:
-    """Return the error for a call that needs a checkpoint but got a savepoint; None if it is none."""
+    """Return the error for a call that needs a checkpoint if a savepoint is there, else None."""
     if savepoint_at(location) is None:
         return None
     msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"

@@ -13,7 +13,7 @@ _WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
     (st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.StringType),
     (st.FloatType, st.DoubleType),
 )
-"""Chains of types, each of which has all values of the types before it; text shows integers of any size."""
+"""Chains of types in which each type has all values of the one before; text shows any integer."""
 
 
 def common_type(one: st.DataType, other: st.DataType) -> st.DataType:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job that reads key groups: stored blobs in, rows out, the log of one key group in memory at a time.
+"""The job that reads key groups: stored blobs in, rows out.
 
 A partition of Spark's state holds whole key groups and gives the blobs of a group one after
-another, so nothing is shuffled.
+another, so nothing is shuffled and a task holds the log of one key group at a time.
 """
 
 from __future__ import annotations

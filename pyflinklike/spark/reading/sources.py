@@ -96,7 +96,7 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
 
 
 def _sharing(row: SparkRow) -> Iterator[SparkRow]:
-    """Yield a row for each operator that shares a state operator of Spark, the first one's first."""
+    """Yield a row for each operator that shares a state operator of Spark, by place."""
     yield row
     for place in map(int, _FURTHER.findall(row["operatorProperties"] or "")):
         yield SparkRow(**{**row.asDict(), "operatorId": row["operatorId"] + place * _PLACE})
@@ -171,6 +171,7 @@ def registered_timers(
     with refusing(where):
         frame = reader.load(location)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
+    # Spark gives the timers of all operators that share the state operator.
     return timers.where(F.col(KEY_GROUP).between(roll_call_of(place), roll_call_of(place + 1) - 1))
 
 

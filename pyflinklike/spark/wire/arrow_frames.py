@@ -13,7 +13,7 @@ __all__ = ["frame_of"]
 
 
 def frame_of(spark: SparkSession, table: pa.Table, schema: st.StructType) -> DataFrame:
-    """Make a DataFrame from an Arrow table, whose columns must have the Arrow types of the schema."""
+    """Make a DataFrame from an Arrow table, which must have the Arrow types of the schema."""
     # PySpark 4.0 brought both `toArrow` and DataFrames from Arrow tables.
     if hasattr(DataFrame, "toArrow"):
         return spark.createDataFrame(table, schema)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time at which a micro-batch or batch began: the processing time where Spark tells workers none."""
+"""The time at which a batch began: the processing time if Spark tells its workers none."""
 
 from __future__ import annotations
 

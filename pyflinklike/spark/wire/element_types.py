@@ -124,6 +124,7 @@ class ColumnTypeInfo(TypeInformation):
             return None
         if pa.types.is_timestamp(self.arrow_type):
             return self._local(value)
+        # Through Arrow and back: state must hold before a restart what it holds after it.
         try:
             column = to_arrow([value], self.arrow_type, self.time_zone)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -162,7 +163,7 @@ class ColumnTypeInfo(TypeInformation):
 
 @attrs.frozen
 class _Direction:
-    """How to convert between values that can change and values that cannot.
+    """A conversion between values that can change and values that cannot.
 
     Args:
         row: Makes a struct's value of its fields.

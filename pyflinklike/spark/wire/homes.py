@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Homes: one grouping key in each of Spark's partitions that is no key group and is called in every micro-batch.
+"""Homes: one grouping key in each of Spark's partitions that is no key group.
 
-A home keeps the state that all key groups of a partition share.  An operator behind another one
-needs the watermark of the micro-batch before, and Spark tells it to nobody.  A key group cannot
-keep that watermark, since it may not have been called in that micro-batch.
+A home is called in every micro-batch, also in one without data.  It keeps the state that all key
+groups of a partition share.  An operator behind another one needs the watermark of the micro-batch
+before, and Spark tells it to nobody.  A key group cannot keep that watermark, since it may not
+have been called in that micro-batch.
 
 Spark calls the grouping keys of a partition in ascending order.  The grouping keys of homes are
 below all others, so a home is called first.
@@ -67,6 +68,7 @@ def calling_homes(packing: Packing, default: int) -> Packing:
 
 def _calls(default: int) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
+    # One task suffices, and the first one is there in every micro-batch.
     if context is None or context.partitionId() == 0:
         ids = home_ids(_partitions(context, default))
         yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))

@@ -115,7 +115,7 @@ class OutputLayout:
             columns = [pa.nulls(count, field.type) for field in schema]
             if phases:
                 columns[width] = pa.repeat(number < 0, count)
-            number = max(number, ~number)
+            number = max(number, ~number)  # drops the mark of outputs before the watermark
             if number == 0:
                 columns[:width] = batch.columns
             else:

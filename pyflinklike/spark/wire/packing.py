@@ -67,6 +67,7 @@ def payload_to_batch(payload: bytes) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], schema)
 
 
+# Payloads have the same few schemas; reading one takes some 12 us, finding it here 1.
 @lru_cache(maxsize=64)
 def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
@@ -85,7 +86,7 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        # Origins of a task stay below those of the next one: payloads sort by task, then by place.
+        # Origins sort by task, then by position in it.
         sequence = partition * _MAX_PAYLOADS
         called: set[int] = set()
         for chunk in _chunks(batches):
@@ -113,6 +114,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        # The metadata names the input of an operator with several, so inputs never mix.
         if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
             yield pa.concat_batches(waiting)
             waiting, size = [], 0
@@ -137,6 +139,7 @@ def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
     key_groups = chunk.column(KEY_GROUP)
     records = chunk.drop_columns([KEY_GROUP])
+    # Arrow's sort is stable: records of a key group keep their order of arrival.
     order = pc.sort_indices(key_groups)
     runs = pc.run_end_encode(key_groups.take(order))
     records = records.take(order)

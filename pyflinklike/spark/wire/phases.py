@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The division of records by the watermark of their micro-batch: those before it, and the others."""
+"""The division of records by the watermark of their micro-batch: before it, and the others."""
 
 from __future__ import annotations
 

@@ -89,6 +89,7 @@ class RecordReader:
         else:
             column = milliseconds(records.column(self.event_time))
             if not in_order and not self.arrival_order:
+                # Arrow's sort is stable: records of one time keep their order of arrival.
                 order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
                 records, column = records.take(order), column.take(order)
             times = column.to_pylist()

@@ -82,6 +82,7 @@ class WindowRows:
         keys = (key,) if self._key_width == 1 else tuple(key)
         return (*keys, *self._columns_of(window), *row)
 
+    # The cached columns of windows cannot be pickled: a worker makes its own.
     def __reduce__(self) -> tuple[type[WindowRows], tuple[Any, ...]]:
         return WindowRows, (self._key_width, self._windows, self._encoder, self._taken)
 

@@ -219,7 +219,7 @@ _WIDER = (
 
 
 def _may_become(given: str, wanted: str) -> bool:
-    """Return whether a column may be cast: to a wider number, or between types of the same nesting."""
+    """Return whether a column may be cast: to a wider number, or within one kind of nesting."""
     names = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
     given, wanted = names.get(given, given), names.get(wanted, wanted)
     if given in ("void", wanted):

@@ -38,7 +38,7 @@ Batches = Iterable[pa.RecordBatch]
 
 @attrs.frozen
 class Folding:
-    """How several values become one.
+    """The rules by which several values become one.
 
     Args:
         what: Names the state in messages.
@@ -129,7 +129,7 @@ def folded(
 
 @attrs.frozen
 class _FoldJob:
-    """Folds the rows of one partition, whose last columns are the value, its number, and the count."""
+    """Folds the rows of one partition; the last columns are the value, its number and the count."""
 
     folding: Folding
     by: tuple[str, ...]

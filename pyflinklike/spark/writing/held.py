@@ -34,6 +34,7 @@ __all__ = ["HeldState"]
 
 S = TypeVar("S", bound="HeldState")
 
+# A query that begins with the savepoint may have another number of key groups.
 _DEFAULT_MAX_PARALLELISM = 128
 
 
@@ -169,7 +170,7 @@ class HeldState(Mapping[str, DataFrame]):
         return attrs.evolve(self, operators={uid: self.operators[uid]})
 
     def with_operator(self: S, savepoint: S) -> S:
-        """Return a savepoint with the operators of another one, which replace those of the same uid."""
+        """Return a savepoint with the operators of another one, too; they replace equal uids."""
         return attrs.evolve(
             self,
             operators={**self.operators, **savepoint.operators},

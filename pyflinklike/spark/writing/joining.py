@@ -26,7 +26,7 @@ def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "in
         by: The columns that must be equal.
         how: The type of Spark's join, such as "inner" or "left_anti".
     """
-    # Rename the columns: both sides may come from one DataFrame, and Spark could not tell them apart.
+    # Both sides may come from one DataFrame, and Spark could not tell their columns apart.
     names = {name: f"{_OTHER}{at}" for at, name in enumerate(by)}
     renamed = other.select(
         *(F.col(quoted(name)).alias(names.get(name, name)) for name in other.columns)

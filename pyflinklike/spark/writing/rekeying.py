@@ -30,9 +30,9 @@ from pyflinklike.types.signature import type_of
 __all__ = ["MERGES", "Merge", "identity_of", "rekeyed"]
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
-"""The names of merges of several old keys' values: `concat` for lists, the others for other state."""
+"""The names of merges of values: `concat` for lists, the others for other state."""
 Merge = str | AggregateFunction | ReduceFunction | Callable[[Any, Any], Any]
-"""One of `MERGES`, or a function that makes one value of two, called in the order of the old keys."""
+"""One of `MERGES`, or a function that makes one value of two, in the order of the old keys."""
 _TIMES = ("stamp", "timestamp")
 """The columns that show which entry was written later."""
 _NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)

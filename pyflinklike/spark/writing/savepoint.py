@@ -274,7 +274,7 @@ class Savepoint(HeldState):
         return self._with(frames, *frames.states, misfits=misfits)
 
     def split(self, condition: Column, uid: str) -> Savepoint:
-        """Return a savepoint in which the keys that meet a condition are in an operator of their own.
+        """Return a savepoint in which keys that meet a condition have an operator of their own.
 
         Each key is in one of the two operators.  State that belongs to no key, such as broadcast
         state, is in both.

@@ -83,6 +83,7 @@ def frames_of(state: CheckpointState) -> Frames:
 def manifest_of(state: CheckpointState) -> Manifest:
     """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
     text, times = offsets_of(state.spark, state.location, state.batch_id, state.where)
+    # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",
         taken_at=0,
