@@ -131,6 +131,7 @@ def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Arr
     """
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
+    # Arrow would take naive times within lists and structs for UTC, not for the session's zone.
     if _holds_structs_or_instants(kind):
         values = [_prepared(value, kind, time_zone) for value in values]
     return pa.array(values, kind)

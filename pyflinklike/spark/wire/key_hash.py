@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key group of a key: one expression decides it, and Spark computes it."""
+"""The key group of a key: one expression decides it, and Spark computes it.
+
+The expression must never change, because a checkpoint finds its keys by it.
+"""
 
 from __future__ import annotations
 

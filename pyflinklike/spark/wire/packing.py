@@ -67,7 +67,7 @@ def payload_to_batch(payload: bytes) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], schema)
 
 
-# Payloads have the same few schemas; reading one takes some 12 us, finding it here 1.
+# Payloads have the same few schemas: to read one takes some 12 us, to find it here 1 us.
 @lru_cache(maxsize=64)
 def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
