@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds of the elements of each key: reduce, sum, min, max, min_by and max_by, as PyFlink's.
+"""Folds of the elements of each key, as in PyFlink: reduce, sum, min, max, min_by and max_by.
 
     key_by(payments, "user").sum("amount")                        # on Spark
     KeyedProcessHarness(Fold(Sum("amount")), key_selector=...)    # in a test
 
-A DataFrame's are methods of `pyflinklike.spark.KeyedStream`.  `Sum`, `Min`, `Max`, `MinBy` and
-`MaxBy` are reduce functions like any other, also for a `ReducingStateDescriptor`.
+On a DataFrame they are methods of `pyflinklike.spark.KeyedStream`.  `Sum`, `Min`, `Max`, `MinBy`
+and `MaxBy` are reduce functions like any other, also for a `ReducingStateDescriptor`.
 """
 
 from pyflinklike.doors import pin

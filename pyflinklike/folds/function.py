@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Fold`: one element per key, into which all elements of the key are folded.
+"""The fold of all elements of a key into one.
 
-In Flink `KeyedStream.reduce` gives out the fold so far for every element on a stream, and in
-batch mode only the last one of each key, at the end of the input.  Both are here, by `running`.
+In Flink `KeyedStream.reduce` emits the fold so far for every element on a stream.  In batch mode it
+emits only the last fold of each key, at the end of the input.  `running` chooses between the two.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["Fold"]
 
-# PyFlink's name for it has a random end, so that no job can be restored (its ends in a uuid).
+# PyFlink's name of this state ends in a random uuid, so no job could find its state at a restart.
 _STATE = "_reduce_state"
 
 
 class Fold(KeyedProcessFunction):
-    """Folds the elements of each key, as `KeyedStream.reduce` of PyFlink.
+    """Folds the elements of each key, as `KeyedStream.reduce` of PyFlink does.
 
-    The first element of a key is its fold, as it is.  The function's `open` and `close` are
-    called, and it may have keyed state of its own.
+    The first element of a key is the key's first fold, unchanged.  The function's `open` and
+    `close` are called, and it may have keyed state of its own.
 
     Args:
         function: A `ReduceFunction`, such as `Sum("amount")`, or a callable of two elements.
-        type_info: Of the elements; by default anything that pickles.
-        running: Whether each element gives out the fold so far.  Otherwise each key gives out
-            its fold once, when the watermark comes to `MAX_WATERMARK`: at the end of the input.
+        type_info: The type of the elements; by default anything that pickles.
+        running: Whether each element emits the fold so far.  Otherwise each key emits its fold
+            once, when the watermark comes to `MAX_WATERMARK`: at the end of the input.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -90,20 +90,19 @@ class Fold(KeyedProcessFunction):
         timestamp: int,  # noqa: ARG002
         ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
     ) -> Iterator[Any]:
-        """The input is over: give out the fold, which is not needed any more."""
+        """Emit the fold at the end of the input, and clear it."""
         yield self._fold.value()
         self._fold.clear()
 
 
 class _FoldDescriptor(ValueStateDescriptor[Any]):
-    """A value that says what it is the fold of: the state of a sum is refused to a maximum.
+    """Declares the value of a fold and its function, so that a maximum is refused a sum's state.
 
     Args:
-        name: Of the state.
-        type_info: Of the elements.
-        function: That folds; one of the user's own cannot be told from another.
-        running: Whether each element gives out the fold.  A key that was known before has no timer
-            for the end, or has one though it gave out all of its folds.
+        name: The name of the state.
+        type_info: The type of the elements.
+        function: The function that folds; functions of users cannot be told from each other.
+        running: Whether each element emits the fold.
     """
 
     def __init__(
@@ -117,6 +116,8 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
         super().__init__(name, type_info)
         # Instances differ here, which the class variable of other descriptors does not allow for.
         vars(self)["kind"] = function.fixed() or "reduce"
+        # A restart must not change this: known keys would lack the timer for the end of the input,
+        # or have one although they have emitted all their folds.
         self._gives_out = Setting(
             "when a key gives out its fold",
             "with each element" if running else "at the end of the input",
@@ -124,6 +125,6 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
         )
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return what the backend and the log need to know."""
         own = super().spec()
         return attrs.evolve(own, settings=(*own.settings, self._gives_out))

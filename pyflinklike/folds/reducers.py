@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folds that have a name: sum, min, max, min_by and max_by, each a `ReduceFunction`.
+"""Reduce functions by one field: sum, min, max, min_by and max_by.
 
-`Sum`, `Min` and `Max` fold one field; all other fields stay those of the first element, as in
-Flink.  `MinBy` and `MaxBy` keep a whole element; of two that are equal in the field, the earlier.
+`Sum`, `Min` and `Max` fold one field and take all other fields from the first element, as in
+Flink.  `MinBy` and `MaxBy` keep a whole element; if two are equal in the field, the earlier one.
 
-An element may be a `Row`, a tuple or a list, whose field is given by position or, of a `Row`, by
-name, or a plain value, which only has the position 0.  An element is never changed: what PyFlink
-does in place makes a new element here.
+An element may be a `Row`, a tuple, a list, or a plain value.  A field is named by its position, in
+a `Row` also by its name; a plain value only has the position 0.  An element is never changed:
+PyFlink changes it in place, here a new element is made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _check_position(_: Any, __: attrs.Attribute[Any], position: Any) -> None:
 
 
 def _has_fields(value: Any) -> bool:
-    """Whether it is a row, tuple or list."""
+    """Return whether a value is a row, tuple or list."""
     is_plain = isinstance(value, (tuple, list))
     return is_plain or (isinstance(value, Sequence) and not isinstance(value, (str, bytes)))
 
@@ -46,32 +46,32 @@ class FieldFold(ReduceFunction[Any]):
     """A fold by one field.
 
     Args:
-        position: Of the field, from 0, or its name.
+        position: The position of the field from 0, or its name.
 
     Raises:
         DeclarationTypeError: The position is neither an int nor a str.
     """
 
     what: ClassVar[str]
-    """Its name in PyFlink."""
+    """The name of the fold in PyFlink."""
 
     position: int | str = attrs.field(default=0, validator=_check_position)
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The fold of what was there and an element.
+        """Fold an element into the fold so far.
 
         Raises:
-            StateValueError: One of them has no such field.
+            StateValueError: One of the two has no such field.
         """
         return self._fold(value1, self._field(value1), value2, self._field(value2))
 
     def fixed(self) -> str:
-        """Its name and its field: what a sum has kept is nothing to a maximum."""
+        """Return the name of the fold and its field, by which a state knows its function."""
         return f"{self.what}({self.position!r})"
 
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
-        """The fold of two elements, each followed by its field."""
+        """Fold two elements, each of which is followed by its field."""
 
     def _field(self, value: Any) -> Any:
         if _has_fields(value):
@@ -89,7 +89,7 @@ class FieldFold(ReduceFunction[Any]):
         raise StateValueError(msg)
 
     def _with(self, value: Any, field: Any) -> Any:
-        """An element with another value in the field."""
+        """Make an element with another value in the field."""
         if not _has_fields(value):
             return field
         fields = list(value)
@@ -104,7 +104,7 @@ class FieldFold(ReduceFunction[Any]):
 
 @attrs.frozen
 class Sum(FieldFold):
-    """Adds a field up; the other fields are the first element's."""
+    """The sum of a field; the other fields are the first element's."""
 
     what = "sum"
 
@@ -134,7 +134,7 @@ class Max(FieldFold):
 
 @attrs.frozen
 class MinBy(FieldFold):
-    """The element with the least value of a field, the earliest of them."""
+    """The element with the least value of a field; the earliest one if several are equal."""
 
     what = "min_by"
 
@@ -144,7 +144,7 @@ class MinBy(FieldFold):
 
 @attrs.frozen
 class MaxBy(FieldFold):
-    """The element with the greatest value of a field, the earliest of them."""
+    """The element with the greatest value of a field; the earliest one if several are equal."""
 
     what = "max_by"
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elements of one input that may still find a partner, in order of time.
+"""The buffer of an interval join: the elements of one input that may still find a partner.
 
-They lie in an ordered table under their time, and under a number where two are of one time.  So
-those within an interval are found without a look at the others, where Flink goes through all.
+The elements lie in an ordered table under their time and a number, which tells elements of the
+same time apart.  So the elements within an interval are found without a look at the others; Flink
+walks through all of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyflinklike.types import TypeInformation, Types
 __all__ = ["BufferDescriptor", "Buffered", "JoinBuffer"]
 
 _KEY = struct.Struct(">QI")
+# Added to times, which may be negative: as bytes, unsigned numbers sort as they count.
 _BIAS = 1 << 63
 _LAST = (1 << 63) - 1
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -30,10 +32,10 @@ class Buffered(NamedTuple):
     """An element of a buffer.
 
     Args:
-        place: Where it lies.
-        timestamp: In ms.
-        joined: Whether it is known to have found a partner.
-        element: The caller's own.
+        place: The key of the element in the ordered table.
+        timestamp: The time of the element in ms.
+        joined: Whether the element has found a partner; only noted by outer joins.
+        element: The element, which the caller may change.
     """
 
     place: bytes
@@ -53,11 +55,12 @@ class JoinBuffer(MapState[bytes, Any]):
         self._range = ordered.range
 
     def append(self, timestamp: int, joined: bool, element: Any) -> None:
-        """Put an element behind those of the same time.
+        """Put an element behind the elements of the same time.
 
         Raises:
-            StateValueError: It is of another type than the elements are declared to be.
+            StateValueError: The element does not fit the declared type.
         """
+        # The elements of one time are removed together, so the number 0 is free only if all are.
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
@@ -65,7 +68,7 @@ class JoinBuffer(MapState[bytes, Any]):
         self.put(place, (joined, element))
 
     def within(self, first: int, last: int) -> Iterator[Buffered]:
-        """The elements from one time to another, both included, in order of time and arrival."""
+        """Yield the elements from one time to another, both included, by time and arrival."""
         thaw = self._thaw or _same
         begin = _KEY.pack(max(first + _BIAS, 0), 0)
         for place, stored in self._range(begin, _end(last)):
@@ -77,7 +80,7 @@ class JoinBuffer(MapState[bytes, Any]):
         self.put(buffered.place, (True, buffered.element))
 
     def earliest(self) -> int | None:
-        """The least time there is, or None."""
+        """Return the least time of an element, or None if there is no element."""
         for place, _ in self._range(limit=1):
             time: int = _KEY.unpack(place)[0]
             return time - _BIAS
@@ -85,7 +88,7 @@ class JoinBuffer(MapState[bytes, Any]):
 
 
 def _end(last: int) -> bytes | None:
-    """The first place behind a time; None where there is none."""
+    """Return the first place behind a time; None if no time is greater."""
     if last >= _LAST:
         return None
     return _KEY.pack(max(last + 1 + _BIAS, 0), 0)
@@ -99,9 +102,9 @@ class BufferDescriptor(MapStateDescriptor[bytes, Any]):
     """Declares a `JoinBuffer`, obtained with `get_map_state`.
 
     Args:
-        name: Of the state.
-        element_type: Of the elements.
-        join: The kind of the join, as what a restart may not change in every way.
+        name: The name of the state.
+        element_type: The type of the elements.
+        join: The kind of the join, a setting that restricts a restart.
     """
 
     kind = "join buffer"
@@ -111,10 +114,10 @@ class BufferDescriptor(MapStateDescriptor[bytes, Any]):
         self._join = join
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return what the backend and the log need to know."""
         own = super().spec()
         return attrs.evolve(own, ordered=True, settings=(*own.settings, self._join))
 
     def state(self, table: Table) -> JoinBuffer:
-        """The state over a table made for `spec`."""
+        """Make the state over a table that was made for `spec`."""
         return JoinBuffer(self.name, table, self._value_type_info)

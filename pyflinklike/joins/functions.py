@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users subclass to join two keyed streams; Flink has these in Java only.
+"""The functions that users subclass to join two keyed streams.
 
-Names are those of Java, written as PyFlink writes names.
+Flink has these functions in Java only.  Their names are Java's, in the spelling of PyFlink.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ __all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFu
 class ProcessJoinFunction(Function, ABC):
     """A function of two elements of one key whose times are within an interval of each other.
 
-    As Flink's `ProcessJoinFunction`.  State of the key may be obtained in `open`.
+    It is Flink's `ProcessJoinFunction`.  State of the key may be obtained in `open`.
     """
 
     class Context(ABC):
-        """What `process_element` may ask; valid during that call only."""
+        """The times and the key of a pair; valid only during the call of `process_element`."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int | None:
-            """The time of the left element in ms; None where there is none, in an outer join."""
+            """Return the time of the left element in ms; None if an outer join has none."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int | None:
-            """The time of the right element in ms; None where there is none, in an outer join."""
+            """Return the time of the right element in ms; None if an outer join has none."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """The time of the pair in ms: the later one of its two.
+            """Return the time of the pair in ms: the later one of its two times.
 
-            Of an element without a partner it is the time at which that was known.
+            For an element without a partner it is the time at which this became certain.
             """
 
         @abstractmethod
         def get_current_key(self) -> Any:
-            """The key of both."""
+            """Return the key of both elements."""
 
     @abstractmethod
     def process_element(
@@ -50,9 +50,9 @@ class ProcessJoinFunction(Function, ABC):
         """Process a pair.
 
         Args:
-            left: Of the first stream; None in an outer join, where `right` has no partner.
-            right: Of the second stream; None in an outer join, where `left` has no partner.
-            ctx: The times of both.
+            left: The element of the first stream; None in an outer join if `right` has no partner.
+            right: The element of the second stream; None in an outer join if `left` has no partner.
+            ctx: The times and the key of the pair.
 
         Returns:
             The outputs; a pair that begins with an `OutputTag` goes to that side output.
@@ -60,41 +60,43 @@ class ProcessJoinFunction(Function, ABC):
 
 
 class JoinFunction(Function, ABC):
-    """Makes one output of two elements of one key and window, as Flink's `JoinFunction`."""
+    """A function that makes one output from two elements of one key and window, as in Flink."""
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any:
-        """The output for a pair.
+        """Return the output for a pair.
 
         Args:
-            first: Of the first stream; None in an outer join, where the other stream has
-                elements in the window and this one has none.
-            second: Of the second stream, likewise.
+            first: The element of the first stream; None in an outer join if only the second stream
+                has elements in the window.
+            second: The element of the second stream; None in an outer join if only the first
+                stream has elements in the window.
         """
 
 
 class FlatJoinFunction(Function, ABC):
-    """Makes any number of outputs of two elements of one key and window."""
+    """A function that makes any number of outputs from two elements of one key and window."""
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Iterable[Any] | None:
-        """The outputs for a pair; None is none.
+        """Return the outputs for a pair; None means no output.
 
         Args:
-            first: As of `JoinFunction.join`.
-            second: As of `JoinFunction.join`.
+            first: The element of the first stream, or None as in `JoinFunction.join`.
+            second: The element of the second stream, or None as in `JoinFunction.join`.
         """
 
 
 class CoGroupFunction(Function, ABC):
-    """Makes outputs of all elements of one key and window, as Flink's `CoGroupFunction`."""
+    """A function that makes outputs from all elements of one key and window, as in Flink."""
 
     @abstractmethod
     def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any] | None:
-        """The outputs of a window.
+        """Return the outputs of a window; None means no output.
 
         Args:
-            first: The elements of the first stream, in order of arrival; may be empty, but not
-                if `second` is.
-            second: Those of the second stream.
+            first: The elements of the first stream in order of arrival.  It may be empty, unless
+                `second` is.
+            second: The elements of the second stream in order of arrival.  It may be empty, unless
+                `first` is.
         """

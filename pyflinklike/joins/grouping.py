@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins of the elements of two streams that lie in one window.
 
-As in Flink both streams are one stream of tagged elements, whose windows are any other stream's:
-an element is a pair of the number of its input, 1 or 2, and what it was.  That is what assigners,
-triggers and evictors see.  When a window fires, its elements are parted again.
+As in Flink both streams become one stream of tagged elements, which has windows like any other
+stream.  A tagged element is a pair of the number of its input, 1 or 2, and the element.  Assigners,
+triggers and evictors see these pairs.  When a window fires, its elements are parted again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
     """Applies a `CoGroupFunction` to the tagged elements of a window.
 
     Args:
-        function: Is given the elements of both inputs.
+        function: Takes the elements of both inputs.
     """
 
     def __init__(self, function: CoGroupFunction) -> None:
@@ -49,7 +49,7 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
         context: ProcessWindowFunction.Context[Any],  # noqa: ARG002
         elements: Iterable[Tagged],
     ) -> Iterable[Any]:
-        """The function's outputs."""
+        """Return the function's outputs."""
         groups: tuple[list[Any], list[Any]] = [], []
         for number, element in elements:
             groups[number - 1].append(element)
@@ -58,26 +58,26 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
 
 @attrs.frozen
 class LateByInput:
-    """What goes out of a tagged element that is late for all its windows.
+    """The side outputs of tagged elements that are late for all their windows.
 
     Args:
-        tags: The side output of late elements of each input; None where they are counted.
+        tags: The side output of late elements for each input; None if they are only counted.
     """
 
     tags: tuple[OutputTag | None, OutputTag | None]
 
     def __call__(self, element: Tagged) -> tuple[OutputTag, Any] | None:
-        """The element without its number, in the side output of its input."""
+        """Return the side output of an element's input, and the element without its number."""
         number, value = element
         tag = self.tags[number - 1]
         return None if tag is None else (tag, value)
 
 
 class JoinedGroups(CoGroupFunction):
-    """Every element of one group with every element of the other.
+    """Calls a function with every element of one group and every element of the other.
 
     Args:
-        function: Is given the pairs; a callable of two elements is a `JoinFunction`.
+        function: Takes the pairs; a callable of two elements is used as a `JoinFunction`.
         join: "inner", "left_outer", "right_outer" or "full_outer".
     """
 
@@ -98,8 +98,9 @@ class JoinedGroups(CoGroupFunction):
             self._function.close()
 
     def co_group(self, first: list[Any], second: list[Any]) -> Iterator[Any]:
-        """The outputs of all pairs."""
+        """Yield the outputs of all pairs."""
         left_outer, right_outer = self._outer
+        # [None] * False is empty: without an outer join an empty side gives no pairs.
         pairs = (
             (one, other)
             for one in first or [None] * right_outer

@@ -3,15 +3,15 @@
 
 The rules are those of Flink's `IntervalJoinOperator`:
 
-1. A left element at l and a right one at r are a pair if l + lower <= r <= l + upper.
-2. The pair is given out when the later of the two arrives, with the greater of their times.
+1. A left element at l and a right element at r are a pair if l + lower <= r <= l + upper.
+2. The pair is emitted when the second of the two arrives, with the greater of their times.
 3. An element that is earlier than the watermark is late: it goes to its side output, or is
    dropped and counted.
-4. An element is let go when the watermark has reached the last time of a partner, or its own time
-   where all partners are earlier.
+4. An element is removed when the watermark has reached the last time that a partner can have, or
+   the element's own time if all partners are earlier.
 
-Outer joins, which Flink's DataStream API does not have, add: an element that is let go without
-having found a partner is given out with None, at the time of 4.
+Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
+without a partner is emitted with None, at the time of rule 4.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
         "full_outer": (True, True),
     }
 )
-"""By the name of a join: whether left and right elements without a partner are given out."""
+"""By the name of a join: whether left and right elements without a partner are emitted."""
 
 _FEWER = (
     "elements that have found a partner were not noted as such; join as before or with fewer "
@@ -55,22 +55,22 @@ _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
 @attrs.frozen
 class JoinBounds:
-    """When a right element is a partner of a left one: in ms, both bounds included.
+    """The interval around a left element in which right elements are its partners.
 
     Args:
-        lower: The least time of a right element behind the left one; often negative.
-        upper: The greatest.
+        lower: The least time in ms of a right element less that of the left one; often negative.
+        upper: The greatest such difference in ms; both bounds are included.
     """
 
     lower: int
     upper: int
 
     def kept_for(self, is_left: bool) -> int:
-        """How long behind its own time an element of an input may find a partner, in ms."""
+        """Return the time in ms behind its own for which an element may find a partner."""
         return max(self.upper if is_left else -self.lower, 0)
 
     def partners_of(self, timestamp: int, is_left: bool) -> tuple[int, int]:
-        """The first and the last time of the partners of an element of an input."""
+        """Return the first and the last time in ms of an element's partners."""
         if is_left:
             return timestamp + self.lower, timestamp + self.upper
         return timestamp - self.upper, timestamp - self.lower
@@ -84,19 +84,19 @@ class _PairContext(ProcessJoinFunction.Context):
     time: int = 0
 
     def get_left_timestamp(self) -> int | None:
-        """Of the left element."""
+        """Return the time of the left element."""
         return self.left
 
     def get_right_timestamp(self) -> int | None:
-        """Of the right element."""
+        """Return the time of the right element."""
         return self.right
 
     def get_timestamp(self) -> int:
-        """Of the pair."""
+        """Return the time of the pair."""
         return self.time
 
     def get_current_key(self) -> Any:
-        """Of both."""
+        """Return the key of both elements."""
         return self.key
 
 
@@ -105,11 +105,11 @@ class _Side:
     """One input of the join.
 
     Args:
-        is_left: Whether it is the first one.
-        outer: Whether its elements are given out without a partner, too.
-        late: Where its late elements go.
-        element_type: Of its elements.
-        buffer: What is kept of them, once the function is open.
+        is_left: Whether this is the first input.
+        outer: Whether elements without a partner are emitted, too.
+        late: The side output of late elements; None if they are only counted.
+        element_type: The type of the elements.
+        buffer: The elements that may still find a partner; None until the function is open.
     """
 
     is_left: bool
@@ -123,13 +123,14 @@ class IntervalJoin(KeyedCoProcessFunction):
     """Joins two keyed streams by an interval of time; on Spark `KeyedStream.interval_join`.
 
     Args:
-        function: Is given the pairs.
-        bounds: The interval.
+        function: Takes the pairs.
+        bounds: The interval in which two elements are a pair.
         join: "inner", "left_outer", "right_outer" or "full_outer".
-        left_type: Of the elements of the first input; by default anything that pickles.
-        right_type: Of those of the second.
-        left_late: The side output of late elements of the first input.
-        right_late: That of the second.
+        left_type: The type of the first input's elements; by default anything that pickles.
+        right_type: The type of the second input's elements; by default anything that pickles.
+        left_late: The side output of the first input's late elements; None drops and counts them.
+        right_late: The side output of the second input's late elements; None drops and counts
+            them.
     """
 
     def __init__(
@@ -178,14 +179,15 @@ class IntervalJoin(KeyedCoProcessFunction):
         return self._joined(self._right, self._left, value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        """Let go of the elements that can find no partner any more."""
+        """Remove the elements that can no longer find a partner."""
         for side in (self._left, self._right):
             kept_for = self._bounds.kept_for(side.is_left)
             for over in side.buffer.within(MIN_WATERMARK, timestamp - kept_for):
                 if side.outer and not over.joined:
                     yield from self._alone(side, over, timestamp, ctx.get_current_key())
                 side.buffer.remove(over.place)
-            # There is a timer for each, unless the interval was shorter when it was registered.
+            # Each element has a timer, but a timer may come too early: a restart may have widened
+            # the interval since it was registered.
             earliest = side.buffer.earliest()
             if earliest is not None:
                 ctx.timer_service().register_event_time_timer(earliest + kept_for)
@@ -211,7 +213,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         timers.register_event_time_timer(timestamp + self._bounds.kept_for(side.is_left))
 
     def _pair(self, is_left: bool, timestamp: int, value: Any, partner: Buffered) -> Iterable[Any]:
-        """The outputs for an element and one that was there before."""
+        """Return the outputs for an element and a partner that arrived before it."""
         context = self._context
         context.time = max(timestamp, partner.timestamp)
         if is_left:
@@ -237,10 +239,10 @@ class IntervalJoin(KeyedCoProcessFunction):
 
 
 def _timed(timestamp: int | None) -> int:
-    """A time that is there.
+    """Return the time of an element.
 
     Raises:
-        StateValueError: There is none.
+        StateValueError: The element has no time.
     """
     if timestamp is None:
         msg = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function that a join calls gave back, as the outputs it is."""
+"""The check of the results that functions of joins return."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["outputs_in"]
 
 
 def outputs_in(results: Iterable[Any] | None, function: object, method: str) -> Iterable[Any]:
-    """The outputs; none for None.
+    """Return the outputs of a call; None means no output.
 
     Args:
-        results: What the call gave.
-        function: The user's, for messages.
-        method: Of it, that was called.
+        results: The result of the call.
+        function: The user's function, for messages.
+        method: The name of the method that was called, for messages.
 
     Raises:
-        OutputError: It is a single output, not an iterable of outputs.
+        OutputError: The result is a single output, not an iterable of outputs.
     """
     if results is None:
         return ()

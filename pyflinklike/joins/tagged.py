@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type of elements of two inputs: pairs of the number of the input, 1 or 2, and the element."""
+"""The type of tagged elements: pairs of the number of an input, 1 or 2, and an element."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["TaggedTypeInfo"]
 
 @attrs.frozen(repr=False)
 class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
-    """Pairs of the number of an input and an element of its type.
+    """The type of pairs of an input's number and an element of that input.
 
     Args:
-        first: Of the elements of the first input.
-        second: Of those of the second.
+        first: The type of the first input's elements.
+        second: The type of the second input's elements.
     """
 
     first: TypeInformation
@@ -39,12 +39,12 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     @property
     def is_identity(self) -> bool:
-        """Whether both are."""
+        """Whether the types of both inputs are identity types."""
         return self.first.is_identity and self.second.is_identity
 
     @property
     def is_pickled(self) -> bool:
-        """Whether one is."""
+        """Whether the type of an input is pickled."""
         return self.first.is_pickled or self.second.is_pickled
 
     @property
@@ -53,7 +53,7 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
         return f"TaggedTypeInfo({self.first.signature}, {self.second.signature})"
 
     def freeze(self, value: Any) -> Any:
-        """The number, and the frozen element.
+        """Freeze the element of a pair.
 
         Raises:
             StateValueError: The element does not fit the type of its input.
@@ -62,12 +62,13 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
         return number, self._of(number).freeze(element)
 
     def thaw(self, stored: Any) -> Any:
-        """The number, and the user's own element."""
+        """Return a pair with an element that the user may change."""
         number, element = stored
         return number, self._of(number).thaw(element)
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
-        """Columns of the numbers, and of the elements of each input."""
+        """Write a column of numbers, and a column of elements for each input."""
+        # An element that was deleted is null in the log.
         nulls = null_mask(stored)
         pairs = stored if nulls is None else [each or (None, None) for each in stored]
         elements = [
@@ -78,7 +79,7 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type), mask=nulls)
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
-        """The pairs."""
+        """Read the pairs."""
         numbers = column.field(0).to_pylist()
         elements = self.first.from_arrow(column.field(1)), self.second.from_arrow(column.field(2))
         return [

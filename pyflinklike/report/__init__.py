@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a checkpoint and of a running query: pages that any browser opens without a network."""
+"""Reports of a checkpoint and of a running query: pages that a browser opens without a network."""
 
 from pyflinklike.doors import pin
 from pyflinklike.spark.setup.requirements import pyspark_checked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of rows, as Vega-Lite's specifications with the rows in them; drawn by altair."""
+"""Charts of rows: Vega-Lite's specifications, which altair makes and which hold the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLUE, _ORANGE = "#3b7dd8", "#d8703b"
 
 @contextmanager
 def needs_altair() -> Iterator[None]:
-    """Have an import that fails for want of the extra say so.
+    """Turn a failed import into an error that names the missing extra.
 
     Raises:
         RequirementError: A package is missing.
@@ -28,7 +28,7 @@ def needs_altair() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if (error.name or "").startswith("pyflinklike"):  # our own mistake
+        if (error.name or "").startswith("pyflinklike"):  # a fault of ours, no missing extra
             raise
         msg = f"pyflinklike.report needs altair and vl-convert-python, got no module {error.name!r}"
         remedy = f"{install('report')} installs both"
@@ -38,15 +38,15 @@ def needs_altair() -> Iterator[None]:
 def bars(
     rows: Rows, of: str, by: str, *, title: str = "", marked: str = "", rule: float | None = None
 ) -> Any:
-    """A bar for each row.
+    """Draw an upright bar for each row, in the order of the rows.
 
     Args:
         rows: The numbers.
-        of: The column that says how long a bar is.
-        by: The column that names it; bars are in the order of the rows.
-        title: Of the chart.
-        marked: A column of booleans: such bars stand out; empty for none.
-        rule: Where a line is drawn across all of them.
+        of: The column with the length of a bar.
+        by: The column with the name of a bar.
+        title: The title of the chart.
+        marked: The column that says which bars stand out; empty for none.
+        rule: The number at which a line crosses all bars; None for no line.
     """
     alt = _altair()
     color = alt.value(_BLUE)
@@ -73,13 +73,13 @@ def bars(
 
 
 def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
-    """A bar for each row that lies beside its name: for names that are long.
+    """Draw a bar for each row beside its name, which may be long, in the order of the rows.
 
     Args:
         rows: The numbers.
-        of: The column that says how long a bar is.
-        by: The column that names it; bars are in the order of the rows.
-        title: Of the chart.
+        of: The column with the length of a bar.
+        by: The column with the name of a bar.
+        title: The title of the chart.
     """
     alt = _altair()
     chart = (
@@ -96,14 +96,14 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
 
 
 def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> Any:
-    """A bar for each value of a column, of several parts.
+    """Draw a bar of several parts for each value of a column.
 
     Args:
         rows: The numbers.
-        of: The column that says how long a part is.
-        by: The column that names the bar.
-        parts: The column that names the part.
-        order: Of the parts, from below.
+        of: The column with the length of a part.
+        by: The column with the name of the bar.
+        parts: The column with the name of the part.
+        order: The order of the parts.
     """
     alt = _altair()
     chart = (
@@ -120,13 +120,13 @@ def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> A
 
 
 def lines(rows: Rows, of: str, by: str, each: str) -> Any:
-    """A line for each value of a column.
+    """Draw a line for each value of a column.
 
     Args:
         rows: The numbers.
-        of: The column that says how high a point is.
-        by: The column of numbers that points are in the order of.
-        each: The column that says of which line a point is.
+        of: The column with the height of a point.
+        by: The column of numbers that orders the points.
+        each: The column with the name of the line.
     """
     alt = _altair()
     chart = (
@@ -165,22 +165,22 @@ def _data(alt: Any, rows: Rows) -> Any:
 
 
 def in_words(name: str) -> str:
-    """A column's name as a heading: without underscores."""
+    """Make a heading of a column's name: without underscores."""
     return name.replace("_", " ")
 
 
 def is_size(name: str) -> bool:
-    """Whether a column of numbers holds bytes."""
+    """Return whether a column of numbers holds bytes."""
     return name == "bytes" or name.endswith("_bytes")
 
 
 def _upright(alt: Any) -> Any:
-    """An axis of names that are read without turning the head; those without room are left out."""
+    """Return an axis with upright labels; labels without room are left out."""
     return alt.Axis(labelAngle=0, labelOverlap=True)
 
 
 def _counted(alt: Any, of: str) -> Any:
-    """An axis of numbers, long ones in thousands, millions and so on."""
+    """Return an axis of numbers, with large ones in thousands, millions and so on."""
     if is_size(of):
         return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
     labels = "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
@@ -196,5 +196,5 @@ def _tooltips(alt: Any, rows: Rows) -> list[Any]:
 
 
 def _field(name: str) -> str:
-    """The name of a column, in which dots and brackets are no path."""
+    """Escape a column's name, in which Vega would take dots and brackets for a path."""
     return name.replace(".", "\\.").replace("[", "\\[").replace("]", "\\]")

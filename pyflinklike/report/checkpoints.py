@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`checkpoint_report`: what a query knows, where it is large, how it grows, and what comes next."""
+"""The report of a checkpoint: its contents, its sizes, its growth, and what comes next."""
 
 from __future__ import annotations
 
@@ -38,35 +38,36 @@ def checkpoint_report(
 ) -> Report:
     """Write a page about the state in a checkpoint; the query may be running.
 
-    It is one HTML file of about 1 MB, which any browser opens without a network.  The numbers are
-    in `data` of what is returned, by name, as DataFrames of pandas:
+    The page is one HTML file of about 1 MB, which any browser opens without a network.  The
+    property `data` of the result has the numbers, as DataFrames of pandas by name:
 
     - `states`: entries and bytes in the log by state, older writes included, before compression;
-    - `skew`: entries and stored bytes by key group, and how many times the median's these are;
-    - `growth`: stored bytes and entries after each of the last 20 batches, and how many key groups were
-      compacted in it;
+    - `skew`: entries and stored bytes by key group, and the ratio of the bytes to the median;
+    - `growth`: stored bytes and entries after each of the last 20 batches, and the number of key
+      groups that the batch compacted;
     - `largest_keys` and `heaviest_keys`: the keys with the most entries, and with the most bytes, in
       all states of an operator;
-    - `hottest_keys`: the keys that were written to in the most of the last 20 batches;
-    - `expiry`: entries by when their TTL ends;
+    - `hottest_keys`: the keys that were written in the most of the last 20 batches;
+    - `expiry`: entries by the time at which their TTL ends;
     - `timers`: timers by how far they are ahead;
-    - `check`: what `pyflinklike state check` finds.
+    - `check`: the findings of `pyflinklike state check`.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        path: Where the page is written to; a file that is there is overwritten.
-        batch_id: After which micro-batch; by default the last committed one.
-        operator: Spark's number of a stateful operator, or its uid; by default all of them.
+        path: The file of the page, which is overwritten if it is there.
+        batch_id: The micro-batch to report; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators.
 
     Raises:
         RequirementError: altair or vl-convert-python is missing: the extra `report`.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: An operator's record, roll or head is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
         OSError: The page cannot be written.
     """
+    # First, since reading the state may take long and would be in vain.
     written = opened_for_writing(path)
     location = location_of(checkpoint)
     found = checkpoint_states(spark, location, operator, batch_id)
@@ -91,7 +92,7 @@ def checkpoint_report(
 
 
 def _headline(found: list[CheckpointState], contents: Contents) -> list[tuple[str, str]]:
-    """How much there is, of what, and when."""
+    """Make the headline: the numbers of keys, bytes and timers, and the batch with its time."""
     keys, told = contents.keys(), []
     for uid, count in keys.items():
         told.append(("keys" if len(keys) == 1 else f"keys of {uid}", f"{count:,}"))

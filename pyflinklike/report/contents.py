@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the states of a checkpoint hold: its keys, expiry and timers, from one pass over each operator."""
+"""The contents of a checkpoint: keys, expiry and timers, from one pass over each operator."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _KEYS = 15
 
 @attrs.frozen(slots=False)
 class Contents:
-    """What operators hold after a batch.
+    """The contents of operators after a batch.
 
     Args:
-        operators: After the same batch.
-        first_batches: Of each operator the batch from which on is looked back.
+        operators: The operators, all after the same batch.
+        first_batches: For each operator the first batch whose changes count for the hottest keys.
     """
 
     operators: Sequence[CheckpointState]
     first_batches: Sequence[int]
 
     def largest_keys(self, by: str) -> list[dict[str, Any]]:
-        """The keys with the most of something.
+        """Find the keys with the most entries or bytes.
 
         Args:
             by: "entries" or "bytes".
@@ -55,14 +55,14 @@ class Contents:
         return rows
 
     def keys(self) -> dict[str, int]:
-        """How many keys have entries, by the uid of the operator."""
+        """Count the keys that have entries, by the uid of the operator."""
         return {
             uid: sum(row["entries"] for row in summary if row["what"] == "keys")
             for uid, summary in self._summaries.items()
         }
 
     def hottest_keys(self) -> list[dict[str, Any]]:
-        """The keys that were written to in the most batches."""
+        """Find the keys that were written in the most batches."""
         rows: list[dict[str, Any]] = []
         for each, first in zip(self.operators, self.first_batches):
             if first > each.batch_id:
@@ -75,11 +75,11 @@ class Contents:
         return rows
 
     def expiry(self) -> list[dict[str, Any]]:
-        """Entries of states with a TTL by when it ends."""
+        """Count the entries of states with a TTL by the time at which it ends."""
         return self._by_time("expiry", "expired", ("state", "ends", "entries"))
 
     def timers(self) -> list[dict[str, Any]]:
-        """Timers by how far they are ahead."""
+        """Count the timers by how far they are ahead."""
         return self._by_time("timers", "due", ("domain", "comes", "timers"))
 
     def _by_time(self, what: str, past: str, names: tuple[str, str, str]) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ class Contents:
 
     @functools.cached_property
     def _summaries(self) -> dict[str, list[dict[str, Any]]]:
-        """What the key groups of each operator tell, by its uid."""
+        """The summaries of each operator's key groups, by its uid."""
         found = {}
         for each in self.operators:
             reader = SummaryReader(each.record, self.clock, _KEYS)

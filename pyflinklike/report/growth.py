@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the log of an operator grew: the heads of its key groups, batch by batch, in two reads."""
+"""The growth of an operator's log: the heads of its key groups after each batch, in two reads."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ __all__ = ["first_batches", "growth_of"]
 
 
 def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
-    """Of each operator the first of the last batches whose changes Spark can tell.
-
-    These are behind the last one that only spread the state over other partitions: Spark's change
-    feed ends there.
+    """Find for each operator the first of the last batches whose changes Spark can tell.
 
     Args:
-        found: The operators of a checkpoint after the last of them.
-        most: How many batches.
+        found: The operators of a checkpoint after the last batch.
+        most: The greatest number of batches.
 
     Returns:
-        The number of the batch behind the last one, where there is none.
+        The number of a batch for each operator; that of the next batch if Spark can tell none.
     """
     one = found[0]
     rows = operators_of(one.spark, one.location, one.where)
     kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
     first = [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
+    # Spark's change feed does not reach beyond a batch that spread the state over other partitions.
     partitions = partitions_of_batches(one)
     changed = [at for at in partitions if at <= one.batch_id and _is_another(partitions, at)]
     behind = max(changed, default=-1) + 1
@@ -40,16 +38,16 @@ def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
 
 
 def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
-    """Whether a batch has other partitions than the one before it."""
+    """Return whether a batch has another number of partitions than the batch before."""
     return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
 
 
 def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
-    """The bytes and entries in the log after each of the last batches.
+    """Measure the bytes and entries in the log after each of the last batches.
 
     Args:
-        state: Of the operator after the last of them.
-        first: The first of them; where it is behind the last one, only that is told of.
+        state: The operator after the last batch.
+        first: The first batch; if it is greater than the last one, only the last one is measured.
     """
     first = min(first, state.batch_id)
     before = stored(state.spark, state.location, state.operator_id, first, state.where)
@@ -77,7 +75,7 @@ def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
 
 
 def _began(head: Head) -> tuple[int, int]:
-    """Where the log of a key group begins, which a compaction alone changes."""
+    """Return where the log of a key group begins, which only a compaction changes."""
     return head.first_sequence, head.compacted_at
 
 

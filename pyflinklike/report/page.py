@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report: numbers, the pictures of them, and one HTML file that fetches nothing."""
+"""The page of a report: numbers and their charts in one HTML file that fetches nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
-"""With it a browser refuses to fetch anything, whatever the page asks for."""
+"""The policy by which a browser refuses to fetch anything, whatever the page asks for.
+
+Vega compiles the expressions of charts, which needs `unsafe-eval`.
+"""
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem;color:#1b2430}
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin:2.2rem 0 .2rem}
@@ -47,15 +50,15 @@ _SNIPPET, _VERSION = "window.vegaEmbed = vegaEmbed;", "6.4"
 
 @attrs.frozen
 class Picture:
-    """Numbers, and a chart of them.
+    """Numbers, and charts of them.
 
     Args:
-        name: Under which a report has its numbers.
-        title: Of what they are.
-        note: What they say, in a sentence.
-        columns: Their names.
-        rows: The numbers.
-        charts: Vega-Lite's specifications of what is drawn; without any the table alone is shown.
+        name: The name of the numbers in the `data` of a report.
+        title: The heading above the numbers.
+        note: A sentence beneath the heading that explains the numbers.
+        columns: The names of the columns.
+        rows: The numbers, by the name of the column.
+        charts: The charts as Vega-Lite's specifications; without any only the table is shown.
     """
 
     name: str
@@ -71,11 +74,11 @@ class Report:
     """A page that was written, and the numbers in it.
 
     Args:
-        path: Of the page.
-        title: Of what it is.
+        path: The file of the page.
+        title: The title of the page.
         facts: A line beneath the title.
-        pictures: In order.
-        headline: The numbers that come first: what is counted, and how much of it there is.
+        pictures: The numbers and charts of the page, in their order.
+        headline: The numbers that come first, as pairs of what is counted and the number.
     """
 
     path: str
@@ -86,7 +89,7 @@ class Report:
 
     @property
     def data(self) -> Mapping[str, pd.DataFrame]:
-        """The numbers of each picture, by its name: a DataFrame of pandas."""
+        """The numbers of each picture by its name, as DataFrames of pandas."""
         import pandas as pd
 
         return {
@@ -102,17 +105,18 @@ class Report:
         """Write the page.
 
         Raises:
-            RequirementError: What draws the charts is missing.
+            RequirementError: altair or vl-convert-python, which draw the charts, is missing.
+            OSError: The file cannot be written.
         """
         Path(self.path).write_text(_page(self), encoding="utf-8")
         return self
 
 
 def opened_for_writing(path: str | os.PathLike[str]) -> str:
-    """The path of a page that can be written there, found out before the numbers are.
+    """Check that a page can be written to a path, and return the path.
 
     Raises:
-        RequirementError: What draws the charts is missing.
+        RequirementError: altair or vl-convert-python, which draw the charts, is missing.
         OSError: Nothing can be written there.
     """
     _script()
@@ -128,7 +132,7 @@ def _page(report: Report) -> str:
     }
     body = "\n".join(_noted(each) + _charted(each) for each in report.pictures)
     title = html.escape(report.title)
-    # In a script's text only `<` could end it.
+    # Only a `<` could end the script element that holds the text.
     specs = json.dumps(charts, default=str, allow_nan=False).replace("<", "\\u003c")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -143,11 +147,12 @@ def _page(report: Report) -> str:
 
 @functools.cache
 def _script() -> str:
-    """What draws charts in a browser: Vega, in the version that altair writes for."""
+    """Return the script that draws charts: Vega, in the version for which altair writes."""
     with needs_altair():
-        import altair  # noqa: F401 - asked for before anything is read
+        import altair  # noqa: F401 - a missing package is told before any state is read
         import vl_convert
 
+    # The script's own text must not end the script element.
     return vl_convert.javascript_bundle(_SNIPPET, vl_version=_VERSION).replace(
         "</script", "<\\/script"
     )
@@ -179,7 +184,7 @@ def _charted(picture: Picture) -> str:
 
 
 def _shown(picture: Picture) -> str:
-    """The numbers as people read them; `data` has them as they are."""
+    """Make a table of the numbers in readable units; `data` has the numbers themselves."""
     if not picture.rows:
         return ""
     rows = [
@@ -194,7 +199,7 @@ def _readable(name: str, value: Any) -> Any:
 
 
 def size_in_words(size: int) -> str:
-    """A number of bytes in the unit that suits it: 40.0 MB."""
+    """Write a number of bytes in a suitable unit: 40.0 MB."""
     number, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if number < 1000:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A listener that writes what queries report into a file: Spark itself forgets it with the query."""
+"""The log of queries' progress in a file, since Spark forgets the progress with the query."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ProgressLog(StreamingQueryListener):
     """Appends the progress of each micro-batch to a file, as a line of JSON.
 
     `spark.streams.addListener(ProgressLog("progress.jsonl"))` logs all queries of a session until
-    `removeListener`.  What is in the file stays: a restarted query goes on in it.
+    `removeListener`.  The file keeps its lines: a restarted query appends to them.
 
     Args:
-        path: Of the file, on the driver; made if need be.
+        path: The file on the driver, which is created if it is not there.
 
     Raises:
         OSError: Nothing can be written there.
@@ -34,26 +34,26 @@ class ProgressLog(StreamingQueryListener):
         self._path = Path(path)
         self._lock = threading.Lock()
         with self._path.open("a", encoding="utf-8"):
-            pass  # an error now and not in Spark's thread, which only logs it
+            pass  # raises here rather than in Spark's thread, which would only log the error
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
-        """Nothing is noted."""
+        """Ignore the event."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Note what a micro-batch did."""
+        """Append the progress of a micro-batch."""
         line = json.dumps(json.loads(event.progress.json), separators=(",", ":"))
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing is noted."""
+        """Ignore the event."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing is noted."""
+        """Ignore the event."""
 
 
 def read_progress(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
-    """What a `ProgressLog` wrote; a last line that was cut off is left out.
+    """Read the file of a `ProgressLog`; a last line that was cut off is left out.
 
     Raises:
         DeclarationValueError: Another line is no progress of a query.
@@ -65,7 +65,7 @@ def read_progress(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
             progress = _progress(line)
         except (ValueError, TypeError) as error:
             if number == len(lines) and not line.endswith("\n"):
-                return  # the driver ended while it was written
+                return  # the driver ended while it wrote the line
             msg = f"a progress log has a query's progress in each line, got {line[:80]!r} in line {number}"
             raise DeclarationValueError(f"{msg}; write it with ProgressLog") from error
         yield progress

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`query_report`: what the micro-batches of a query did, from its progress."""
+"""The report of a query's micro-batches, from its progress."""
 
 from __future__ import annotations
 
@@ -39,27 +39,28 @@ def query_report(
 ) -> Report:
     """Write a page about the micro-batches of a query.
 
-    It is one HTML file of about 1 MB, which any browser opens without a network.  The numbers are
-    in `data` of what is returned, by name, as DataFrames of pandas, a row for each batch or more:
+    The page is one HTML file of about 1 MB, which any browser opens without a network.  The
+    property `data` of the result has the numbers, as DataFrames of pandas by name, with one or
+    more rows for each batch:
 
-    - `throughput`: rows read, and rows per second in and through;
-    - `durations`: ms by phase (`addBatch`, `walCommit`, ...); what Spark does not tell is "other";
-    - `watermark`: how many ms the watermark was behind the time of the batch;
-    - `state`: rows and bytes in memory that Spark counts of each stateful operator;
-    - `operators`: what operators of `process` count of themselves, such as `cold_loads`;
-    - `metrics`: what the user's functions count.
+    - `throughput`: rows read, and rows per second that came in and were processed;
+    - `durations`: ms by phase (`addBatch`, `walCommit`, ...); "other" is the rest of the batch;
+    - `watermark`: the ms by which the watermark was behind the time of the batch;
+    - `state`: rows and bytes in memory that Spark counts for each stateful operator;
+    - `operators`: the metrics of operators of `process`, such as `cold_loads`;
+    - `metrics`: the metrics of the user's functions.
 
     Args:
         query: A query, of which Spark keeps the last 100 batches
-            (`spark.sql.streaming.numRecentProgressUpdates`); or the file of a `ProgressLog`.
-        path: Where the page is written to; a file that is there is overwritten.
-        name: Name or id of the query, where the file is of several.
+            (`spark.sql.streaming.numRecentProgressUpdates`), or the file of a `ProgressLog`.
+        path: The file of the page, which is overwritten if it is there.
+        name: The name or id of the query, if the file has the progress of several.
 
     Raises:
         RequirementError: altair or vl-convert-python is missing: the extra `report`.
         DeclarationValueError: The query has done no batch yet, the file is no progress log, or it
-            is of several queries.
-        OSError: The file cannot be read, or the page not be written.
+            has the progress of several queries.
+        OSError: The file cannot be read, or the page cannot be written.
     """
     written = opened_for_writing(path)
     if isinstance(query, (str, os.PathLike)):
@@ -87,7 +88,8 @@ def _of_one(every: list[Progress], name: str | None, file: str) -> list[Progress
 
 
 def _once(every: Iterable[Progress]) -> list[Progress]:
-    """The last progress of each batch that did something: a restart does its first batch again."""
+    """Take the last progress of each batch that did something, sorted by batch."""
+    # A restart does its first batch again, so a log may have a batch twice.
     batches = {each["batchId"]: each for each in every if "addBatch" in each.get("durationMs", {})}
     return [batches[each] for each in sorted(batches)]
 
@@ -140,6 +142,7 @@ def _watermark(batches: Sequence[Progress]) -> Picture:
     rows: Rows = []
     for each in batches:
         watermark = each.get("eventTime", {}).get("watermark")
+        # Before the first event Spark's watermark is 1970.
         if watermark is not None and not watermark.startswith("1970-01-01T00:00:00"):
             lag = (_instant(each["timestamp"]) - _instant(watermark)) // _MILLISECOND
             rows.append({"batch": each["batchId"], "watermark": watermark, "lag_ms": lag})
@@ -205,7 +208,7 @@ def _metrics(batches: Sequence[Progress]) -> Picture:
 
 
 def _finite(value: Any) -> float | None:
-    """A rate; Spark writes one over no time as NaN or Infinity."""
+    """Round a rate; return None for NaN and Infinity, Spark's rates over no time."""
     if isinstance(value, (int, float)) and math.isfinite(value):
         return round(float(value), 1)
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executors' part of `decode_debezium`: record batches of records as record batches of events."""
+"""The decoding of Debezium's records on the executors: record batches of records become events."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MAX_TIME = 253_402_300_799_999  # the last ms of the year 9999, as far as Spark
 
 @attrs.frozen
 class FrameDecoder:
-    """What the executors run; picklable.
+    """Decodes record batches on the executors, to which it is pickled.
 
     Args:
-        decoder: Of single records.
-        key_columns: Of the key, in the order of its parts.
-        row: The table's row.
-        events: What comes out.
+        decoder: Decodes single records.
+        key_columns: The key columns, in the order of the key's values.
+        row: The schema of the table's row.
+        events: The schema of the events.
     """
 
     decoder: DebeziumDecoder
@@ -41,7 +41,7 @@ class FrameDecoder:
     events: st.StructType
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Record batches of records as record batches of events."""
+        """Decode record batches of records to record batches of events."""
         convert = _EventConverter(self)
         schema = arrow_schema(self.events)
         for batch in batches:
@@ -68,7 +68,7 @@ class _EventConverter:
         self._needs_schema = needs_semantics(work.row)
 
     def record(self, record: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The fields of a record's event; None if there is nothing to apply."""
+        """Return the fields of a record's event; None if there is nothing to apply."""
         event = self._decoder.record(record)
         if event is None:
             return None
@@ -80,7 +80,8 @@ class _EventConverter:
             return None
         try:
             return self._fields(failed, record)
-        except (KeyDecodeError, ValueDecodeError):  # what does not fit is one of these
+        except (KeyDecodeError, ValueDecodeError):
+            # The event of the failure still has fields of the record that do not fit: drop them.
             return self._fields(failed._replace(key=None, order_key=None, event_time=None), record)
 
     def _fields(self, event: CdcEvent, record: Mapping[str, Any]) -> tuple[Any, ...]:

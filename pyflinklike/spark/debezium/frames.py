@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`decode_debezium` of a DataFrame: the records of a batch, decoded on the executors.
+"""The decoding of a DataFrame of Debezium's records.
 
-Each record goes through the same decoder as a single one does, inside `mapInArrow`
-(`frame_decoder`).  What is added are the types of the columns (`json_types`): a value that does
-not fit its column is a `ValueDecodeError` like any other, and follows `on_error`.
+Each record goes through the decoder of single records, inside `mapInArrow` on the executors.  The
+DataFrame adds the types of the columns: a value that does not fit its column is a
+`ValueDecodeError` like any other and follows `on_error`.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ def decode_debezium(
     order_type: str = _ORDER_TYPE,
     placeholder: str = DEFAULT_PLACEHOLDER,
 ) -> DataFrame:
-    """Decode a DataFrame of records of Debezium topics, also a streaming one.
+    """Decode a DataFrame of records of Debezium topics, streaming or not.
 
     Args:
-        df: With the columns `key` and `value` (JSON as STRING or BINARY, null where there is
-            none), `partition` and `offset`, as Spark's Kafka source gives them.  Only
-            `order="offset"` needs partition and offset.
+        df: A DataFrame with the columns `key` and `value` (JSON as STRING or BINARY, or null),
+            `partition` and `offset`, as Spark's Kafka source gives them.  Only `order="offset"`
+            needs partition and offset.
         schema: The table's row, as DDL or a `StructType`.
         key: The key's column, or columns.  None takes the first column of `schema`.
-        order: What orders the events of a key: the position in the database's log
-            ("source", see `pyflinklike.cdc.source_order`), Kafka's partition and offset
-            ("offset"), or a function of the record with its `key` and `value` parsed and the
-            fields of the envelope beside them.
-        truncate: What a truncation is: an "error", nothing ("ignore"), or an event with the
+        order: The order of a key's events: the position in the database's log ("source", see
+            `pyflinklike.cdc.source_order`), Kafka's partition and offset ("offset"), or a function
+            of the record with its `key` and `value` parsed and the fields of the envelope beside
+            them.
+        truncate: The result of a truncation: an "error", nothing ("ignore"), or an event with the
             op `t` and no key ("apply"), which the caller takes out before keying by it.
-        unavailable: What becomes of a column whose value neither `after` nor `before` has: it
-            is named in the event's `unavailable` ("keep"), None ("null"), or an "error".
+        unavailable: The result for a column whose value neither `after` nor `before` has: its
+            name in the event's `unavailable` ("keep"), None ("null"), or an "error".
         on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
         order_type: The DDL type of what `order` returns, if it is a function.
         placeholder: The connector's `unavailable.value.placeholder`.
@@ -124,7 +124,7 @@ def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructTy
 
 
 def _nullable(data_type: st.DataType) -> st.DataType:
-    """The type with every field nullable, as a record may lack columns."""
+    """Return the type with every field nullable, as a record may lack columns."""
     if isinstance(data_type, st.StructType):
         return st.StructType([st.StructField(f.name, _nullable(f.dataType)) for f in data_type])
     if isinstance(data_type, st.ArrayType):
@@ -137,10 +137,10 @@ def _nullable(data_type: st.DataType) -> st.DataType:
 def event_schema(
     row: st.StructType, key: Sequence[st.StructField], order: st.DataType
 ) -> st.StructType:
-    """The columns of `CdcEvent`.
+    """Return the schema of `CdcEvent`.
 
     Raises:
-        DeclarationTypeError: A column has a type that JSON has no form for.
+        DeclarationTypeError: A column has a type for which JSON has no form.
     """
     whole = _nullable(row)
     types: dict[str, st.DataType] = {
@@ -156,12 +156,12 @@ def event_schema(
         "unavailable": st.ArrayType(st.StringType()),
     }
     events = st.StructType([st.StructField(name, types[name]) for name in CdcEvent._fields])
-    RowConverter(events)  # refuses the types that JSON has no form for
+    RowConverter(events)  # refuses the types for which JSON has no form
     return events
 
 
 def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
-    """The columns to decode; all of the DataFrame's if `order` is a function."""
+    """Return the columns to decode; all of the DataFrame's if `order` is a function."""
     needed = ["key", "value"] + (["partition", "offset"] if decoder.order == "offset" else [])
     lacking = [name for name in needed if name not in df.columns]
     if lacking:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of Debezium's JSON as those of a Spark schema.
+"""The conversion of Debezium's JSON values to the types of a Spark schema.
 
 JSON has fewer types than a table, so Kafka Connect's converter writes dates as days, times as
 numbers in some unit, and decimals and bytes as base64.  The schema of a wrapped envelope says
-what a number or a text means (`semantics`).  In a bare envelope only what is plain is accepted:
+what a number or a text means.  A bare envelope has no schema, so only plain forms are accepted:
 
     DATE                     days since the epoch, or ISO 8601 text
     TIMESTAMP, TIMESTAMP_NTZ ISO 8601 text; a number only where the schema tells its unit
@@ -11,7 +11,7 @@ what a number or a text means (`semantics`).  In a bare envelope only what is pl
     BINARY                   base64
     STRING                   text; an object or an array as its JSON
 
-Nothing is guessed: 1700000000000 is one time in ms and another in us, and "1234" may be a
+Nothing is guessed: 1700000000000 is one time in ms and another one in us, and "1234" may be a
 number or base64.
 """
 
@@ -36,7 +36,7 @@ from pyflinklike.spark.debezium.semantics import Semantic
 __all__ = ["RowConverter", "json_text", "needs_semantics"]
 
 Convert: TypeAlias = Callable[[Any, Semantic | None], Any]
-"""Takes a JSON value that is not None, and what the schema says of it; gives the typed value."""
+"""Converts a JSON value that is not None, with its schema if there is one, to the typed value."""
 
 _FRACTION = re.compile(r"\.\d+")
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -49,20 +49,21 @@ _PER_MICROSECOND = {
     "io.debezium.time.NanoTimestamp": (1, 1000),
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_WIDE = Context(prec=100)  # of a decimal that Spark has; the default context would round
+_WIDE = Context(prec=100)  # the default context would round decimals that Spark can hold
+# JSON has no numbers for these, so they come as text.
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
 def json_text(value: Any) -> str:
-    """JSON text of a value that was read from JSON."""
+    """Write a value that was read from JSON as JSON text."""
     try:
         return msgspec.json.encode(value).decode()
-    except OverflowError:  # msgspec reads ints of any size, and writes those of 64 bits
+    except OverflowError:  # msgspec reads ints of any size, but writes only ints of 64 bits
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def needs_semantics(data_type: st.DataType) -> bool:
-    """Whether a type has parts whose JSON values may need a schema to be understood."""
+    """Return whether a type has parts whose JSON values may need a schema to be understood."""
     if isinstance(data_type, st.StructType):
         return any(needs_semantics(each.dataType) for each in data_type.fields)
     if isinstance(data_type, st.ArrayType):
@@ -76,11 +77,10 @@ class RowConverter:
     """Converts the columns of a row.
 
     Args:
-        schema: The columns that are wanted; a row's others are left out, and those it does
-            not have are None.
+        schema: The wanted columns; other columns of a row are dropped, and missing ones are None.
 
     Raises:
-        DeclarationTypeError: A column has a type that JSON has no form for.
+        DeclarationTypeError: A column has a type for which JSON has no form.
     """
 
     def __init__(self, schema: st.StructType) -> None:
@@ -90,7 +90,7 @@ class RowConverter:
         ]
 
     def __call__(self, row: Mapping[str, Any], semantics: Mapping[str, Semantic]) -> dict[str, Any]:
-        """The row as Arrow takes it.
+        """Convert a row to values that Arrow takes.
 
         Raises:
             ValueError: A value does not fit its column, which the message names.
@@ -152,7 +152,8 @@ def _decimal(precision: int, scale: int) -> Convert:
 
     def convert(value: Any, semantic: Semantic | None) -> Decimal:
         if isinstance(value, dict) and value.keys() == {"scale", "value"}:
-            number = _unscaled(value["value"], value["scale"])  # VariableScaleDecimal
+            # Debezium's VariableScaleDecimal, for columns without a fixed scale.
+            number = _unscaled(value["value"], value["scale"])
         elif isinstance(value, str) and semantic is not None and semantic.name == _DECIMAL:
             number = _unscaled(value, int(semantic.parameters.get("scale", 0)))
         elif isinstance(value, str) or is_number(value):
@@ -179,14 +180,15 @@ def _date(value: Any, _: Semantic | None) -> dt.date:
     if is_int(value):
         return _DAY_ZERO + dt.timedelta(days=value)
     if isinstance(value, str):
+        # Debezium's type IsoDate ends in a Z.
         return dt.date.fromisoformat(value.removesuffix("Z"))
     raise _misfit("DATE as days or ISO 8601", value)
 
 
 def _timestamp(value: Any, semantic: Semantic | None) -> dt.datetime:
-    """The time without a zone; a time that has a zone is converted to UTC."""
+    """Read a time without a zone; a time that has a zone is converted to UTC."""
     if isinstance(value, str):
-        # Python 3.10 knows no Z, and no fraction of other than 3 or 6 digits.
+        # Python 3.10 reads neither a Z nor a fraction of other than 3 or 6 digits.
         text = _FRACTION.sub(lambda found: f"{found[0]:0<7.7}", value.replace("Z", "+00:00"))
         parsed = dt.datetime.fromisoformat(text)
         return parsed if parsed.tzinfo is None else parsed.astimezone(_UTC).replace(tzinfo=None)
@@ -214,7 +216,7 @@ _PLAIN: dict[type[st.DataType], Convert] = {
     st.TimestampType: _timestamp,
     st.TimestampNTZType: _timestamp,
 }
-# Values of these types are taken as they are; most columns have one of them.
+# Values of these types need no call; most columns have one of them.
 _AS_THEY_ARE = {st.StringType: str, st.BooleanType: bool, st.DoubleType: float}
 
 

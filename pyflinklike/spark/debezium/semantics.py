@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schema of a wrapped envelope says of its fields, above all the unit of a number."""
+"""The schema of a wrapped envelope: the meaning of its fields, such as the unit of a number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Semantic", "fields_of", "semantics_of"]
 
 
 class Semantic(msgspec.Struct):
-    """What the schema of a wrapped envelope says of a field."""
+    """The schema of one field of a wrapped envelope."""
 
     field: str = ""
     name: str | None = None
@@ -25,12 +25,13 @@ class Semantic(msgspec.Struct):
 _SEMANTIC = msgspec.json.Decoder(Semantic)
 
 
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
 @lru_cache(maxsize=256)
 def fields_of(schema: bytes) -> Mapping[str, Semantic]:
-    """The fields of a schema of Kafka Connect, by name; none if it is empty.
+    """Read the fields of a schema of Kafka Connect, by name; none if it is empty.
 
     Raises:
-        ValueError: It is not such a schema.
+        ValueError: `schema` is not such a schema.
     """
     try:
         fields = _SEMANTIC.decode(schema).fields if schema else []
@@ -40,12 +41,13 @@ def fields_of(schema: bytes) -> Mapping[str, Semantic]:
     return {each.field: each for each in fields}
 
 
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
 @lru_cache(maxsize=256)
 def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
-    """The fields of each struct of an envelope's schema, above all of `before` and `after`.
+    """Read the fields of each struct of an envelope's schema, such as `before` and `after`.
 
     Raises:
-        ValueError: It is not such a schema.
+        ValueError: `schema` is not such a schema.
     """
     return {
         name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas of running queries: what is fetched of a checkpoint, and where a key lies in it."""
+"""Replicas of running queries, read from their checkpoints."""

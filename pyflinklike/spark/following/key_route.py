@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which key group a single key is in, told in Python: a job of Spark for each lookup would be slow.
+"""The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
 
-Values of the types that are mostly keys are hashed here as Spark hashes them; for others, and to say
-what is wrong with a value, Spark is asked.
+Values of the most common key types are hashed here as Spark hashes them.  Spark hashes the others,
+and names the fault of a value that does not fit.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from pyflinklike.types.signature import type_of
 __all__ = ["KeyRoute", "key_type_of_record"]
 
 _Hash = Callable[[Any, int], int | None]
-"""Of a value and the hash before it: the hash, or None where Spark has to be asked."""
+"""Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
 
 _EPOCH = dt.date(1970, 1, 1)
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class KeyRoute:
-    """Finds the keys of an operator.
+    """Finds the stored form and the key group of an operator's keys.
 
     Args:
-        spark: Is asked where the hash of a type is not known here.
-        record: Of the operator.
+        spark: Hashes values of the types that Python does not hash here.
+        record: The record of the operator.
     """
 
     def __init__(self, spark: SparkSession, record: OperatorRecord) -> None:
@@ -52,10 +52,10 @@ class KeyRoute:
         self._hashes = [_hash_of(kind, record.time_zone) for kind in types]
 
     def __call__(self, key: Any) -> tuple[Any, int]:
-        """A key as it is stored, and its key group.
+        """Return a key as it is stored, and its key group.
 
         Raises:
-            StateValueError: It is no value of the key columns.
+            StateValueError: The key is no value of the key columns.
         """
         if not self._has_columns:
             return self._freeze(key), 0
@@ -74,6 +74,7 @@ class KeyRoute:
             return None
         found = SEED
         for part, hash_of in zip(parts, self._hashes):
+            # As in Spark, null leaves the hash unchanged.
             if part is not None:
                 hashed = hash_of(part, found)
                 if hashed is None:
@@ -83,7 +84,7 @@ class KeyRoute:
 
 
 def key_type_of_record(record: OperatorRecord) -> TypeInformation:
-    """The type of an operator's keys, in the form that its function sees."""
+    """Return the type of an operator's keys, in the form that its function sees."""
     if not record.identity.key_columns:
         return type_of(record.identity.key)
     return key_type_of(_types(record), record.time_zone)
@@ -118,6 +119,7 @@ def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
         limit = 1 << bits - 1
 
         def of_int(value: Any, seed: int) -> int | None:
+            # A bool is an int to Python, but no value of the column: Spark names the fault.
             fits = type(value) is int and -limit <= value < limit
             return hashed(value, seed) if fits else None
 

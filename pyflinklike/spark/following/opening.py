@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`open_state`: a replica of what a running query keeps."""
+"""The opening of a replica of a running query."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def open_state(
     allow_pickle: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> QueryableState:
-    """A replica of what a query keeps, which follows its micro-batches and is asked by key.
+    """Open a replica of a query's state, which follows its micro-batches and answers by key.
 
     The query may be running, in this process or another.  The logs of all its key groups are read
-    once, and then only what micro-batches have written; a key group is decoded when it is first
-    asked for.  Each answer is of one micro-batch that was committed, and `position` says of which.
-    Where what came since cannot be followed (the batch was purged, or the query went back to an
-    earlier one) all is read anew; `metrics.reopens` counts it.
+    once, and after that only the writes of micro-batches.  A key group is decoded when it is first
+    asked for.  Each answer is of one committed micro-batch, which `position` names.  If the writes
+    cannot be followed, because the batch was purged or the query went back to an earlier one,
+    everything is read anew; `metrics.reopens` counts this.
 
         with open_state(spark, "/checkpoints/visits", states=["pages"]) as state:
             state["pages"].get("ann")
@@ -54,28 +54,29 @@ def open_state(
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        states: Names of the states and stores that will be asked for; by default all.
+        states: The names of the states and stores that will be asked for; by default all.
         operator: Spark's number of the stateful operator, or its uid.
-        keys: Only these will be asked for, and only their key groups are fetched and held; of
-            several key columns as tuples.  By default all.
-        key_groups: Only these key groups are fetched and held, by index: `items()`, and stores of
-            scope "partition", are of these.  By default all.
-        refresh: How often to look for newer batches, in a thread: a timedelta, or an int of ms.
-            None only looks where `refresh()` or a bound asks for it.
-        max_age: An answer is refused if it is longer ago that no newer batch was found, and looking
-            for one fails.  By default any age does.
-        timeout: How long a read with `at_least_batch` waits where it does not say.
-        clock: What processing-time TTL goes by: "batch", the clock of the batch, or "wall".
+        keys: The keys that will be asked for, as tuples if there are several key columns; only
+            their key groups are fetched and held.  By default all.
+        key_groups: The indices of the key groups to fetch and hold; `items()` and stores of scope
+            "partition" show only these.  By default all.
+        refresh: The time between two looks for newer batches, in a thread: a timedelta, or an int
+            of ms.  With None only `refresh()` or a bound of a read looks for them.
+        max_age: The age beyond which an answer is refused: the time since the replica last knew
+            that there was no newer batch, if looking for one fails.  By default any age is
+            accepted.
+        timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
+        clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
         allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
-        allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
-        cache_bytes: How much may stay decoded, in bytes.  The logs themselves are held besides.
+        allow_pickle: Whether pickled values may be unpickled, which may run any code.
+        cache_bytes: The limit of decoded state in bytes; the logs are held besides.
 
     Raises:
         UnknownStateError: There is no such state or operator.
         CorruptStateError: The checkpoint is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
         StateValueError: A key cannot be a value of the key columns.
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
     options = (clock, allow_scan, allow_pickle, cache_bytes)
     settings = Settings.of(states, refresh, max_age, timeout, *options)

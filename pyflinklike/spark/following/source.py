@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica holds of a checkpoint, fetched: all of a batch once, then what was written since."""
+"""The source of a replica's images: all of a checkpoint once, then the writes since."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["CheckpointSource"]
 
 _TURNS = 4
-"""How often all is read once more, where the query commits faster than it can be read."""
+"""The number of retries if the query commits faster than its state can be read."""
 
 
 @attrs.frozen
@@ -43,9 +43,9 @@ class CheckpointSource:
 
     Args:
         spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
+        location: The path of the checkpoint.
         operator: Spark's number of the operator, or its uid.
-        part: Which keys or key groups are read.
+        part: The keys or key groups to read.
     """
 
     spark: SparkSession
@@ -54,13 +54,13 @@ class CheckpointSource:
     part: Part
 
     def latest(self) -> Image:
-        """All of the last micro-batch that was committed."""
+        """Read the whole image after the last committed micro-batch."""
         failed_at = -1
         for _ in range(_TURNS):
             try:
                 return self._latest()
             except HostError:
-                # Spark may have purged the batch meanwhile: then there is a newer one.
+                # Spark may have purged the batch meanwhile; then there is a newer one.
                 last = self._last_committed()
                 if last <= failed_at:
                     raise
@@ -96,10 +96,11 @@ class CheckpointSource:
         return image_of(position, clock, groups, called, where, state.operator_id, held)
 
     def after(self, image: Image) -> Image | None:
-        """The image of the last micro-batch, by what was written since another; None if it is that."""
+        """Make the image after the last micro-batch from an older one; None if that is the last."""
         operator_id = image.operator_id
         commits, former = self._commits(image.where), image.position
         last = max(commits, default=-1)
+        # A query that went back commits another batch of the same number, at another time.
         if commits.get(former.batch_id) != former.committed_at:
             msg = f"{image.where}: the batch must be the one that was read, got another, or none"
             raise HostError(f"{msg}; read all anew")
@@ -116,17 +117,18 @@ class CheckpointSource:
         return followed(image, writes, position, clock, where)
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
-        """Of the operator's keys."""
+        """Return the type of the operator's keys."""
         return key_type_of_record(record)
 
     def route(self, record: OperatorRecord) -> KeyRoute:
-        """Finds the keys of the operator."""
+        """Return what finds the key groups of the operator's keys."""
         return KeyRoute(self.spark, record)
 
     def _commits(self, where: str) -> dict[int, int]:
-        """When each of the batches that Spark retains was committed, in ms."""
+        """Read the time in ms at which each retained batch was committed."""
         path = f"{self.location.rstrip('/')}/commits"
         with refusing(where):
+            # Without the column `content` Spark lists the files and does not read them.
             listing = self.spark.read.format("binaryFile").load(path)
             rows = listing.select("path", "modificationTime").toArrow().to_pylist()
         found = {row["path"].rpartition("/")[2]: row["modificationTime"] for row in rows}
@@ -150,7 +152,7 @@ class CheckpointSource:
 
 
 def _rows_of(rows: DataFrame, held: Held, max_parallelism: int, operator_id: int) -> DataFrame:
-    """Those of the key groups that are held, and of the record and the roll."""
+    """Take the rows of the key groups that are held, and of the record and the roll."""
     if held.groups is None:
         return rows
     ids = group_ids(max_parallelism, place_in(operator_id))
@@ -158,9 +160,10 @@ def _rows_of(rows: DataFrame, held: Held, max_parallelism: int, operator_id: int
 
 
 def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
-    """Rows of a state store as writes: the last three columns say where and what.
+    """Read rows of a state store as writes.
 
-    Where there is a column `change_type`, it says whether something was removed.
+    The last three columns are the grouping key, the sequence number and the blob.  If there is a
+    column `change_type` before them, it says whether an entry was removed.
     """
     *kinds, groups, sequences, blobs = table.columns
     removed = (
@@ -169,6 +172,6 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
     every = zip(removed, groups.to_pylist(), sequences.to_pylist(), blobs)
     for is_removed, group_id, sequence, blob in every:
         if group_id < 0 and group_id != ROLL_CALL:
-            continue  # the watermark that an operator behind another one keeps
+            continue  # a home, which keeps a watermark and no state
         key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
         yield Write(key_group, sequence, None if is_removed else blob.as_py())

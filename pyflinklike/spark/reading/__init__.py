@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of checkpoints as DataFrames: which operator at which batch, the jobs, and what users call."""
+"""State of checkpoints as DataFrames."""

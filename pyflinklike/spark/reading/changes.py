@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What micro-batches wrote to a state, from Spark's change feed of the log: `read_state_changes`."""
+"""The changes that micro-batches wrote to a state, from Spark's change feed of the log."""
 
 from __future__ import annotations
 
@@ -49,28 +49,30 @@ def read_state_changes(
     *,
     operator: int | str = 0,
 ) -> DataFrame:
-    """What each micro-batch of a range wrote to a state or store.
+    """Read the changes that each micro-batch of a range wrote to a state or store.
 
-    Columns: `batch_id`; `change_type`, which is "update", "delete" or "clear" (of all entries under
-    a key: then only its key columns are there); and those of `read_state` but `alive` and
-    `valid_to`.  Several writes of an entry in one batch are one row.  Entries that expire leave the
-    log without a row.  It costs what was changed, and if the range does not begin with batch 0 a
-    look at the log before it.
+    The columns are `batch_id`, `change_type` and the columns of `read_state` except `alive` and
+    `valid_to`.  `change_type` is "update", "delete" or "clear"; a clear removes all entries under
+    a key, so only the key columns are set.  Several writes of an entry in one batch are one row.
+    Entries that expire leave the log without a row.
+
+    The cost follows the number of changes.  If the range does not begin with batch 0, the log
+    before the range is read as well.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query, which may be running.
-        state: Name of the state or store.
+        state: The name of the state or store.
         start_batch_id: The first micro-batch.
-        end_batch_id: The last one; by default the last committed one.
+        end_batch_id: The last micro-batch; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
 
     Raises:
         UnknownStateError: There is no such state or operator.
-        UnknownBatchError: A batch of the range, or the one before it, is not retained; that a
-            compaction of an older version is within it is in the message of Spark's error.
-        CorruptStateError: What the operator says of itself is damaged; that what was written
-            does not lead from one state to the other is in the message of Spark's error.
+        UnknownBatchError: A batch of the range, or the batch before it, is not retained.  If the
+            range holds a compaction by an older version, the message of Spark's error says so.
+        CorruptStateError: The operator's record or heads are damaged.  If the changes do not lead
+            from one state to the other, the message of Spark's error says so.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     location, chosen = location_of(checkpoint), one_operator(operator)
@@ -88,28 +90,28 @@ def read_state_changes(
 
 
 class BatchChanges(Protocol):
-    """Makes rows of what micro-batches wrote; is pickled for the workers that do so."""
+    """Makes rows from the changes of micro-batches; it is pickled for the workers."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of the rows."""
 
     def of_batch(
         self, changes: Iterable[Segment], batch_id: int, index: int, where: str
     ) -> Iterator[pa.Table]:
-        """The rows of one key group and micro-batch, as those of `StateChanges`."""
+        """Make the rows of one key group and micro-batch."""
 
 
 def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChanges) -> DataFrame:
-    """The rows of what micro-batches wrote.
+    """Make a DataFrame of the changes of micro-batches.
 
     Args:
-        last: The operator after the last of them.
-        start_batch_id: The first of them.
+        last: The operator after the last micro-batch.
+        start_batch_id: The first micro-batch.
         changes: Makes the rows.
 
     Raises:
-        UnknownBatchError: The batch before the first is not retained.
+        UnknownBatchError: The batch before the first one is not retained.
         HostError: Spark cannot read the checkpoint.
     """
     declared: Declared = {}
@@ -126,12 +128,12 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
 
 
 class _DeclaredReader:
-    """Reads which tables the logs have declared."""
+    """Reads the declarations of tables from logs."""
 
     schema = _DECLARED
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:  # noqa: ARG002
-        """The tables of one key group, by id."""
+        """Read the declarations of one key group, by the id of the table."""
         declared: dict[int, Declaration] = {}
         for segment in log:
             declared |= segment.declarations
@@ -154,7 +156,7 @@ def _declared(state: CheckpointState) -> Declared:
 
 @attrs.frozen
 class _ChangesJob:
-    """Follows the key groups of one partition through the batches, from heads to heads."""
+    """Follows the key groups of one partition through batches, from head to head."""
 
     changes: BatchChanges
     declared: Declared
@@ -174,6 +176,7 @@ class _ChangesJob:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
                     raise HostError(f"{msg}, got {batch_id} after {current}")
                 current = batch_id
+            # Homes and roll calls are below 0; below the head a map holds no segments.
             if group_id < 0 or sequence < HEAD_AT:
                 continue
             index = index_of(group_id, self.max_parallelism)
@@ -208,7 +211,7 @@ class _ChangesJob:
 
 
 def _operations(batches: Batches) -> Iterator[tuple[int, str, int, int, Any]]:
-    """Spark's feed row by row: batch, kind of change, grouping key, sequence number, blob."""
+    """Yield Spark's feed row by row: batch, kind of change, grouping key, sequence number, blob."""
     for batch in batches:
         ids, kinds, groups, sequences = (batch.column(at).to_pylist() for at in range(4))
         for at, row in enumerate(zip(ids, kinds, groups, sequences)):

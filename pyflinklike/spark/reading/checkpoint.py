@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator of a checkpoint after one micro-batch: what reading its state begins with.
+"""One operator of a checkpoint after one micro-batch, with which every reading of state begins.
 
-Spark's `state-metadata` tells the operators and the batches that are committed and retained.  One
-small job reads the operator's record and roll, and the heads of its key groups: with these the
-schema of every state is known, and that no key group is missing.  Nothing else is read before an
+Spark's `state-metadata` tells the operators, and the batches that are committed and retained.
+Then one small job reads the operator's record and roll and the heads of its key groups.  They give
+the schema of every state and show that no key group is missing.  Nothing else is read before an
 action.
 """
 
@@ -60,16 +60,16 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 @attrs.frozen
 class CheckpointState:
-    """What an operator keeps after a micro-batch.
+    """An operator after a micro-batch.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
+        location: The path of the checkpoint.
         operator_id: Spark's number of the operator.
-        batch_id: Of the micro-batch.
-        record: Of the operator.
-        roll: Of its key groups.
-        heads: Of its key groups, by index.
+        batch_id: The number of the micro-batch.
+        record: The operator's record.
+        roll: The roll of the operator's key groups.
+        heads: The heads of the key groups, by the index of the group.
     """
 
     spark: SparkSession
@@ -82,7 +82,7 @@ class CheckpointState:
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The operator's name in messages."""
         return where_of(self.location, self.operator_id, self.batch_id)
 
     @property
@@ -91,15 +91,16 @@ class CheckpointState:
         return self.record.identity.max_parallelism
 
     def blobs(self) -> DataFrame:
-        """All that its key groups have stored: `__key_group`, `sequence`, `blob`."""
+        """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
         rows = stored(self.spark, self.location, self.operator_id, self.batch_id, self.where)
+        # Homes and the roll call are below 0.
         return rows.where(f"{KEY_GROUP} >= 0")
 
     def clock(self) -> BatchClock:
-        """The times that the operator was given in the micro-batch.
+        """Read the times that the operator was given in the micro-batch.
 
         Raises:
-            HostError: Spark has them no more.
+            HostError: Spark no longer has the times.
         """
         fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
         return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
@@ -108,10 +109,10 @@ class CheckpointState:
 def offsets_of(
     spark: SparkSession, location: str, batch_id: int, where: str
 ) -> tuple[str, dict[str, Any]]:
-    """What Spark noted of a micro-batch before it began it: the text, and its times.
+    """Read the note that Spark wrote before a micro-batch: its text, and the fields with the times.
 
     Raises:
-        HostError: Spark has it no more.
+        HostError: Spark no longer has the note.
     """
     path = f"{location.rstrip('/')}/offsets/{batch_id}"
     with refusing(where):
@@ -125,15 +126,13 @@ def offsets_of(
 
 
 def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
-    """How many partitions the state of a query had, by micro-batch, as far as Spark has noted it.
-
-    Args:
-        state: Of an operator.
+    """Read the number of state partitions in each micro-batch, None where Spark notes none.
 
     Raises:
         HostError: Spark cannot read its notes.
     """
-    reader = state.spark.read.option("ignoreMissingFiles", value=True)  # it purges meanwhile
+    # A running query purges old notes meanwhile.
+    reader = state.spark.read.option("ignoreMissingFiles", value=True)
     with refusing(state.where):
         notes = reader.text(f"{state.location.rstrip('/')}/offsets")
         lines = notes.select("value", "_metadata.file_name").where(
@@ -145,14 +144,10 @@ def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
 
 
 def query_id_of(spark: SparkSession, location: str) -> str | None:
-    """The id that a query has for as long as it has its checkpoint.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
+    """Read the id of a query, which lasts as long as its checkpoint.
 
     Returns:
-        Its `StreamingQuery.id`; None where the checkpoint does not tell.
+        The `StreamingQuery.id`; None if the checkpoint does not tell it.
 
     Raises:
         HostError: Spark cannot read the checkpoint.
@@ -169,10 +164,10 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
 
 
 def location_of(checkpoint: str | os.PathLike[str]) -> str:
-    """The path of a checkpoint.
+    """Return the path of a checkpoint.
 
     Raises:
-        DeclarationTypeError: It is no path.
+        DeclarationTypeError: `checkpoint` is no path.
     """
     try:
         location = os.fspath(checkpoint)
@@ -185,17 +180,17 @@ def location_of(checkpoint: str | os.PathLike[str]) -> str:
 
 
 def savepoint_at(location: str) -> SavepointDirectory | None:
-    """The savepoint at a path; None where a checkpoint, something else or nothing is there.
+    """Open the savepoint at a path; None if a checkpoint, something else or nothing is there.
 
     Raises:
-        CorruptStateError: Its manifest is damaged.
+        CorruptStateError: The manifest is damaged.
     """
     try:
         place = place_of(location)
         if not place.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
-        return None  # an address that Spark may reach, and Arrow cannot
+        return None  # Spark may reach an address that Arrow cannot
     return SavepointDirectory(place, place.manifest())
 
 
@@ -205,16 +200,16 @@ def checkpoint_states(
     operator: int | str | None,
     batch_id: int | None,
 ) -> list[CheckpointState]:
-    """The operators of a checkpoint that `process` made.
+    """Read the operators of a checkpoint that `process` made.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
-        operator: Spark's number of one, or a uid; None for all.
-        batch_id: Of the micro-batch; None for the last that was committed.
+        location: The path of the checkpoint.
+        operator: Spark's number of an operator, or a uid; None for all operators.
+        batch_id: The number of the micro-batch; None for the last committed one.
 
     Raises:
-        HostError: Spark cannot read it, or no batch is committed.
+        HostError: Spark cannot read the checkpoint, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
         CorruptStateError: A record, roll or head is damaged, or a key group is missing.
@@ -240,6 +235,7 @@ def checkpoint_states(
     if is_int(operator):
         rows = [row for row in rows if row["operatorId"] == operator]
     found = [_state(spark, location, row, batch_id) for row in rows]
+    # Only an operator's record tells its uid, so all operators are read to find one.
     if isinstance(operator, str):
         found = [each for each in found if each.record.identity.name == operator]
     if not found:
@@ -249,7 +245,7 @@ def checkpoint_states(
 
 
 def _is_savepoint(location: str, where: str) -> HostError | None:
-    """The error where a savepoint is asked for what only a checkpoint has."""
+    """Return the error for a call that needs a checkpoint if a savepoint is there, else None."""
     if savepoint_at(location) is None:
         return None
     msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"
@@ -282,7 +278,7 @@ def _state(
     except HostError:
         if batch_id is not None:
             raise
-        # Spark may have purged the batch meanwhile: then there is a newer one.
+        # A running query may have purged the batch meanwhile; then there is a newer one.
         where = f"checkpoint {location!r}"
         rows = operators_of(spark, location, where)
         newer = next(row["maxBatchId"] for row in rows if row["operatorId"] == number)
@@ -324,5 +320,5 @@ def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict
 
 
 def where_of(location: str, operator_id: int, batch_id: int) -> str:
-    """What messages call an operator after a micro-batch."""
+    """Name an operator after a micro-batch for messages."""
     return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"

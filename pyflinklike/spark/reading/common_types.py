@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of one state before and after its type has grown, as columns of one Spark type."""
+"""The common Spark type of a state's columns before and after its type has grown."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
     (st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.StringType),
     (st.FloatType, st.DoubleType),
 )
-"""Numbers of any size are shown as text."""
+"""Chains of types in which each type has all values of the one before; text shows any integer."""
 
 
 def common_type(one: st.DataType, other: st.DataType) -> st.DataType:
-    """The type that has all values of both: the wider number, the fields of both structs.
+    """Return the type that has all values of both: the wider number, the fields of both structs.
 
-    Types that have nothing in common are left as the first one.
+    If the types have nothing in common, the first one is returned.
     """
     if isinstance(one, st.StructType) and isinstance(other, st.StructType):
         mine = {field.name: field.dataType for field in one.fields}
@@ -40,12 +40,12 @@ def common_type(one: st.DataType, other: st.DataType) -> st.DataType:
 
 
 def as_type(column: Column, kind: st.DataType, wanted: st.DataType) -> Column:
-    """A column as one of another type: fields by name, and null where there is none.
+    """Convert a column to another type: fields go by name, and a missing field becomes null.
 
     Args:
-        column: Of the type `kind`.
-        kind: Its own.
-        wanted: That of the result.
+        column: The column to convert.
+        kind: The type of `column`.
+        wanted: The type of the result.
     """
     if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
         mine = {field.name: field.dataType for field in kind.fields}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference of a state at two points: `diff_state`."""
+"""The difference between two readings of one state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SAID = frozenset(
         *("valid_to", "stream_time", "time", "due"),
     )
 )
-"""Columns that say something of an entry, and do not tell it from others."""
+"""Columns that describe an entry but do not identify it."""
 STATE_COLUMN = "pyflinklike.state"
-"""In the metadata of the columns of `read_keyed_state` that are states."""
+"""The metadata of those columns of `read_keyed_state` that are states."""
 _STAMPS = ("stamp", "timestamp", "last_use")
 
 
@@ -34,27 +34,27 @@ def diff_state(
     on: Sequence[str] | None = None,
     stamps: bool = False,
 ) -> DataFrame:
-    """What is not the same in two DataFrames of one state: of two batches, checkpoints or savepoints.
+    """Compare two DataFrames of one state, of two batches, checkpoints or savepoints.
 
-    Those of `read_timers` are compared alike: a timer is there or not; and those of
-    `read_keyed_state`, of which `before` and `after` are structs of all states of a key.
+    DataFrames of `read_timers` are compared as well: a timer is there or not.  Of DataFrames of
+    `read_keyed_state`, `before` and `after` are structs of all states of a key.
 
     Args:
-        before: As `read_state` gives it.
-        after: Likewise.
-        on: The columns that tell entries apart; by default the key columns and what the kind of
-            state adds to them, such as `user_key` or `position`.
+        before: A DataFrame of `read_state`, `read_timers` or `read_keyed_state`.
+        after: A DataFrame of the same reader.
+        on: The columns that identify an entry; by default the key columns and the columns that
+            the kind of state adds, such as `user_key` or `position`.
         stamps: Whether an entry that was only written again counts as changed: then `before` and
             `after` are structs of the value and its stamp.
 
     Returns:
         `change` ("insert", "update" or "delete"), the columns `on`, and the values `before` and
-        `after`, null where there is none.  Equal entries are left out.  Where the state's type has
-        grown in between, both values are of a type that has all of them.
+        `after`, null if there is none.  Equal entries are left out.  If the type of the state has
+        grown in between, both values have a type that holds the values of both.
 
     Raises:
-        DeclarationValueError: The two have other columns, or `on` names one that is not there or
-            that Spark cannot compare.
+        DeclarationValueError: The DataFrames differ in their columns, or `on` names a column that
+            is not there or that Spark cannot compare.
     """
     states = _states(before)
     names = _telling(before, states) if on is None else list(on)
@@ -97,20 +97,21 @@ def diff_state(
 
 
 def _states(frame: DataFrame) -> list[str]:
-    """The columns that are states, of what `read_keyed_state` gave."""
+    """Return the columns of a DataFrame of `read_keyed_state` that are states."""
     return [each.name for each in frame.schema.fields if STATE_COLUMN in each.metadata]
 
 
 def _telling(frame: DataFrame, states: Sequence[str]) -> list[str]:
-    """The columns that tell entries apart, or timers, of which their time is one."""
+    """Return the columns that identify an entry or a timer."""
     if states:
         return [each for each in frame.columns if each not in (*states, "key_group")]
+    # Only timers have a domain, and their time identifies them.
     said = _SAID - {"timestamp"} if "domain" in frame.columns else _SAID
     return [each for each in frame.columns if each not in said]
 
 
 def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, DataFrame]:
-    """Both with values of one type, where that of the state has grown in between."""
+    """Give a column of both DataFrames their common type, if the state's type has grown."""
     one, other = before.schema[name].dataType, after.schema[name].dataType
     if one == other:
         return before, after
@@ -134,7 +135,7 @@ def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str
 
 
 def _comparable(frame: DataFrame, name: str) -> Column:
-    """The column, or its text where Spark cannot compare it: with a map in it."""
+    """Return the column, or its text if it holds a map, which Spark cannot compare."""
     column = F.col(quoted(name))
     return column.cast("string") if _has_map(frame.schema[name].dataType) else column
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job that reads key groups: stored blobs in, rows out, one key group's log in memory at a time.
+"""The job that reads key groups: stored blobs in, rows out.
 
-A partition of Spark's state holds whole key groups, and gives the blobs of a group one after
-another, so nothing is shuffled.  That they come so is seen to, for Spark does not promise it.
+A partition of Spark's state holds whole key groups and gives the blobs of a group one after
+another, so nothing is shuffled and a task holds the log of one key group at a time.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class _GroupJob:
 
     Args:
         reader: Makes the rows.
-        identity: Of the operator.
-        served_at: Of its key groups, as the roll has it.
-        where: Which operator, for messages.
+        identity: The identity of the operator, by which its logs are checked.
+        served_at: The time in ms of each key group's last micro-batch with records, from the roll.
+        where: Names the operator in messages.
     """
 
     reader: GroupReader
@@ -68,10 +68,10 @@ class _GroupJob:
 
 
 def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
-    """The blobs of each key group by sequence number.
+    """Gather the blobs of each key group, by sequence number.
 
     Raises:
-        HostError: Spark gave those of a group in several places.
+        HostError: Spark gave the blobs of a key group in several pieces.
     """
     seen: set[int] = set()
     blobs: dict[int, bytes] = {}
@@ -82,6 +82,7 @@ def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
             if group_id != current:
                 if current is not None:
                     yield current, blobs
+                # Spark does not promise that a key group comes in one piece.
                 if group_id in seen:
                     msg = "Spark must give the state of a key group in one piece, got several"
                     raise HostError(f"{msg}; read it with another version of Spark")
@@ -93,7 +94,7 @@ def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
 
 
 def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """The rows of tables as batches that are not too large to hand on."""
+    """Cut tables into record batches that are small enough to hand on."""
     for table in tables:
         yield from table.to_batches(_BATCH_ROWS)
 
@@ -101,12 +102,12 @@ def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
 def frame_of_groups(
     state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
 ) -> DataFrame:
-    """The rows that a reader makes of an operator's key groups.
+    """Make a DataFrame of the rows that a reader makes of an operator's key groups.
 
     Args:
-        state: Of the operator.
+        state: The operator after a micro-batch.
         reader: Makes the rows.
-        groups: Which key groups; None for all.
+        groups: The indices of the key groups to read; None for all.
     """
     blobs = state.blobs()
     if groups is not None:
@@ -119,19 +120,19 @@ def frame_of_groups(
 def mapped(
     frame: DataFrame, job: Callable[[Batches], Iterator[pa.RecordBatch]], schema: Any
 ) -> DataFrame:
-    """What a job makes of a frame, in Spark's workers, which are prepared for it.
+    """Run a job over a frame in Spark's workers, which are prepared for it.
 
     Args:
-        frame: Its rows are the batches of the job.
-        job: Is pickled.
-        schema: Of the rows that it gives, as Spark takes it.
+        frame: Its rows come to the job in batches.
+        job: It is pickled.
+        schema: Spark's, of the rows that the job gives.
     """
     prepare_workers(frame.sparkSession)
     return frame.mapInArrow(_running(job), schema)
 
 
 def _running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
-    """A job as Spark's workers run it."""
+    """Wrap a job so that Spark's workers can run it."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         return job(batches)
@@ -140,6 +141,6 @@ def _running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:
-    """A schema of rows as Spark's."""
+    """Convert the schema of rows to Spark's."""
     found: st.StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     return found

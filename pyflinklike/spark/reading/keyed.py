@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All states of each key in one row: `read_keyed_state`."""
+"""All states of each key in one row."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ def read_keyed_state(
     keys: Iterable[Any] | None = None,
     now: datetime | int | None = None,
 ) -> DataFrame:
-    """The state of each key in one row: key columns, a column for each state, `key_group`.
+    """Read the state of each key as one row: key columns, a column for each state, `key_group`.
 
-    A column has the value; of a list an array in its order, of a map a map, of a store or of state
-    of windows an array of structs with the columns of `read_state`.  It is null where the key has
-    nothing.  Expired entries are left out.  All states of a key lie in one key group, so nothing
-    is shuffled.  A state that is named as a key column gets the prefix `state_`.
+    A column of a state holds the value.  Of a list it is an array in the order of the list, of a
+    map it is a map; of a store or of state of windows it is an array of structs with the columns
+    of `read_state`.  It is null if the key has nothing.  Expired entries are left out.  All states
+    of a key lie in one key group, so nothing is shuffled.  A state with the name of a key column
+    gets the prefix `state_`.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query, which may be running.
-        states: Names of the states and stores; by default all that belong to keys.
-        batch_id: After which micro-batch; by default the last committed one.
+        states: The names of the states and stores; by default all that belong to keys.
+        batch_id: The micro-batch after which state is read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
-        keys: Only of these keys; of several key columns as tuples.
-        now: The time by which it is judged what is expired, in ms or as a datetime; by default
-            the clock of the batch.
+        keys: The keys to read, as tuples if there are several key columns; by default all.
+        now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
+            zone); by default the clock of the batch.
 
     Raises:
         UnknownStateError: There is no such state or operator.
-        DeclarationValueError: A state belongs to no key; or there is none that does.
+        DeclarationValueError: A state belongs to no key, or no state belongs to keys.
         UnknownBatchError: The batch is not, or no longer, there.
         StateValueError: A key cannot be a value of the key columns.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some keys of a state: which key groups they are in, and how they are stored."""
+"""The keys that a reader is asked for: their key groups and their stored form."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["WantedKeys", "wanted_keys"]
 
 @attrs.frozen
 class WantedKeys:
-    """Keys that are to be read.
+    """The keys to read.
 
     Args:
-        stored: In their stored form, each once: an Arrow array.
-        groups: The key groups that they are in.
+        stored: The stored form of the keys, each once, as an Arrow array.
+        groups: The key groups of the keys.
     """
 
     stored: Any
@@ -36,16 +36,16 @@ class WantedKeys:
 
 
 def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]) -> WantedKeys:
-    """Keys in the user's form as those of an operator.
+    """Find how an operator stores keys, and in which key groups.
 
     Args:
-        spark: Computes their hashes.
-        record: Of the operator.
-        keys: Of several key columns as tuples.
+        spark: Computes the hashes of the keys.
+        record: The operator's record, which names its key columns.
+        keys: The keys in the user's form, as tuples if there are several key columns.
 
     Raises:
-        DeclarationTypeError: These are no keys, but one.
-        StateValueError: One cannot be a value of the key columns.
+        DeclarationTypeError: `keys` is a single key.
+        StateValueError: A key cannot be a value of the key columns.
     """
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"

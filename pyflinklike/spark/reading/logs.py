@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log that state consists of, as DataFrames: `read_segments` and `read_heads`."""
+"""The log of a state, as DataFrames of its segments and heads."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def read_segments(
     batch_id: int | None = None,
     operator: int | str = 0,
 ) -> DataFrame:
-    """The log that state consists of: a row for each segment that counts.
+    """Read the log of an operator: a row for each segment from which its state is restored.
 
-    Columns: `key_group`; `place` in the log, from 0; `nonce` and `parent` (null of one that needs
-    no other); `is_snapshot`; `bytes` before it is compressed; `entries` and `entry_bytes` by
-    table, older writes of an entry included.
+    Columns: `key_group`; `place`, the position in the log from 0; `nonce` and `parent`, which is
+    null if the segment needs no other one; `is_snapshot`; `bytes` before compression; `entries`
+    and `entry_bytes` by table, older writes of an entry included.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        batch_id: After which micro-batch; by default the last committed one.
+        batch_id: The micro-batch after which the log is read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
 
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
@@ -66,23 +66,23 @@ def read_heads(
     batch_id: int | None = None,
     operator: int | str = 0,
 ) -> DataFrame:
-    """What the key groups say of their logs: a row each, cheap to get.
+    """Read the head of each key group: a row each, without a look at the segments.
 
-    Columns: `key_group`; `log_bytes` and `log_entries` of all that counts, `snapshot_bytes` and
-    `snapshot_entries` of the last compaction; `compacted_at`, `wake_at` (when it is called without
-    records), `sweep_at` (when expired entries are looked for) and `served_at` (when it last had
-    records), in ms.
+    Columns: `key_group`; `log_bytes` and `log_entries` of the segments that count,
+    `snapshot_bytes` and `snapshot_entries` of the last compaction; and in ms `compacted_at`,
+    `wake_at` (when the group is called without records), `sweep_at` (when expired entries are
+    looked for) and `served_at` (when the group last had records).
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        batch_id: After which micro-batch; by default the last committed one.
+        batch_id: The micro-batch after which the heads are read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
 
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)

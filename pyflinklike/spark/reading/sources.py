@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a checkpoint through Spark's data sources for state.
+"""The access to checkpoints through Spark's data sources for state.
 
-Operators have numbers: Spark's, from 0.  Where operators of a job share a state operator of Spark,
-the first one has its number, and each further one 1,000 more.
+An operator has Spark's number, from 0.  If operators of a job share a state operator of Spark, the
+first one has its number, and each further operator has 1,000 more.
 """
 
 from __future__ import annotations
@@ -41,28 +41,22 @@ _REFUSALS: tuple[type[Exception], ...] = (PySparkException,)
 try:
     from py4j.protocol import Py4JError
 except ImportError:
-    pass  # the client of Spark Connect comes without py4j, and needs none
+    pass  # the client of Spark Connect comes without py4j and needs none
 else:
-    _REFUSALS += (Py4JError,)  # of a Java exception that PySpark has no class for
+    _REFUSALS += (Py4JError,)  # PySpark has no class for some of Java's exceptions
 _LONGEST = 1_000
 _PLACE = 1_000
-"""By how much the numbers of two operators differ that are next to each other in a state operator."""
+"""The distance between the numbers of two neighbours that share a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
 _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist")
-"""A file that Spark has noted with its whole path, and that is not there."""
+"""Matches the missing file that Spark has noted by its absolute path."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
-"""How Spark's data source of states fails for a location that has to be encoded in an address."""
+"""Matches the failure of Spark's data source for a location that a URL must encode."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
 def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
-    """The last micro-batch that was committed.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
-        operator_id: Of an operator that `process` made.
-        where: Both, for messages.
+    """Return the last micro-batch that was committed.
 
     Raises:
         HostError: No batch is committed, or `process` did not make the operator; or this is
@@ -89,10 +83,10 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
 
 
 def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRow]:
-    """The stateful operators of a checkpoint, by their numbers: rows as of Spark's `state-metadata`.
+    """Read the stateful operators of a checkpoint, sorted by number, as rows of `state-metadata`.
 
     Raises:
-        HostError: Spark cannot read it, or this is PySpark 3.5.
+        HostError: Spark cannot read the checkpoint, or this is PySpark 3.5.
     """
     _check_reads_state(where)
     with refusing(where):
@@ -102,28 +96,28 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
 
 
 def _sharing(row: SparkRow) -> Iterator[SparkRow]:
-    """A row for each of the operators that share one of Spark's; any other one as it is."""
+    """Yield a row for each operator that shares a state operator of Spark, by place."""
     yield row
     for place in map(int, _FURTHER.findall(row["operatorProperties"] or "")):
         yield SparkRow(**{**row.asDict(), "operatorId": row["operatorId"] + place * _PLACE})
 
 
 def place_in(operator_id: int) -> int:
-    """The place of an operator among those that share its state operator (`wire.places`)."""
+    """Return the place of an operator in its state operator."""
     return operator_id // _PLACE
 
 
 def is_ours(operator: SparkRow) -> bool:
-    """Whether `process` made an operator."""
+    """Return whether `process` made an operator."""
     return f'"{LOG_VARIABLE}"' in (operator["operatorProperties"] or "")
 
 
 @contextmanager
 def refusing(where: str) -> Iterator[None]:
-    """Within it, what Spark refuses is a `HostError` that says of what.
+    """Turn Spark's errors into a `HostError` that says what was being read.
 
     Args:
-        where: What is read, for messages.
+        where: Names what is read, for messages.
 
     Raises:
         HostError: Spark refused.
@@ -137,10 +131,10 @@ def refusing(where: str) -> Iterator[None]:
 def stored(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
-    """All that an operator has stored, lazily: `__key_group`, `sequence`, `blob`.
+    """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
 
     Raises:
-        HostError: Spark cannot read it.
+        HostError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
@@ -152,7 +146,7 @@ def stored(
 
 
 def _key_group(place: int) -> Column:
-    """The grouping key; that of the roll call as an operator has it that is alone."""
+    """Return the grouping key, with every roll call as an operator at place 0 has it."""
     key = F.col(f"key.{KEY_GROUP}")
     if place == 0:
         return key
@@ -163,10 +157,13 @@ def _key_group(place: int) -> Column:
 def registered_timers(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
-    """When Spark calls grouping keys that have no records, lazily: `__key_group`, `time` in ms.
+    """Return a lazy DataFrame of the times at which Spark calls grouping keys without records.
+
+    Returns:
+        `__key_group`, `time` in ms.
 
     Raises:
-        HostError: Spark cannot read it, or the operator has no time mode.
+        HostError: Spark cannot read the checkpoint, or the operator has no time mode.
     """
     reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
     place, number = divmod(operator_id, _PLACE)
@@ -174,19 +171,20 @@ def registered_timers(
     with refusing(where):
         frame = reader.load(location)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
+    # Spark gives the timers of all operators that share the state operator.
     return timers.where(F.col(KEY_GROUP).between(roll_call_of(place), roll_call_of(place + 1) - 1))
 
 
 def change_feed(
     spark: SparkSession, location: str, operator_id: int, first: int, last: int, where: str
 ) -> DataFrame:
-    """What an operator wrote from one batch to another, lazily and in order.
+    """Return a lazy DataFrame of an operator's writes in a range of batches, in their order.
 
     Returns:
         `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
 
     Raises:
-        HostError: Spark cannot read it.
+        HostError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
@@ -223,17 +221,10 @@ def _check_ours(operator: SparkRow, where: str) -> None:
 def read_blobs(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> dict[int, dict[int, bytes]]:
-    """All that an operator has stored: by grouping key, then by sequence number.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
-        operator_id: Of an operator that `process` made.
-        batch_id: The micro-batch after which it is read.
-        where: All these, for messages.
+    """Read all blobs of an operator, by grouping key and then by sequence number.
 
     Raises:
-        HostError: Spark cannot read it.
+        HostError: Spark cannot read the checkpoint.
     """
     with refusing(where):
         rows: list[dict[str, Any]] = (
@@ -246,7 +237,7 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> HostError:
-    # Only the messages of Java's stack trace, and of Python's.
+    # A message of Spark holds stack traces of Java and Python: take their messages only.
     lines = str(error).strip().splitlines()
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users call to read the state of a query: `list_states`, `read_state` and the like.
+"""The readers of a query's state that users call.
 
-The query may be running: only what is committed is read, and all of an answer is of one batch.
-Nothing of the program is needed, and nothing is changed.
+The query may be running: readers see only what is committed, and an answer is of one batch.  They
+need nothing of the program and change nothing.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def list_states(
     operator: int | str | None = None,
     sizes: bool = False,
 ) -> StateInfos:
-    """The states and stores that a query keeps, also those that nothing was written to yet.
+    """List the states and stores that a query keeps, also ones to which nothing was written yet.
 
     The query may be running.  A store's helper tables belong to the store and are not listed.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
-        batch_id: After which micro-batch; by default the last committed one.
-        operator: Spark's number of a stateful operator, or its uid; by default all of them.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        batch_id: The micro-batch after which state is listed; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators.
         sizes: Whether to count `entries` and `bytes`, for which the log is read.
 
     Returns:
@@ -80,7 +80,7 @@ def list_states(
     Raises:
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     found, saved = StateInfos(), savepoint_at(location_of(checkpoint))
@@ -92,7 +92,7 @@ def list_states(
 
 
 def sized(state: CheckpointState) -> StateInfos:
-    """The states of an operator with their sizes, for which its log is read."""
+    """List the states of an operator with their sizes, for which its log is read."""
     infos = described(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -120,34 +120,34 @@ def read_state(
     expired: bool = True,
     now: datetime | int | None = None,
 ) -> DataFrame:
-    """The entries of a state or store, a row each; one of a map or list has several under a key.
+    """Read the entries of a state or store, a row each; a map or list has several under a key.
 
-    The query may be running.  The batch is fixed by the call, and read by actions on the result.
+    The query may be running.  The call fixes the batch; actions on the result read it.
 
     Columns: the key columns of the stream; `namespace` for state of windows; then of a map
     `user_key`, of a list `position`, of a store `store_key` and `window_start`, `window_end`
     (with duplicates `number`), `session_start`, `session_end`, `valid_from`, `valid_to`,
-    `timestamp` or `last_use`; `value`, which of aggregating state is the accumulator; with a
+    `timestamp` or `last_use`; `value`, which is the accumulator of aggregating state; with a
     time-to-live `stamp` (ms), `expires_at` and `alive`; `key_group`.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
-        state: Name of the state or store.
-        batch_id: After which micro-batch; by default the last committed one.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        state: The name of the state or store.
+        batch_id: The micro-batch after which state is read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
-        keys: Only of these keys, whose key groups alone are decoded; of several key columns as
-            tuples.
-        expired: Whether entries are given that the function would not be shown any more.
-        now: The time by which that is judged, in ms or as a datetime (in UTC if it has no zone);
-            by default the clock of the batch.
+        keys: The keys to read, as tuples if there are several key columns; only their key groups
+            are decoded.  By default all.
+        expired: Whether to include entries that the function would no longer be shown.
+        now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
+            zone); by default the clock of the batch.
 
     Raises:
         UnknownStateError: There is no such state or operator.
         UnknownBatchError: The batch is not, or no longer, there.
         StateValueError: A key cannot be a value of the key columns.
-        CorruptStateError: What the operator says of itself is damaged; what is found when the
-            rows are read is in the message of Spark's error.
+        CorruptStateError: The operator's record, roll or heads are damaged.  Damage that is found
+            when rows are read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
@@ -176,14 +176,14 @@ def entries_of(
     keys: Iterable[Any] | None = None,
     expired: bool = True,
 ) -> DataFrame:
-    """The entries of a state, as `read_state` gives them; no job is run for it.
+    """Read the entries of a state, as `read_state` does.
 
     Args:
-        found: The operator.
-        info: Of the state.
-        clock: By which it is judged what is expired; None of state that does not expire.
-        keys: Only of these keys; None for all.
-        expired: Whether entries are given that the function would not be shown any more.
+        found: The operator after a micro-batch.
+        info: The description of the state.
+        clock: Tells which entries are expired; None for state that does not expire.
+        keys: The keys to read, for whose hashes a job of Spark may run; None for all.
+        expired: Whether to include entries that the function would no longer be shown.
 
     Raises:
         StateValueError: A key cannot be a value of the key columns.
@@ -204,10 +204,10 @@ def entries_of(
 
 
 def one_operator(operator: int | str) -> int | str:
-    """The argument that names one operator.
+    """Return the argument that names one operator.
 
     Raises:
-        DeclarationTypeError: It is neither a number nor a uid.
+        DeclarationTypeError: `operator` is neither a number nor a uid.
     """
     if not is_int(operator) and not isinstance(operator, str):
         msg = f"operator takes Spark's number of an operator or its uid, got {shown(operator)}"
@@ -216,7 +216,7 @@ def one_operator(operator: int | str) -> int | str:
 
 
 def _only_group(state: CheckpointState, info: StateInfo) -> int | None:
-    """The key group that is read of state which is the same in all."""
+    """Return the key group to read of broadcast state, which is the same in all; None for all."""
     return min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
 
 
@@ -229,15 +229,15 @@ def _clock(
 
 
 def has_clock(info: StateInfo) -> bool:
-    """Whether what is read of a state depends on the clock of the batch."""
+    """Return whether the rows of a state depend on the clock of the batch."""
     return info.ttl is not None or "stream_time" in info.options
 
 
 def clock_at(now: datetime | int) -> BatchClock:
-    """A clock that stands at a time, in ms or as a datetime.
+    """Make a clock that stands at a time, in ms or as a datetime.
 
     Raises:
-        DeclarationTypeError: It is neither.
+        DeclarationTypeError: `now` is neither.
     """
     if isinstance(now, datetime):
         milliseconds = int(to_instant(now, "UTC").timestamp() * 1000)
@@ -259,23 +259,24 @@ def read_timers(
     operator: int | str = 0,
     now: datetime | int | None = None,
 ) -> DataFrame:
-    """The timers that are registered, a row each.
+    """Read the registered timers, a row each.
 
     Columns: the key columns of the stream; `namespace` for timers of windows; `domain`
-    ("event_time" or "processing_time"); `timestamp` (ms) and the same as `time`; `due`, whether
-    the clock of the batch had reached it; `key_group`.
+    ("event_time" or "processing_time"); `timestamp` (ms) and the same instant as `time`; `due`,
+    whether the clock of the batch had reached it; `key_group`.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query; or the directory of a savepoint.
-        batch_id: After which micro-batch; by default the last committed one.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        batch_id: The micro-batch after which timers are read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
-        now: The time by which `due` is judged, in ms or as a datetime; by default the batch's.
+        now: The time by which timers are `due`, in ms or as a datetime (in UTC if it has no zone);
+            by default the clock of the batch.
 
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: What the operator says of itself is damaged.
+        CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
@@ -289,10 +290,10 @@ def read_timers(
 
 
 def registered_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
-    """The timers of an operator, as `read_timers` gives them.
+    """Read the timers of an operator, as `read_timers` does.
 
     Args:
-        found: The operator.
-        clock: By which it is judged what is due.
+        found: The operator after a micro-batch.
+        clock: Tells which timers are due.
     """
     return frame_of_groups(found, TimersReader(found.record, clock))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How records, keys and outputs travel between Spark and the function."""
+"""The form in which records, keys and outputs travel between Spark and the function."""

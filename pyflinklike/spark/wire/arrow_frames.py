@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames of Arrow tables, also where PySpark cannot make them itself."""
+"""DataFrames from Arrow tables, also on PySpark 3.5, which cannot make them itself."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ __all__ = ["frame_of"]
 
 
 def frame_of(spark: SparkSession, table: pa.Table, schema: st.StructType) -> DataFrame:
-    """An Arrow table as a DataFrame, in one partition on PySpark 3.5.
-
-    Args:
-        spark: The session.
-        table: Its columns have the Arrow types of the schema.
-        schema: Of the DataFrame.
-    """
-    if hasattr(DataFrame, "toArrow"):  # both came with PySpark 4.0
+    """Make a DataFrame from an Arrow table, which must have the Arrow types of the schema."""
+    # PySpark 4.0 brought both `toArrow` and DataFrames from Arrow tables.
+    if hasattr(DataFrame, "toArrow"):
         return spark.createDataFrame(table, schema)
 
     def rows(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from table.to_batches()
 
-    # 3.5 takes pandas, whose conversions change values.
+    # PySpark 3.5 would take a pandas DataFrame, but converting to pandas changes values.
     return spark.range(1, numPartitions=1).mapInArrow(rows, schema)

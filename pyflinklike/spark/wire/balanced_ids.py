@@ -2,13 +2,13 @@
 """The grouping keys of key groups, chosen so that Spark's partitions get equal shares.
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
-are spread unevenly: of 128, the fuller one of 2 partitions gets 74, the fullest of 8 gets 23
-instead of 16, and the slowest task decides how long a batch takes.  So the grouping key of key
+spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
+instead of 16.  The slowest task decides how long a batch takes.  So the grouping key of key
 group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of partitions divides
-`n`, each partition then gets the same number of key groups.
+`n`, each partition gets the same number of key groups.
 
-The numbers depend only on `max_parallelism` and on the operator's place among those that share its
-state operator (`wire.places`), both of which are fixed by the checkpoint.
+The numbers depend only on `max_parallelism` and on the operator's place in its state operator.
+The checkpoint fixes both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=128)
 def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
-    """The number of each key group of the operator at a place."""
+    """Find the grouping key of each key group of the operator at a place."""
     found: dict[int, int] = {}
     candidate = first_of(place)
     while len(found) < max_parallelism:
@@ -34,12 +34,12 @@ def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
 
 
 def index_of(group_id: int, max_parallelism: int) -> int:
-    """The key group of a number."""
+    """Return the key group of a grouping key."""
     return _signed_hash(group_id) % max_parallelism
 
 
 def _signed_hash(value: int) -> int:
-    """Spark's `hash` of an int: Murmur3, x86, 32 bits, seed 42."""
+    """Compute Spark's `hash` of an int: Murmur3, x86, 32 bits, seed 42."""
     mixed = value * 0xCC9E2D51 & _MASK
     mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
     state = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK

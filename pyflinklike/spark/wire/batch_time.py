@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a micro-batch or batch began: the processing time, if Spark gives the workers none."""
+"""The time at which a batch began: the processing time if Spark tells its workers none."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["with_batch_time"]
 
 
 def with_batch_time(df: DataFrame) -> DataFrame:
-    """A frame with the time its batch began in a last column, in ms.
+    """Append a column with the time in ms at which the batch began.
 
     Args:
-        df: Preferably of few rows.
+        df: Preferably has few rows, since the time is computed for each.
     """
     return df.withColumn(BATCH_TIME, _opaque(F.unix_millis(F.current_timestamp())))
 
 
 def _opaque(number: Column) -> Column:
-    # Spark writes a literal into the code that it generates: a literal that changes makes every
-    # micro-batch compile its stage again, and run it cold.  A sort with a custom comparison is
-    # interpreted, so neither it nor what it sorts is part of that code.
+    # Spark writes a literal into the code that it generates.  A literal that changes makes every
+    # micro-batch compile its stage again and run it cold.  Spark interprets a sort with a custom
+    # comparison, so neither the sort nor the literal in it becomes part of the generated code.
     return F.get(F.array_sort(F.array(number), _compared), F.lit(0))
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the records of an operator with a broadcast input, which is the second one of two.
+"""The reader for an operator whose second input is broadcast.
 
-Both inputs come as one DataFrame, as those of `connected_records`.  Packing makes a payload for each
-key group of every chunk of the broadcast input; so each key group is given all its elements, in the
-order in which they arrived, also one that has no other records in a micro-batch.  They come before
-the records of their micro-batch.  Where an operator is before it, those that it emitted while the
-watermark moved come before the watermark: a timer that this one makes due finds their rules there.
+Both inputs come as one DataFrame, like the inputs of a `ConnectedReader`.  Packing makes a payload
+for each key group from every chunk of the broadcast input.  So each key group gets all elements of
+the broadcast input in the order of arrival, even if it has no other records in the micro-batch.
+
+The broadcast elements come before the other records of their micro-batch.  Behind another
+operator, elements that the former operator emitted while its watermark moved come before the
+watermark.  So a timer that this watermark makes due finds their rules.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ class BroadcastReader:
     """Reads the records of both inputs.
 
     Args:
-        main: Of the input that is not broadcast; without key columns where it has no keys.
-        rules: Of the broadcast input, which has no key columns, and comes in the order of arrival
-            whatever its event time: what rules come to depends on it.
+        main: Reads the input that is not broadcast; has no key columns if that input has no keys.
+        rules: Reads the broadcast input.  It has no key columns and keeps the order of arrival
+            whatever the event time, because the result of rules depends on their order.
     """
 
     main: RecordReader
@@ -44,32 +46,32 @@ class BroadcastReader:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """Names of the key columns, if there are keys."""
+        """The names of the key columns, if there are keys."""
         return self.main.key_columns
 
     @property
     def event_time(self) -> str | None:
-        """Name of the event-time column of the input that is not broadcast, or None."""
+        """The name of the event-time column of the input that is not broadcast, or None."""
         return self.main.event_time
 
     @property
     def key_type(self) -> TypeInformation:
-        """Of the keys."""
+        """The type of the keys."""
         return self.main.key_type
 
     @property
     def time_zone(self) -> str:
-        """Of the Spark session."""
+        """The time zone of the Spark session."""
         return self.main.time_zone
 
     @property
     def before_watermark(self) -> str | None:
-        """Names of the columns that say which records come before the watermark, or None."""
+        """The names of the columns that say which records come before the watermark, or None."""
         names = dict.fromkeys((self.main.before_watermark, self.rules.before_watermark))
         return ", ".join(name for name in names if name) or None
 
     def packing(self, group_ids: Sequence[int]) -> Packing:
-        """What packs the records of a task.
+        """Return the function that packs the records of a task.
 
         Args:
             group_ids: The grouping key of each key group.
@@ -93,11 +95,11 @@ class BroadcastReader:
                 yield mine.replace_schema_metadata({INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
-        """The records of a key group's payloads, behind the elements of the broadcast input."""
+        """Read the records of a key group, behind the elements of the broadcast input."""
         return self.read_apart(payloads)[1]
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
-        """The same: those that come before the watermark of their micro-batch, and the others."""
+        """Read the records before the watermark of their micro-batch, and the others."""
         main, rules = payloads_by_input(payloads)
         nothing = NO_RECORDS, NO_RECORDS
         sides = self.main.read_apart(main) if main else nothing
@@ -106,7 +108,7 @@ class BroadcastReader:
         return early, others
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """The records of a batch that are in their final order: the broadcast input's first.
+        """Read sorted records, those of the broadcast input first.
 
         Raises:
             StateValueError: A record has a null key.
@@ -129,7 +131,7 @@ def _behind(rules: Records, records: Records) -> Records:
 
 
 def _dealt(records: pa.RecordBatch, start: int, groups: int) -> pa.RecordBatch:
-    """Records without keys, given to the key groups in turn."""
+    """Deal records without keys to the key groups in turn."""
     numbers = [(start + at) % groups for at in range(records.num_rows)]
     bare = records.drop_columns([KEY_GROUP])
     return bare.append_column(KEY_GROUP, pa.array(numbers, pa.int32()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and outputs of a `KeyedBatchFunction` on Spark: columns all the way, and no rows."""
+"""Records and outputs of a `KeyedBatchFunction` on Spark: columns all the way, never rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ColumnRecordReader(RecordReader):
     """Reads the records of one operator as columns, where `RecordReader` makes rows."""
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Any:
-        """The records of a batch, in the order to process them: `ColumnRecords`.
+        """Read records in the order in which to process them, as `ColumnRecords`.
 
         Args:
-            records: In the order in which they arrived.
-            in_order: Whether they are in their final order.
+            records: Must be in the order of arrival.
+            in_order: Whether this is the final order, so that nothing is sorted.
         """
         keys = KeyReader(self.key_columns, self.key_type, self._frozen)
         reader = ColumnReader(keys, self.event_time)
@@ -56,7 +56,7 @@ class ColumnLayout(OutputLayout):
         self,
         show_key: Callable[[Any], Any],  # noqa: ARG002 - columns have no key to show
     ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
-        """The function that makes numbered batches of outputs, of the declared types."""
+        """Return the function that makes numbered record batches of the declared types."""
         main = arrow_schema(self.main)
         sides = {
             tag_id: (number, arrow_schema(schema))
@@ -76,10 +76,10 @@ class ColumnLayout(OutputLayout):
         return encode
 
     def _fitted(self, batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-        """A batch with the columns of a schema, matched by name.
+        """Give a record batch the columns of a schema, matched by name.
 
         Raises:
-            OutputError: It has others, or one whose values do not fit.
+            OutputError: The batch has other columns, or a column whose values do not fit.
         """
         what = f"{self.operator} {what}"
         if sorted(batch.schema.names) != sorted(schema.names):
@@ -102,7 +102,7 @@ class ColumnLayout(OutputLayout):
                 msg = "convert the values, or change the output type"
                 raise pa.ArrowInvalid(msg)
             if pa.types.is_timestamp(wanted) and wanted.tz and not given.tz:
-                # As of naive datetimes: local times of the session.
+                # Naive timestamps are local times of the session, as naive datetimes are.
                 column = pc.assume_timezone(
                     column, self.time_zone, ambiguous="earliest", nonexistent="earliest"
                 )
@@ -113,7 +113,7 @@ class ColumnLayout(OutputLayout):
 
 
 def _family(kind: pa.DataType) -> str:
-    """Types between which values are converted without a change of what they mean."""
+    """Return the family of a type; within a family values convert without a change of meaning."""
     families: dict[str, tuple[Callable[[Any], bool], ...]] = {
         "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
         "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's values as Arrow columns, which `pyflinklike.types.arrow_rows` reads."""
+"""The encoding of Python's values as Arrow columns, which `pyflinklike.types.arrow_rows` reads."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["OutputEncoder", "to_arrow"]
 
 @attrs.frozen
 class OutputEncoder:
-    """Encodes what a function yielded as an Arrow batch.
+    """Encodes the outputs of a function as an Arrow record batch.
 
     Args:
-        schema: Of the output type.
-        time_zone: Of the Spark session, for naive datetimes.
+        schema: The schema of the output type.
+        time_zone: The zone of the Spark session, in which naive datetimes are read.
         what: Names the output in messages.
-        show_key: The user's form of a key, for messages.
+        show_key: Turns a stored key into the user's form, for messages.
     """
 
     schema: pa.Schema
@@ -36,14 +36,14 @@ class OutputEncoder:
     show_key: Callable[[Any], Any]
 
     def encode(self, rows: Sequence[Any], keys: Sequence[Any]) -> pa.RecordBatch:
-        """The rows as columns.
+        """Encode rows as columns.
 
         Args:
-            rows: Tuples, Rows, lists, mappings, or values where there is one column.
-            keys: Whose output each row is, for messages.
+            rows: Tuples, Rows, lists, mappings, or plain values if there is one column.
+            keys: The key under which each row was yielded, for messages.
 
         Raises:
-            OutputError: A row does not fit; names the column, the value and the key.
+            OutputError: A row does not fit; the message names the column, the value and the key.
         """
         if set(map(type, rows)) != {tuple}:
             rows = [self.in_order(row, key) for row, key in zip(rows, keys)]
@@ -52,7 +52,7 @@ class OutputEncoder:
             self._blame_width(rows, keys)
         arrays = []
         for at, field in enumerate(self.schema):
-            # Not zip(*rows), which walks all rows at once for every value.
+            # Not zip(*rows), which steps through an iterator of every row for each column.
             values = list(map(itemgetter(at), rows))
             try:
                 arrays.append(to_arrow(values, field.type, self.time_zone))
@@ -61,14 +61,14 @@ class OutputEncoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
-        """The values of a row, by the names of the columns where it has just these, else by place.
+        """Return the values of a row: by name if it has exactly the column names, else by position.
 
         Args:
-            row: Of any kind that `encode` takes.
-            key: Whose output it is, for messages.
+            row: A row of any kind that `encode` takes.
+            key: The key under which the row was yielded, for messages.
 
         Raises:
-            OutputError: It is of another kind, or a mapping of other columns.
+            OutputError: The row is of another kind, or a mapping with other names.
         """
         names = self.schema.names
         if isinstance(row, Mapping):
@@ -124,13 +124,14 @@ class OutputEncoder:
 
 
 def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Array:
-    """Python's values as a column, which `to_python` reads.
+    """Encode Python's values as a column, which `to_python` reads back.
 
     Raises:
         ArrowException, TypeError, ValueError, OverflowError: A value does not fit.
     """
     if pa.types.is_timestamp(kind):
         return _timestamps(values, kind, time_zone)
+    # Arrow would take naive times within lists and structs for UTC, not for the session's zone.
     if _holds_structs_or_instants(kind):
         values = [_prepared(value, kind, time_zone) for value in values]
     return pa.array(values, kind)
@@ -155,7 +156,7 @@ def _holds_structs_or_instants(kind: pa.DataType) -> bool:
 
 
 def _prepared(value: Any, kind: pa.DataType, time_zone: str) -> Any:
-    """A value with its structs as mappings, and its naive datetimes as instants."""
+    """Prepare a value for Arrow: structs become mappings, naive datetimes become instants."""
     if value is None:
         return None
     if pa.types.is_timestamp(kind):
@@ -180,7 +181,7 @@ def _prepared_struct(value: Any, kind: pa.DataType, time_zone: str) -> Any:
     if isinstance(value, tuple):
         own = names_of(value) or ()
         names = [field.name for field in fields]
-        # As the columns of a row: by name where the names are these, else by place.
+        # The rule of `in_order`: by name if the names match, else by position.
         value = dict(zip(own if set(own) == set(names) else names, value, strict=True))
     if not isinstance(value, Mapping):
         return value

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the records of two inputs that one operator processes.
+"""The reader for an operator with two inputs.
 
-The two inputs come as one DataFrame: the number of the input, and the record as a struct in the
-column of its input (`names.INPUTS`).  Packing takes that apart again, so a payload holds records of
-one input, with the columns of that input only, and says in its schema which one it is.
+Both inputs come as one DataFrame: a column with the number of the input, and for each input a
+column with its records as structs.  Packing takes the inputs apart again.  So a payload holds the
+records of one input with the columns of that input only; the metadata of its schema names the
+input.
 
-Within a micro-batch the records of both inputs are processed by event time where both have one, those
-of the first input before those of the second where it is equal; else all of the first input
-come first.  Flink promises no order between two inputs.
+If both inputs have an event time, the records of a micro-batch are processed by event time; at
+equal times the first input comes first.  Otherwise all records of the first input come first.
+Flink promises no order between two inputs.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from pyflinklike.types import TypeInformation
 __all__ = ["INPUT_NUMBER", "ConnectedReader", "by_input", "payloads_by_input"]
 
 INPUT_NUMBER = INPUT.encode()
-"""The key of a payload's input in the metadata of its schema."""
+"""The metadata key under which the schema of a payload holds the number of its input."""
 
 
 @attrs.frozen
 class ConnectedReader:
-    """Reads the elements of an operator of two inputs, as pairs of input number and element.
+    """Reads the elements of two inputs as pairs of input number and element.
 
     Args:
         inputs: The reader of each input's own columns.
@@ -45,33 +46,33 @@ class ConnectedReader:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """Names of the key columns of the first input."""
+        """The names of the key columns of the first input."""
         return self.inputs[0].key_columns
 
     @property
     def event_time(self) -> str | None:
-        """Names of the event-time columns, or None."""
+        """The names of the event-time columns, or None."""
         names = dict.fromkeys(each.event_time for each in self.inputs if each.event_time)
         return ", ".join(names) or None
 
     @property
     def key_type(self) -> TypeInformation:
-        """Of the keys of both inputs."""
+        """The type of the keys of both inputs."""
         return self.inputs[0].key_type
 
     @property
     def time_zone(self) -> str:
-        """Of the Spark session."""
+        """The time zone of the Spark session."""
         return self.inputs[0].time_zone
 
     @property
     def before_watermark(self) -> str | None:
-        """Names of the columns that say which records come before the watermark, or None."""
+        """The names of the columns that say which records come before the watermark, or None."""
         names = dict.fromkeys(each.before_watermark for each in self.inputs)
         return ", ".join(name for name in names if name) or None
 
     def packing(self, group_ids: Sequence[int]) -> Packing:
-        """What packs the records of a task.
+        """Return the function that packs the records of a task.
 
         Args:
             group_ids: The grouping key of each key group.
@@ -86,7 +87,7 @@ class ConnectedReader:
                 yield records.replace_schema_metadata({INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
-        """The records of a key group's payloads, in the order to process them."""
+        """Read the records of a key group in the order in which to process them."""
         first, second = payloads_by_input(payloads)
         return self._merged(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
@@ -94,7 +95,7 @@ class ConnectedReader:
         )
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
-        """The same: those that come before the watermark of their micro-batch, and the others."""
+        """Read the records before the watermark of their micro-batch, and the others."""
         nothing = NO_RECORDS, NO_RECORDS
         first, second = (
             reader.read_apart(mine) if mine else nothing
@@ -110,7 +111,7 @@ class ConnectedReader:
         if self._as_arrived():
             return UnsortedRecords(keys, values, times)
         if is_timed and first.keys and second.keys:
-            # Two runs that are in order: this takes time for one comparison per record.
+            # Python's sort merges two ordered runs with about one comparison per record.
             ranks = [MIN_WATERMARK if time is None else time for time in times]
             order = sorted(range(len(ranks)), key=ranks.__getitem__)
             keys, values = ([each[at] for at in order] for each in (keys, values))
@@ -118,7 +119,7 @@ class ConnectedReader:
         return Records(keys, values, times)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """The records of a batch that are in their final order.
+        """Read sorted records.
 
         Raises:
             StateValueError: A record has a null key.
@@ -136,11 +137,7 @@ class ConnectedReader:
 
 
 def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
-    """The payloads of each of two inputs.
-
-    Args:
-        payloads: Of a key group, in the order of arrival.
-    """
+    """Divide the payloads of a key group by input, in the order of arrival."""
     return [
         [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
         for number in (b"1", b"2")
@@ -148,10 +145,10 @@ def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.Record
 
 
 def by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The records of each input that has any, with its own columns, and their key groups if known.
+    """Divide records of both inputs: yield each input that has any with its own columns.
 
     Args:
-        batch: Of the union of both inputs.
+        batch: Records of the union of both inputs, with or without their key groups.
     """
     numbers = batch.column(INPUT)
     for number, column in enumerate(INPUTS, 1):

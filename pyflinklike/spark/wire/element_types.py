@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The type of a DataFrame's elements, for operators that keep elements in state.
 
-A user declares the types of the states of a function; where the library itself keeps whole
-elements, as folds and windows do, their type is the DataFrame's.  What is kept comes back
-as it was: a decimal with its scale, None inside an array, an instant also in the hour that comes
-twice and after a restart in another time zone.
+Users declare the types of a function's states.  Folds and windows keep whole elements without a
+declaration, so the type of their state is the type of the DataFrame.  An element comes back from
+state unchanged: a decimal keeps its scale, an array its None, and an instant stays the same
+instant in the hour that comes twice and after a restart in another time zone.
 """
 
 from __future__ import annotations
@@ -46,34 +46,34 @@ _KNOWN: dict[type[st.DataType], TypeInformation] = {
 
 
 def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
-    """The type of the rows of a DataFrame.
+    """Return the type of a DataFrame's rows.
 
     Args:
-        schema: Of the DataFrame.
-        time_zone: Of its session, in which a function sees instants.
+        schema: The schema of the DataFrame.
+        time_zone: The zone of the session, in which a function sees instants.
 
     Raises:
-        DeclarationTypeError: Python functions cannot be given a column of such a type.
+        DeclarationTypeError: Python functions cannot take the type of a column.
     """
     kinds = [_type_of(field.dataType, time_zone) for field in schema.fields]
     return Types.ROW_NAMED(schema.names, kinds)
 
 
 def type_of_ddl(df: DataFrame, ddl: str, what: str, time_zone: str) -> TypeInformation:
-    """The type that DDL declares: of a row, or of what is no row.
+    """Return the type that DDL declares, a row or any other type.
 
     Args:
-        df: Of the session that parses it.
-        ddl: Such as "n long, total double", or "long".
+        df: Any DataFrame of the session that parses the DDL.
+        ddl: DDL such as "n long, total double", or "long".
         what: The argument's name, for messages.
-        time_zone: Of the session.
+        time_zone: The zone of the session, in which a function sees instants.
 
     Raises:
-        DeclarationTypeError: Python functions cannot be given such a type.
-        DeclarationValueError: It does not parse.
+        DeclarationTypeError: Python functions cannot take the type.
+        DeclarationValueError: The DDL does not parse.
     """
     try:
-        # By itself Spark would make a row of one column of a type that is no row.
+        # Spark parses the DDL of a plain type as a row with one column, so give it a column.
         column: Any = ddl_type(df, f"value {ddl}", what)
     except DeclarationValueError:
         columns: Any = ddl_type(df, ddl, what)
@@ -90,12 +90,12 @@ def _type_of(kind: st.DataType, time_zone: str) -> TypeInformation:
 
 @attrs.frozen(repr=False)
 class ColumnTypeInfo(TypeInformation):
-    """The values that a function sees of a column of any type.
+    """The type of a column's values as a function sees them.
 
     Args:
-        kind: What Spark calls the type of the column.
-        arrow_type: Arrow's, for the same.
-        time_zone: In which instants are seen.  It is not part of what is written.
+        kind: Spark's name of the column's type.
+        arrow_type: Arrow's type of the column.
+        time_zone: The zone in which a function sees instants.  It is not written to state.
     """
 
     accepts_none: ClassVar[bool] = True
@@ -106,24 +106,25 @@ class ColumnTypeInfo(TypeInformation):
 
     @property
     def spark_type(self) -> st.DataType:
-        """Of the column."""
+        """Spark's type of the column."""
         return from_arrow_type(self.arrow_type, prefer_timestamp_ntz=True)
 
     @property
     def is_identity(self) -> bool:
-        """Whether its values cannot change: those that have no parts."""
+        """Whether the values are immutable, because the type has no fields or elements."""
         return not pa.types.is_nested(self.arrow_type)
 
     def freeze(self, value: Any) -> Any:
-        """The value as the column gives it back, and with tuples for all that can change.
+        """Return the value as the column gives it back, with tuples in place of mutable parts.
 
         Raises:
-            StateValueError: It does not fit the column.
+            StateValueError: The value does not fit the column.
         """
         if value is None:
             return None
         if pa.types.is_timestamp(self.arrow_type):
             return self._local(value)
+        # Through Arrow and back: state must hold before a restart what it holds after it.
         try:
             column = to_arrow([value], self.arrow_type, self.time_zone)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -132,22 +133,22 @@ class ColumnTypeInfo(TypeInformation):
         return stored
 
     def _local(self, value: Any) -> Any:
-        # An int would pass for microseconds.
+        # Arrow would take an int for microseconds.
         if not isinstance(value, dt.datetime):
             raise self._misfit(value, "give a datetime")
         return value if value.tzinfo is None else local_time(value, self.time_zone)
 
     def thaw(self, stored: Any) -> Any:
-        """The caller's own value."""
+        """Return a value that the caller may change."""
         return _changed(stored, self.arrow_type, _THAW)
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
-        """The column."""
+        """Encode stored values as a column."""
         values = stored if self.is_identity else [self.thaw(each) for each in stored]
         return to_arrow(values, self.arrow_type, self.time_zone)
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
-        """The stored values of a column."""
+        """Return the stored values of a column."""
         values = to_python(column, self.time_zone)
         if self.is_identity:
             return values
@@ -162,7 +163,7 @@ class ColumnTypeInfo(TypeInformation):
 
 @attrs.frozen
 class _Direction:
-    """Between values that can change and such that cannot.
+    """A conversion between values that can change and values that cannot.
 
     Args:
         row: Makes a struct's value of its fields.
@@ -184,7 +185,7 @@ _THAW = _Direction(
 
 
 def _changed(value: Any, kind: pa.DataType, way: _Direction) -> Any:
-    """A value of a column, with all that is in it, in the other form."""
+    """Convert a value of a column and all its parts to the other form."""
     if value is None or not pa.types.is_nested(kind):
         return value
     if pa.types.is_struct(kind):

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Homes: a grouping key in each of Spark's partitions that is not a key group, and is called in every micro-batch.
+"""Homes: one grouping key in each of Spark's partitions that is no key group.
 
-What all key groups of a partition share is kept there: an operator behind another one needs the
-watermark of the micro-batch before, which Spark tells nobody, also in key groups that were not
-called in that one.  Spark calls the grouping keys of a partition in ascending order, and those of
-homes are below all others, so a home is called first.
+A home is called in every micro-batch, also in one without data.  It keeps the state that all key
+groups of a partition share.  An operator behind another one needs the watermark of the micro-batch
+before, and Spark tells it to nobody.  A key group cannot keep that watermark, since it may not
+have been called in that micro-batch.
 
-A home has to lie in its partition, and Spark puts a grouping key where its hash says.  So the
-grouping key depends on the number of partitions.  That is the checkpoint's, whatever the session
-says at a restart, and Spark tells its tasks.
+Spark calls the grouping keys of a partition in ascending order.  The grouping keys of homes are
+below all others, so a home is called first.
+
+A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
+grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
+whatever the session is set to at a restart, and Spark tells it to its tasks.
 """
 
 from __future__ import annotations
@@ -29,17 +32,17 @@ __all__ = ["calling_homes", "home_ids", "is_home", "refuse_foreign_home"]
 
 _PARTITION = struct.Struct("<i")
 _SETTINGS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
-"""The number of partitions of a query's state: as its checkpoint has it, or as its session."""
+"""The local properties that tell the number of partitions: the checkpoint's, then the session's."""
 
 
 def is_home(grouping_key: int) -> bool:
-    """Whether a grouping key is a home's."""
+    """Return whether a grouping key is that of a home."""
     return grouping_key < ROLL_CALL
 
 
 @lru_cache(maxsize=4)
 def home_ids(partitions: int) -> tuple[int, ...]:
-    """The grouping key of the home of each partition."""
+    """Find the grouping key of the home of each partition."""
     found: dict[int, int] = {}
     candidate = ROLL_CALL
     while len(found) < partitions:
@@ -49,11 +52,11 @@ def home_ids(partitions: int) -> tuple[int, ...]:
 
 
 def calling_homes(packing: Packing, default: int) -> Packing:
-    """What packs the records of a task, and where it is the first one calls every home.
+    """Extend a packing so that the first task also calls every home.
 
     Args:
-        packing: Packs the records.
-        default: The number of partitions where Spark does not tell its tasks.
+        packing: Packs the records of a task.
+        default: The number of partitions to use if Spark does not tell its tasks.
     """
 
     def called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,6 +68,7 @@ def calling_homes(packing: Packing, default: int) -> Packing:
 
 def _calls(default: int) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
+    # One task suffices, and the first one is there in every micro-batch.
     if context is None or context.partitionId() == 0:
         ids = home_ids(_partitions(context, default))
         yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
@@ -76,13 +80,13 @@ def _partitions(context: TaskContext | None, default: int) -> int:
 
 
 def refuse_foreign_home(payloads: Iterable[bytes]) -> None:
-    """See that a home was called in its own partition.
+    """Check that a home was called in its own partition.
 
     Args:
-        payloads: That it was called with.
+        payloads: The payloads with which the home was called.
 
     Raises:
-        HostError: It was called in another one.
+        HostError: The home was called in another partition.
     """
     context = TaskContext.get()
     homes = {_PARTITION.unpack(payload)[0] for payload in payloads}

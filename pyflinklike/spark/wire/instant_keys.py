@@ -3,7 +3,7 @@
 
 State is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor
 lost in the hour that comes twice when clocks go back, or after a restart in another zone.  A
-function sees such a key as it sees the column: as a local time.
+function sees such a key as a local time, as it sees the column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["InstantKeyTypeInfo", "holds_instants"]
 
 
 def holds_instants(kind: pa.DataType) -> bool:
-    """Whether values of an Arrow type are instants, or structs with instants in them."""
+    """Return whether values of an Arrow type are instants, or structs with instants in them."""
     if pa.types.is_struct(kind):
         return any(holds_instants(kind.field(at).type) for at in range(kind.num_fields))
     return pa.types.is_timestamp(kind) and kind.tz is not None
@@ -34,31 +34,31 @@ def holds_instants(kind: pa.DataType) -> bool:
 
 @attrs.frozen(repr=False)
 class InstantKeyTypeInfo(AnyKeyTypeInfo):
-    """Keys as `AnyKeyTypeInfo` writes them, instants as datetimes in UTC.
+    """The type of keys that `AnyKeyTypeInfo` writes, with instants as datetimes in UTC.
 
     Args:
-        kind: Of the key column; of several a struct.
-        time_zone: Of the Spark session.  It is not part of what is written.
+        kind: The type of the key column; a struct for several columns.
+        time_zone: The zone of the Spark session.  It is not written to state.
     """
 
     kind: pa.DataType
     time_zone: str = attrs.field(eq=False)
 
     def freeze(self, value: Any) -> Any:
-        """The encoding of a key in the user's form, or of one with instants."""
+        """Encode a key in the user's form, or one that holds instants already."""
         return super().freeze(self._with_instants(value, self.kind))
 
     freeze_key = freeze
 
     def thaw(self, stored: Any) -> Any:
-        """The key in the user's form."""
+        """Return the key in the user's form."""
         return self._with_local_times(super().thaw(stored))
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
-        """The keys of a binary column.
+        """Read the keys of a binary column.
 
         Raises:
-            IncompatibleStateError: One holds a local time, whose zone is unknown.
+            IncompatibleStateError: A key holds a local time, whose zone is unknown.
         """
         for key in map(decode_key, column.to_pylist()):
             if self._with_instants(key, self.kind) != key:
@@ -70,10 +70,10 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
         return super().from_arrow(column)
 
     def frozen(self, columns: Sequence[pa.Array]) -> list[Any]:
-        """The stored form of the keys of records.
+        """Return the stored keys of records.
 
         Args:
-            columns: The key columns.
+            columns: The key columns of the records.
         """
         values = [_instants_of(column) for column in columns]
         keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
@@ -97,7 +97,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
 
 
 def _instants_of(column: pa.Array) -> list[Any]:
-    """The values of a column, instants as datetimes in UTC and structs as tuples."""
+    """Return the values of a column, instants as datetimes in UTC and structs as tuples."""
     kind = column.type
     if not holds_instants(kind):
         return to_python(column, "UTC")

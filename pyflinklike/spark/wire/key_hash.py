@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which key group a key is in: one expression decides it, and Spark computes it."""
+"""The key group of a key: one expression decides it, and Spark computes it.
+
+The expression must never change, because a checkpoint finds its keys by it.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ _REMEDY = "key the stream as the savepoint's state was keyed"
 
 
 def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
-    """The key group of a record.
+    """Return the expression for the key group of a record.
 
     Args:
-        columns: Names of the key columns; their Spark types are part of the hash.  Without any
-            there is one key.
+        columns: The key columns, whose Spark types are part of the hash.  Without any there is
+            one key.
         max_parallelism: The number of key groups.
     """
     if not columns:
@@ -47,9 +50,9 @@ class KeyGroupFinder:
 
     Args:
         columns: The key columns and their types.
-        key_type: Of the keys.
+        key_type: The type by which keys are frozen.
         max_parallelism: The number of key groups.
-        time_zone: Of the Spark session.
+        time_zone: The zone of the Spark session, in which naive datetimes are read.
     """
 
     columns: Mapping[str, st.DataType]
@@ -58,11 +61,11 @@ class KeyGroupFinder:
     time_zone: str
 
     def of(self, spark: SparkSession, keys: list[Any]) -> list[int]:
-        """The key group of each key.
+        """Find the key group of each key.
 
         Args:
-            spark: Computes the hash, in a job of its own if the keys are many.
-            keys: In the user's form.
+            spark: Computes the hash, in a job of its own if there are many keys.
+            keys: The keys in the user's form.
 
         Raises:
             IncompatibleStateError: The columns cannot hold a key.
@@ -94,7 +97,7 @@ class KeyGroupFinder:
             raise
 
     def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
-        """See that records bring the same keys: 1 is not the 1.0 of a double column."""
+        """Check that records would bring the same keys: 1 is not the 1.0 of a double column."""
         columns = [to_python(array, self.time_zone) for array in arrays]
         read = columns[0] if len(columns) == 1 else zip(*columns)
         freeze = self.key_type.freeze_key

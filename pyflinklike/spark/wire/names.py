@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of columns: the runtime's own, and how Spark parses any."""
+"""Names of the columns that the runtime adds, and the quoting of any name for Spark."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ KEY_GROUP = "__key_group"
 """The key group of a record or of packed records."""
 
 BATCH_TIME = "__batch_time"
-"""When the micro-batch or batch began, in ms."""
+"""The time in ms at which the micro-batch or batch began."""
 
 BEFORE_WATERMARK = "__before_watermark"
 """Whether an operator emitted a record before the watermark of the micro-batch passed on."""
 
 ARRIVAL = "__arrival"
-"""The place of a batch's record among those of its task."""
+"""The position of a record among the records of its task, in a batch."""
 
 INPUT = "__input"
-"""The number of the input that a record of several is of, from 1."""
+"""The number of a record's input, from 1, if an operator has several inputs."""
 
 INPUTS = ("__input_1", "__input_2")
-"""The record as a struct, in the column of its input; the other column is null."""
+"""The columns that hold a record as a struct: the column of its input; the other one is null."""
 
 OUTPUT_TAG = "output_tag"
-"""The id of the side output that a row of the result is of; null where it is of the main one."""
+"""The id of the side output of a row; null if the row belongs to the main output."""
 
 
 PHASE_MARK = "pyflinklike.beforeWatermark"
-"""In the metadata of a column: it says which records came before the watermark."""
+"""The metadata of the column that says which records came before the watermark."""
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark parses it, whatever is in it."""
+    """Quote a column's name so that Spark parses any name."""
     return "`" + name.replace("`", "``") + "`"

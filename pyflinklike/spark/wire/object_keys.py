@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The key group of a Python key.
 
-Spark never sees the keys of a job, so their hash is ours: CRC-32 of the key's bytes, which are those
-that tables on disk have.  It is frozen: a checkpoint finds its keys by it.
+Spark never sees the keys of a job, so the hash is our own: CRC-32 of the bytes that a table on
+disk writes for the key.  The hash must never change, because a checkpoint finds its keys by it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ __all__ = ["key_group_of_object", "with_the_one_nan"]
 
 
 def key_group_of_object(key: Hashable, max_parallelism: int) -> int:
-    """The key group of a key.
+    """Return the key group of a key.
 
     Args:
-        key: In the form that its type freezes it to.
-        max_parallelism: How many key groups there are.
+        key: The key as its type freezes it.
+        max_parallelism: The number of key groups.
 
     Raises:
-        StateValueError: No type freezes keys to this.
+        StateValueError: No type freezes keys to such a value.
     """
     return zlib.crc32(encode(key)) % max_parallelism
 
 
 def with_the_one_nan(key: Any) -> Any:
-    """A key that has travelled, as its type froze it.
+    """Return a frozen key out of a pickle with `math.nan` in place of every NaN.
 
-    NaN is a key because each is `math.nan`, which is equal to itself; out of a pickle comes another one.
+    A frozen NaN is the object `math.nan`, which a dict finds because it is the same object.  A
+    pickle gives another NaN, under which no state would be found.
 
     Args:
-        key: In its frozen form, out of a pickle.
+        key: The frozen key out of a pickle.
     """
     if key.__class__ is float:
         return key if key == key else math.nan

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lays out what a function yielded as the rows of the result.
+"""The layout of a function's outputs as rows of the result.
 
-The state operator gives payloads, each of one output: number 0 is the main output, the side
+The state operator gives payloads, each of one output: number 0 is the main output; the side
 outputs follow in the order in which they were declared.  Without side outputs the rows of the
-result are those of the main output.  With them, each row belongs to one output: either
-`output_tag` is null and the main columns are set, or it is the tag's id and the column of that
-name, a struct, is set.
+result are the rows of the main output.  With side outputs each row belongs to one output: either
+`output_tag` is null and the main columns are set, or `output_tag` is the tag's id and the column
+of that name, a struct, is set.
 
-A payload of outputs that came before the watermark of the micro-batch has the complement of its
-number, `~number`.  A column of the result says so, where one is wanted.
+A payload of outputs that came before the watermark of the micro-batch carries `~number` in place
+of its number.  If the result has a column for this, the column says so.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["OutputLayout"]
 
 @attrs.frozen
 class OutputLayout:
-    """What the outputs of one operator look like.
+    """The layout of the outputs of one operator.
 
     Args:
-        main: Schema of the main output.
-        sides: Schema of each declared side output, by tag id.
-        time_zone: Of the Spark session.
-        operator: Name of the operator, for messages.
-        before_watermark: The column that says whether an output came before the watermark, after
-            those of the main output; None where there is none.
+        main: The schema of the main output.
+        sides: The schema of each declared side output, by tag id.
+        time_zone: The zone of the Spark session, in which naive datetimes are read.
+        operator: The name of the operator, for messages.
+        before_watermark: The column that says whether an output came before the watermark; it
+            follows the columns of the main output.  None if the result has no such column.
     """
 
     main: st.StructType
@@ -49,9 +49,10 @@ class OutputLayout:
     before_watermark: str | None = None
 
     def result_type(self) -> st.StructType:
-        """Schema of the result."""
+        """Return the schema of the result."""
         if not self.sides:
             return st.StructType([*self.main.fields, *self._phase()])
+        # The main columns become nullable, since they are null in the rows of side outputs.
         fields = [
             st.StructField(field.name, field.dataType, metadata=field.metadata)
             for field in self.main.fields
@@ -71,10 +72,10 @@ class OutputLayout:
     def encoder(
         self, show_key: Callable[[Any], Any]
     ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
-        """The function that makes numbered batches of outputs.
+        """Return the function that makes numbered record batches of outputs.
 
         Args:
-            show_key: The user's form of a key, for messages.
+            show_key: Turns a stored key into the user's form, for messages.
         """
         main = self._encoder(self.main, "output", show_key)
         sides = {
@@ -102,7 +103,7 @@ class OutputLayout:
         return OutputEncoder(arrow_schema(schema), self.time_zone, what, show_key)
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
-        """The function that lays a numbered batch out as rows of the result."""
+        """Return the function that lays a numbered record batch out as rows of the result."""
         schema = arrow_schema(self.result_type())
         width, phases = len(self.main.fields), len(self._phase())
         tag_ids = list(self.sides)
@@ -114,7 +115,7 @@ class OutputLayout:
             columns = [pa.nulls(count, field.type) for field in schema]
             if phases:
                 columns[width] = pa.repeat(number < 0, count)
-            number = max(number, ~number)
+            number = max(number, ~number)  # drops the mark of outputs before the watermark
             if number == 0:
                 columns[:width] = batch.columns
             else:
@@ -129,7 +130,7 @@ class OutputLayout:
         return arrange
 
     def unpacker(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """The function that lays payloads out as rows, for `mapInArrow`."""
+        """Return the function that lays payloads out as rows, for `mapInArrow`."""
 
         def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             arrange = self.arranger()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many records in one Spark row.
+"""Payloads: many records in one Spark row.
 
 Spark's Python state operators cost about a millisecond per grouping key and copy rows one by
 one.  So the grouping key is the key group, and the records of a key group travel as one Arrow
 record batch in a binary cell: a payload.
 
-Before the shuffle `pack` splits what a task reads into one payload per key group.  Each payload
-has the number of its input task and its place there (`origin`), so that the order of arrival
-survives the shuffle.
+Before the shuffle `pack` splits the records of a task into one payload per key group.  Each
+payload has an `origin`, the number of its input task and its position there, so that the order of
+arrival survives the shuffle.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
 
 Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Packs what one task reads, for `mapInArrow`."""
+"""A function that packs the records of one task, for `mapInArrow`."""
 
 _PACKED = pa.schema(
     [
@@ -53,37 +53,40 @@ _MAX_PAYLOADS = 1 << 32
 
 
 def to_payload(batch: pa.RecordBatch) -> bytes:
-    """A record batch with its schema, as bytes."""
+    """Write a record batch with its schema as bytes."""
     schema: bytes = batch.schema.serialize().to_pybytes()
     records: bytes = batch.serialize().to_pybytes()
     return _SIZE.pack(len(schema)) + schema + records
 
 
 def payload_to_batch(payload: bytes) -> pa.RecordBatch:
-    """The record batch of a payload, without copying its data."""
+    """Read the record batch of a payload, without a copy of its data."""
     (size,) = _SIZE.unpack_from(payload)
     start = _SIZE.size + size
     schema = _schema(bytes(payload[_SIZE.size : start]))
     return pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], schema)
 
 
+# Payloads have the same few schemas: to read one takes some 12 us, to find it here 1 us.
 @lru_cache(maxsize=64)
 def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
 
 
 def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
-    """The function that packs what one task reads, for `mapInArrow`.
+    """Return the function that packs the records of one task, for `mapInArrow`.
+
+    Records without a key group go to every key group.
 
     Args:
-        key_columns: A key of one column must not be null.
-        group_ids: The grouping key of each key group.  Records without a key group are for
-            every one.
+        key_columns: The key columns; the key of a single column must not be null.
+        group_ids: The grouping key of each key group.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
+        # Origins sort by task, then by position in it.
         sequence = partition * _MAX_PAYLOADS
         called: set[int] = set()
         for chunk in _chunks(batches):
@@ -97,6 +100,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
             sequence += result.num_rows
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
+        # The first task calls the roll even without records, so that some task always does and
+        # the operator's record is found.
         if called or partition == 0:
             groups = (at for at, number in enumerate(group_ids) if number in called)
             yield packed_rows([(ROLL_CALL, roll_payload(groups))])
@@ -105,10 +110,11 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of one schema joined into larger ones, for fewer and larger payloads."""
+    """Join record batches of one schema into larger ones, for fewer and larger payloads."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        # The metadata names the input of an operator with several, so inputs never mix.
         if waiting and not batch.schema.equals(waiting[0].schema, check_metadata=True):
             yield pa.concat_batches(waiting)
             waiting, size = [], 0
@@ -123,7 +129,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
-    """Rows for grouping keys that are not key groups, each with its payload."""
+    """Make the rows of grouping keys that are not key groups, each with its payload."""
     rows = [
         {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
     ]
@@ -133,6 +139,7 @@ def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
     key_groups = chunk.column(KEY_GROUP)
     records = chunk.drop_columns([KEY_GROUP])
+    # Arrow's sort is stable: records of a key group keep their order of arrival.
     order = pc.sort_indices(key_groups)
     runs = pc.run_end_encode(key_groups.take(order))
     records = records.take(order)
@@ -156,8 +163,9 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
 def _for_all(
     chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Records without a key group as a payload for each key group, few enough at a time for Arrow."""
+    """Make a payload for each key group from records without a key group."""
     payload = to_payload(chunk)
+    # A binary column of Arrow ends at 2 GiB, so many key groups need several record batches.
     count = max(1, _MAX_BYTES // len(payload))
     for start in range(0, len(group_ids), count):
         numbers = group_ids[start : start + count]
@@ -167,7 +175,7 @@ def _for_all(
 
 
 def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:
-    """Refuse records with a null key; in a key of several columns a null is a value.
+    """Refuse records with a null key; in a key of several columns null is a value.
 
     Raises:
         StateValueError: A record has a null key.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of jobs in bytes: parcels, with an address that can be read without opening them.
+"""Parcels: elements of jobs as bytes, with an address that is read without opening the pickle.
 
-A parcel holds records, each a tuple of key, element and event time in ms, in one pickle without
-memo: that is faster to write, and the parts of different records are never one object behind it.
+A parcel holds records in one pickle.  A record is a tuple of key, element and event time in ms.
 
-A payload of the state operator is an Arrow batch whose only cell is a parcel.  One that passes
-through it begins with four bytes that no Arrow batch begins with; the operator gives it out as it is.
+A payload of the state operator is an Arrow record batch whose only cell is a parcel.  A payload
+that only passes through the state operator begins with four bytes with which no record batch
+begins; the operator gives it out unchanged.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ __all__ = [
 ]
 
 PASSED_ON = 2**31 - 1
-"""The number of the output by which payloads pass through a state operator."""
+"""The output number of payloads that pass through a state operator."""
 
 _PASSING = b"\0\0\0\0"
 _ADDRESS = struct.Struct("<iB?")
 
 
 class Address(NamedTuple):
-    """Where records go.
+    """The input of a node to which records go.
 
     Args:
-        node: The number of a node.
-        position: Which of its inputs, from 0.
-        is_early: Whether they come before the watermark of their micro-batch.
+        node: The number of the node.
+        position: The number of its input, from 0.
+        is_early: Whether the records come before the watermark of their micro-batch.
     """
 
     node: int
@@ -61,7 +61,7 @@ class Parcel(NamedTuple):
     """Records with their address.
 
     Args:
-        address: Where they go.
+        address: The input to which the records go.
         contents: A pickle of a list of records.
     """
 
@@ -69,28 +69,29 @@ class Parcel(NamedTuple):
     contents: bytes
 
     def to_bytes(self) -> bytes:
-        """The parcel as bytes."""
+        """Write the parcel as bytes."""
         return _ADDRESS.pack(*self.address) + self.contents
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Parcel:
-        """The parcel of these bytes."""
+        """Read a parcel from bytes."""
         return cls(Address(*_ADDRESS.unpack_from(data)), data[_ADDRESS.size :])
 
     def records(self) -> list[Any]:
-        """The records, opened."""
-        opened: list[Any] = pickle.loads(self.contents)  # noqa: S301  # of the job's own stages
+        """Unpickle the records."""
+        opened: list[Any] = pickle.loads(self.contents)  # noqa: S301  # from the job's own stages
         return opened
 
 
 def dumped(values: list[Any]) -> bytes:
-    """A list as a pickle without memo; with it where an element holds itself.
+    """Pickle a list without memo, or with it if an element holds itself.
 
     Raises:
         OutputError: An element cannot be pickled.
     """
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
+    # Without memo writing is faster, and parts of different records never become one object.
     pickler.fast = True
     try:
         pickler.dump(values)
@@ -120,7 +121,7 @@ def _first_unpicklable(values: list[Any]) -> Any:
     for value in values:
         try:
             pickle.dumps(value, protocol=5)
-        except Exception:  # whatever it raises, it is the one
+        except Exception:  # __reduce__ of a user's class may raise anything
             return value
     return values
 
@@ -129,40 +130,40 @@ def _first_unpicklable(values: list[Any]) -> Any:
 
 
 def in_cell(data: bytes) -> pa.RecordBatch:
-    """Bytes as the only cell of a batch, as the hosts carry them."""
+    """Make a record batch whose only cell holds the bytes, as the hosts carry them."""
     return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], names=["parcel"])
 
 
 def cell_of(batch: pa.RecordBatch) -> bytes:
-    """The bytes in the only cell of a batch."""
+    """Return the bytes in the only cell of a record batch."""
     data: bytes = batch.column(0)[0].as_py()
     return data
 
 
 def unwrapped(payload: bytes) -> bytes:
-    """The bytes in a payload: of its cell, or of what passes."""
+    """Return the parcel in a payload, whether it is for the operator or passes through."""
     if payload.startswith(_PASSING):
         return payload[len(_PASSING) :]
     return cell_of(payload_to_batch(payload))
 
 
 def wrapped(data: bytes) -> bytes:
-    """Bytes as a payload that the operator reads."""
+    """Make a payload that the operator reads."""
     return to_payload(in_cell(data))
 
 
 def passing(parcel: bytes) -> bytes:
-    """A parcel as a payload that passes through state operators."""
+    """Make a payload that passes through state operators."""
     return _PASSING + parcel
 
 
 def passing_and_others(
     payloads: list[bytes] | None,
 ) -> tuple[list[bytes], list[bytes] | None]:
-    """The payloads that pass through, and those for the operator.
+    """Divide payloads into the ones that pass through and the ones for the operator.
 
     Args:
-        payloads: Of a key group; None where it has none.
+        payloads: The payloads of a key group; None if it was called without any.
     """
     if payloads is None:
         return [], None
@@ -171,5 +172,5 @@ def passing_and_others(
 
 
 def passed_on(payloads: Iterable[bytes]) -> list[tuple[int, bytes, None, None]]:
-    """Payloads that pass through, as results of the state operator."""
+    """Make results of the state operator from payloads that pass through."""
     return [(PASSED_ON, each, None, None) for each in payloads]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the records that come before the watermark of their micro-batch out of a batch."""
+"""The division of records by the watermark of their micro-batch: before it, and the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["taken_apart"]
 def taken_apart(
     records: pa.RecordBatch, before_watermark: str
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The records that come before the watermark, and the others, each in the order of before.
+    """Divide records into those before the watermark and the others, both in their old order.
 
     Args:
-        records: Of a key group in a micro-batch.
-        before_watermark: Name of the column that says which come before it. Our own column is left
-            out, one of the user's stays among the others.
+        records: The records of a key group in a micro-batch.
+        before_watermark: The column that says which records come before the watermark.  The
+            runtime's own column is dropped; a column of the user stays.
     """
-    # Null where the user has put records of another origin among them.
+    # The column is null in records that the user has put in from elsewhere.
     is_early = pc.fill_null(records.column(before_watermark), False)
     if before_watermark == BEFORE_WATERMARK:
         records = records.drop_columns([BEFORE_WATERMARK])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what the operator processes from a record batch: keys, elements and times."""
+"""The reader for an operator with one input: keys, elements and times from record batches."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ __all__ = ["RecordReader"]
 
 @attrs.frozen
 class RecordReader:
-    """Reads the elements of one operator.
+    """Reads the records of one input.
 
     Args:
-        key_columns: Names of the columns that make the key; without any there is one key, ().
-        event_time: Name of the event-time column, or None.
-        key_type: Of the keys.
-        time_zone: Of the Spark session.
-        arrival_order: Whether records are processed as they arrived also where there is an
-            event time.
-        before_watermark: Name of the column that says which records come before the watermark
-            of their micro-batch; None behind no other operator.
+        key_columns: The columns that make the key; without any there is one key, ().
+        event_time: The event-time column, or None.
+        key_type: The type by which keys are frozen.
+        time_zone: The zone of the Spark session, in which a function sees instants.
+        arrival_order: Whether to keep the order of arrival even if there is an event time.
+        before_watermark: The column that says which records come before the watermark of their
+            micro-batch; None unless the operator is behind another one.
     """
 
     key_columns: tuple[str, ...]
@@ -45,7 +44,7 @@ class RecordReader:
     before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
     def packing(self, group_ids: Sequence[int]) -> Packing:
-        """What packs the records of a task.
+        """Return the function that packs the records of a task.
 
         Args:
             group_ids: The grouping key of each key group.
@@ -53,11 +52,11 @@ class RecordReader:
         return pack(self.key_columns, group_ids)
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
-        """The records of a key group's payloads, which are in the order of arrival."""
+        """Read the records of a key group from payloads in the order of arrival."""
         return self.read(pa.concat_batches(payloads))
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
-        """Those that come before the watermark of their micro-batch, and the others."""
+        """Read the records before the watermark of their micro-batch, and the others."""
         records = pa.concat_batches(payloads)
         if self.before_watermark is None:
             return NO_RECORDS, self.read(records)
@@ -65,7 +64,7 @@ class RecordReader:
         return self.read(early), self.read(others)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """The records of a batch that are in their final order.
+        """Read sorted records.
 
         Raises:
             StateValueError: A record has a null key.
@@ -74,14 +73,15 @@ class RecordReader:
         return self.read(records, in_order=True)
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Records:
-        """The records of a batch, in the order to process them.
+        """Read records in the order in which to process them.
 
-        With an event time they are ordered by it in ms, and by arrival if it is equal;
-        records without a time come first.  `arrival_order` leaves them as they arrived.
+        If there is an event time, it orders the records, in ms; records of equal times keep the
+        order of arrival, and records without a time come first.  `arrival_order` keeps the order
+        of arrival throughout.
 
         Args:
-            records: In the order in which they arrived.
-            in_order: Whether they are in their final order.
+            records: Must be in the order of arrival.
+            in_order: Whether this is the final order, so that nothing is sorted.
         """
         times: list[int | None]
         if self.event_time is None:
@@ -89,6 +89,7 @@ class RecordReader:
         else:
             column = milliseconds(records.column(self.event_time))
             if not in_order and not self.arrival_order:
+                # Arrow's sort is stable: records of one time keep their order of arrival.
                 order = pc.sort_indices(pc.fill_null(column, MIN_WATERMARK))
                 records, column = records.take(order), column.take(order)
             times = column.to_pylist()
@@ -105,5 +106,5 @@ class RecordReader:
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         keys: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
-        # These Spark key types need no freezing.
+        # Keys of an identity type need no call for each.
         return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]

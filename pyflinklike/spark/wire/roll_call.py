@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roll call: a grouping key that is not a key group, and is called in every batch with data.
+"""The roll call: a grouping key that is no key group and is called in every micro-batch with data.
 
 Spark finds state by grouping key.  The grouping keys of key groups depend on `max_parallelism`,
-so none of them can show that it has changed.  The grouping key of the roll call is always the
-same.  Its state is the operator's record and roll (`pyflinklike.log.operator_record`), and every
-task that packs records tells it for which key groups they are.
+so none of them can show that `max_parallelism` has changed.  The grouping key of the roll call
+depends on no setting.  Its state is the operator's record and roll.  Every task that packs
+records tells the roll call for which key groups they are, so the roll needs no shuffle of its own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pyflinklike.spark.wire.places import roll_call_of
 __all__ = ["ROLL_CALL", "groups_in", "roll_payload"]
 
 ROLL_CALL = roll_call_of(0)
-"""The grouping key, of an operator that shares its state operator with no other one or is the first of them."""
+"""The grouping key of the roll call of the operator at place 0."""
 _INT = "i"
 
 
 def roll_payload(groups: Iterable[int]) -> bytes:
-    """The key groups that a task has records for, as the payload of a row."""
+    """Write the key groups for which a task has records as a payload."""
     return array(_INT, sorted(groups)).tobytes()
 
 
 def groups_in(payloads: Iterable[bytes]) -> set[int]:
-    """The key groups of all tasks."""
+    """Read the key groups from the payloads of all tasks."""
     groups: set[int] = set()
     for payload in payloads:
         groups.update(array(_INT, payload))

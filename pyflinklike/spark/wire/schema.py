@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's types, Arrow's and ours, with a table for each conversion."""
+"""Conversions between Spark's types, Arrow's and ours, each by a table."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ _SPARK: dict[TypeInformation, st.DataType] = {
 
 
 def arrow_type(spark_type: st.DataType) -> pa.DataType:
-    """The Arrow type by which Spark exchanges a type of its own.
+    """Return the Arrow type by which Spark exchanges values of a Spark type.
 
     Raises:
-        DeclarationTypeError: Python functions cannot give this type.
+        DeclarationTypeError: Python functions cannot give values of this type.
     """
     if isinstance(spark_type, st.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
@@ -108,16 +108,16 @@ def arrow_type(spark_type: st.DataType) -> pa.DataType:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of a Spark one, with all fields nullable."""
+    """Return the Arrow schema of a Spark schema, with all fields nullable."""
     return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
 
 
 def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
-    """The type by which the values of key columns are kept and written.
+    """Return the type by which keys are frozen and written.
 
     Args:
-        types: Of the key columns; several make the key a tuple.
-        time_zone: Of the Spark session, in which a function sees keys that hold instants.
+        types: The types of the key columns; several columns make the key a tuple.
+        time_zone: The zone of the Spark session, in which a function sees keys that hold instants.
 
     Raises:
         DeclarationTypeError: A column cannot be a key.
@@ -140,16 +140,16 @@ def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
 
 
 def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") -> st.StructType:
-    """The Spark schema that a user's output type means.
+    """Return the Spark schema of a user's output type.
 
     Args:
-        df: Of the session that parses DDL.
+        df: Any DataFrame of the session that parses DDL.
         output_type: DDL, a Spark type, or a TypeInformation.  A type that is not a row
             becomes a single column `value`.
         what: The argument's name, for messages.
 
     Raises:
-        DeclarationTypeError: It is none of these.
+        DeclarationTypeError: `output_type` is none of these.
         DeclarationValueError: The DDL does not parse.
     """
     if isinstance(output_type, str):
@@ -176,15 +176,15 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
 
 
 def ddl_type(df: DataFrame, ddl: str, what: str) -> st.DataType:
-    """The Spark type that DDL declares.
+    """Return the Spark type that DDL declares.
 
     Args:
-        df: Of the session that parses it.
-        ddl: Of columns, or of one type.
+        df: Any DataFrame of the session that parses the DDL.
+        ddl: Several columns, or a single type.
         what: The argument's name, for messages.
 
     Raises:
-        DeclarationValueError: It does not parse.
+        DeclarationValueError: The DDL does not parse.
     """
     try:
         return df.sparkSession.createDataFrame([], ddl).schema
@@ -197,18 +197,18 @@ def ddl_type(df: DataFrame, ddl: str, what: str) -> st.DataType:
 
 
 def _wrong_word(error: PySparkException) -> str:
-    """What Spark says is wrong with a DDL, without its marks around it."""
+    """Return Spark's reason for refusing DDL, without its error class and SQLSTATE."""
     said = str(error).strip().partition("\n")[0]
     return re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+.*$", "", said).rstrip(". ")
 
 
 def changelog_schema(df: DataFrame, key_columns: Sequence[str], tag: ChangelogTag) -> st.StructType:
-    """The Spark schema of a store's `ChangelogRecord`s.
+    """Return the Spark schema of a store's `ChangelogRecord`s.
 
     Args:
-        df: Whose records are keyed.
-        key_columns: By which.
-        tag: Of the store.
+        df: The DataFrame that is keyed, which gives the types of the key columns.
+        key_columns: The columns that make the key.
+        tag: The side output of the store's changes.
 
     Raises:
         DeclarationTypeError: Spark does not have the type of the store's keys or values.
@@ -235,7 +235,7 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
     if known is not None:
         return known
     of_column: st.DataType | None = getattr(type_info, "spark_type", None)
-    if of_column is not None:  # an `element_types.ColumnTypeInfo`
+    if of_column is not None:  # a `ColumnTypeInfo`, whose module imports this one
         return of_column
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         names = getattr(type_info, "field_names", None) or [

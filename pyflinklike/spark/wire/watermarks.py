@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's watermark as ours: before the first event, and when the input has ended.
+"""The conversion of Spark's watermark to Flink's: before the first event, and at the end of input.
 
-Spark's watermark cannot go to `MAX_WATERMARK`: it is a time that a record had, less a delay, and
-timestamps end earlier.  So the end of an input is a record at a time that no other has, and a
-watermark near it is the end, whatever the delay.
+Spark's watermark cannot become `MAX_WATERMARK`, since it is a record's time less a delay, and
+timestamps end earlier.  So a record at a time that no other record has ends an input.  A watermark
+near that time means the end, whatever the delay.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pyflinklike.errors import HostError
 __all__ = ["ENDED", "END_OF_INPUT", "check_watermark", "watermark_of"]
 
 END_OF_INPUT: Final = 9_000_000_000_000_000
-"""The event time of the record that ends an input, in ms: in the year 287,168."""
+"""The event time in ms of the record that ends an input: in the year 287,168."""
 ENDED: Final = 8_000_000_000_000_000
-"""From this watermark on, in ms, the input has ended: so delays may be up to 31,000 years."""
+"""The watermark in ms from which the input has ended: delays may be up to 31,000 years."""
 
 
 def watermark_of(milliseconds: int) -> int:
-    """What a watermark of Spark's means, in ms.
+    """Return the watermark in ms that a watermark of Spark means.
 
     Args:
-        milliseconds: As Spark says; 0 before the first event, -1 where there is no event time.
+        milliseconds: Spark's watermark: 0 before the first event, -1 if there is no event time.
     """
     if milliseconds <= 0:
         return MIN_WATERMARK
@@ -33,13 +33,13 @@ def watermark_of(milliseconds: int) -> int:
 
 
 def check_watermark(milliseconds: int) -> None:
-    """Refuse a watermark that Spark cannot have, or would take for the end.
+    """Refuse a watermark of elements that would be taken for the end of the input.
 
     Args:
-        milliseconds: That elements make, or `MAX_WATERMARK` at their end.
+        milliseconds: The watermark that elements make, or `MAX_WATERMARK` at their end.
 
     Raises:
-        HostError: It is too late.
+        HostError: The watermark is too late.
     """
     if ENDED <= milliseconds < MAX_WATERMARK:
         msg = (

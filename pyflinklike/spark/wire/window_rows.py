@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that windows give: the key, the window, and what the user's function made of it.
+"""The rows that windows give: the key, the window, and the result of the user's function.
 
-Columns of a window are `window_start`, `window_end` and `window_time` as in Flink's SQL: the last
-one is the event time of the result, the last millisecond of the window.  A count window has a
-`window_id`, a global window nothing.
+The columns of a time window are `window_start`, `window_end` and `window_time`, as in Flink's SQL.
+`window_time` is the event time of the result: the last millisecond of the window.  A count window
+has the column `window_id`, a global window has none.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pyflinklike.windows.kinds import (
 __all__ = ["WINDOW_TIME", "WindowRows", "window_fields"]
 
 WINDOW_TIME: Final = "window_time"
-"""The column of the event time of a result."""
+"""The column that holds the event time of a result."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _RECENT = 1_024
 
 
 def window_fields(serializer: WindowSerializer[Any]) -> list[st.StructField]:
-    """The columns of a window.
+    """Return the columns of a window; windows of a user's own class have none.
 
     Args:
-        serializer: Of its assigner; the windows of a user's own class have none.
+        serializer: The serializer of the assigner.
     """
     if isinstance(serializer, TimeWindowSerializer):
         names = ("window_start", "window_end", WINDOW_TIME)
@@ -48,13 +48,13 @@ def window_fields(serializer: WindowSerializer[Any]) -> list[st.StructField]:
 
 
 class WindowRows:
-    """Makes a row of a key, a window and a result.
+    """Makes a row from a key, a window and a result.
 
     Args:
-        key_width: How many columns the key has.
-        windows: Of the assigner.
-        encoder: Knows the columns of the result, and names the operator.
-        taken: Which of these columns are given out, by position; None for all.
+        key_width: The number of key columns.
+        windows: The serializer of the assigner.
+        encoder: Knows the columns of the result and names the operator in messages.
+        taken: The positions of the result's columns to give out; None for all.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class WindowRows:
         self._columns_of = _columns_of(windows, encoder.time_zone)
 
     def __call__(self, key: Any, window: Any, result: Any) -> tuple[Any, ...]:
-        """The row.
+        """Make the row.
 
         Raises:
             OutputError: The result is no row of its columns.
@@ -82,12 +82,13 @@ class WindowRows:
         keys = (key,) if self._key_width == 1 else tuple(key)
         return (*keys, *self._columns_of(window), *row)
 
+    # The cached columns of windows cannot be pickled: a worker makes its own.
     def __reduce__(self) -> tuple[type[WindowRows], tuple[Any, ...]]:
         return WindowRows, (self._key_width, self._windows, self._encoder, self._taken)
 
 
 def _columns_of(windows: WindowSerializer[Any], time_zone: str) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of a window's columns."""
+    """Return the function that gives the values of a window's columns."""
     if isinstance(windows, CountWindowSerializer):
         return lambda window: (window.id,)
     if not isinstance(windows, TimeWindowSerializer):
@@ -96,7 +97,7 @@ def _columns_of(windows: WindowSerializer[Any], time_zone: str) -> Callable[[Any
     def instant(time: int) -> dt.datetime:
         return local_time(_EPOCH + time * _MILLISECOND, time_zone)
 
-    # The windows of many keys are the same few.
+    # Many keys have the same few windows.
     @lru_cache(_RECENT)
     def columns(window: TimeWindow) -> tuple[Any, ...]:
         return instant(window.start), instant(window.end), instant(window.max_timestamp())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's `xxhash64` of single keys, in Python: it is XXH64 of a value's bytes with the seed 42.
+"""Spark's `xxhash64` of single keys, in Python: XXH64 of a value's bytes with the seed 42.
 
-A column of several is hashed with the hash of the columns before it for a seed, and null leaves that
-as it is.  Numbers of up to 32 bits are hashed as four bytes, others as eight; in little-endian order.
+If there are several columns, the hash of the columns before is the seed of the next column, and
+null leaves the hash unchanged.  Numbers of up to 32 bits are hashed as four bytes, others as
+eight, in little-endian order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from struct import Struct
 __all__ = ["SEED", "hash_bytes", "hash_int", "hash_long", "signed"]
 
 SEED = 42
-"""What Spark begins with."""
+"""The seed of Spark."""
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -21,26 +22,26 @@ _STRIPE, _WORDS, _WORD, _HALF = 32, Struct("<4Q"), Struct("<Q"), Struct("<I")
 
 
 def signed(value: int) -> int:
-    """A hash as Spark shows it: 64 bits with a sign."""
+    """Return a hash as Spark shows it: 64 bits with a sign."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def hash_int(value: int, seed: int = SEED) -> int:
-    """The hash of a number of up to 32 bits, of a bool, or of a date as days since the epoch."""
+    """Hash a number of up to 32 bits, a bool, or a date as days since the epoch."""
     mixed = (seed + _P5 + 4 & _MASK) ^ (value & 0xFFFFFFFF) * _P1 & _MASK
     mixed = (_rotated(mixed, 23) * _P2 + _P3) & _MASK
     return _final(mixed)
 
 
 def hash_long(value: int, seed: int = SEED) -> int:
-    """The hash of a number of 64 bits, or of a timestamp as microseconds since the epoch."""
+    """Hash a number of 64 bits, or a timestamp as microseconds since the epoch."""
     mixed = (seed + _P5 + 8 & _MASK) ^ _round(0, value & _MASK)
     mixed = (_rotated(mixed, 27) * _P1 + _P4) & _MASK
     return _final(mixed)
 
 
 def hash_bytes(data: bytes, seed: int = SEED) -> int:
-    """The hash of bytes, or of a text as UTF-8."""
+    """Hash bytes, or a text as UTF-8."""
     size, at = len(data), 0
     if size >= _STRIPE:
         mixed, at = _stripes(data, seed)
@@ -62,7 +63,7 @@ def hash_bytes(data: bytes, seed: int = SEED) -> int:
 
 
 def _stripes(data: bytes, seed: int) -> tuple[int, int]:
-    """What all whole stripes come to, and where they end."""
+    """Mix all whole stripes, and return where they end."""
     lanes = [seed + _P1 + _P2 & _MASK, seed + _P2 & _MASK, seed, seed - _P1 & _MASK]
     end = len(data) - len(data) % _STRIPE
     for words in _WORDS.iter_unpack(data[:end]):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Savepoints as directories: taken from a checkpoint, and begun with, by the executors."""
+"""Savepoints on Spark: taken from a checkpoint, edited, written, and the start of a query."""

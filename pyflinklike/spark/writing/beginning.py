@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stream begins with, out of a savepoint: a snapshot of each key group, made by the executors.
+"""The initial state of a stream from a savepoint: executors make a snapshot of each key group.
 
     rows of a state -> key group by the stream's own hash -> sections -> segments of a key group
 
-Each state's rows are shuffled by key group and become sections; the sections of all states are
-shuffled again, and become segments of some MiB: each is a row, of which the JVM has several copies.
+The rows of each state are shuffled by key group and become sections.  The sections of all states
+are shuffled again and become segments.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     """Refuse timers that a query could not fire.
 
     Args:
-        domains: How many there are of each.
-        plan: Of the query.
+        domains: The number of timers in the savepoint by time domain.
+        plan: The plan of the query, whose time mode decides.
 
     Raises:
-        HostError: There are some.
+        HostError: The savepoint holds such timers.
     """
     refused = plan.time_mode.refused_timers()
     for domain in TimeDomain:
@@ -66,16 +66,16 @@ def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
 
 
 def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
-    """A savepoint as rows for the start of a query: grouping keys, and payloads for each.
+    """Make the rows with which a query begins: grouping keys, and a payload in each row.
 
     Args:
         df: The stream.
-        plan: Of the query.
-        frames: Of the operator in the savepoint.
+        plan: The plan of the query.
+        frames: The operator's part of the savepoint.
 
     Raises:
-        IncompatibleStateError: Its key columns are others than the stream's, or a key would not
-            be the same in these; or state of a key group would have to be taken apart.
+        IncompatibleStateError: The savepoint's key columns are not the stream's, a key would
+            change in the stream's columns, or the state of a key group would have to be divided.
     """
     keys = _Keys.of(df, plan, frames.record)
     parts = [_sections(keys, frames, name, frame) for name, frame in frames.states.items()]
@@ -89,14 +89,14 @@ def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
 
 @attrs.frozen
 class _Keys:
-    """The key columns of a savepoint as those of a stream.
+    """The key columns of a savepoint, and those of the stream that take their place.
 
     Args:
-        columns: Those of the savepoint.
-        names: Of the stream's.
-        types: Of the stream's.
-        former_max_parallelism: Of the savepoint.
-        max_parallelism: Of the stream.
+        columns: The key columns of the savepoint.
+        names: The names of the stream's key columns.
+        types: The types of the stream's key columns.
+        former_max_parallelism: The number of key groups of the savepoint.
+        max_parallelism: The number of key groups of the stream.
     """
 
     columns: KeyColumns
@@ -109,7 +109,7 @@ class _Keys:
     def of(cls, df: DataFrame, plan: Plan, record: Any) -> _Keys:
         columns, names = KeyColumns.of(record), plan.reader.key_columns
         declared = [name.partition(" = ")[0] for name, _ in record.identity.key_columns]
-        # A harness has one key without a name.
+        # The key of a harness has no name, so it fits any single key column.
         fits = len(names) == 1 if not declared else _lower(declared) == _lower(names)
         if not fits:
             msg = (
@@ -123,11 +123,11 @@ class _Keys:
         return cls(columns, tuple(names), types, former, plan.task.max_parallelism)
 
     def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
-        """Rows of a savepoint with the key group in which the stream looks for them.
+        """Add to rows the key group in which the stream looks for them.
 
         Args:
-            frame: Of a state.
-            by_key: Whether they belong to keys.
+            frame: The rows of a state, or of timers.
+            by_key: Whether the rows belong to keys; otherwise they stay in their key group.
         """
         if not by_key:
             return frame.withColumn(KEY_GROUP, F.col("key_group").cast("int"))
@@ -142,7 +142,7 @@ class _Keys:
         return F.col(quoted(self.columns.names[at])).cast(self.types[at])
 
     def _check_same(self, frame: DataFrame) -> None:
-        """See that records of the stream bring the same keys."""
+        """Check that records of the stream bring the same keys."""
         for at, name in enumerate(self.columns.names):
             former = frame.schema[name].dataType
             if former == self.types[at]:
@@ -169,6 +169,7 @@ def _lower(names: Iterable[str]) -> list[str]:
 def _sections(keys: _Keys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
     rows = StateRows.of(record, state_of(described(record, 0), name, "savepoint"), saved=True)
+    # A savepoint holds one copy of broadcast state; every key group begins with its own.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
         placed = frame.withColumn(KEY_GROUP, everywhere.cast("int"))
@@ -199,7 +200,7 @@ def _by_group(frame: DataFrame, job: Job) -> DataFrame:
 
 @attrs.frozen
 class _StateJob:
-    """Makes sections of the rows of a state, one key group after another."""
+    """Makes sections from the rows of a state, one key group after another."""
 
     rows: StateRows
 
@@ -210,7 +211,7 @@ class _StateJob:
 
 @attrs.frozen
 class _TimersJob:
-    """The same for timers."""
+    """Makes sections from timers, one key group after another."""
 
     record: Any
     columns: KeyColumns
@@ -221,7 +222,7 @@ class _TimersJob:
 
 
 def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each key group, which come one group after another."""
+    """Gather the rows of each key group, which come one group after another."""
     current: int | None = None
     parts: list[pa.RecordBatch] = []
     for batch in batches:
@@ -252,7 +253,7 @@ def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatc
 
 @attrs.frozen
 class _SegmentsJob:
-    """Makes segments of the sections of a key group, and calls the roll."""
+    """Makes segments from the sections of a key group, and calls the roll."""
 
     group_ids: tuple[int, ...]
 
@@ -260,6 +261,7 @@ class _SegmentsJob:
         groups = []
         for index, sections in groupby(_sections_of(batches), itemgetter(0)):
             groups.append(index)
+            # Segments stay small, for each is a row, of which the JVM holds several copies.
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
                 yield _row(self.group_ids[index], segment.to_bytes())
         if groups:

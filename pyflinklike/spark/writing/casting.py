@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Savepoint.cast_state`: the values of a state in another type, and those that have none in it."""
+"""The cast of a state's values to another type, and the values that do not fit it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["cast_values"]
 def cast_values(
     frames: Frames, name: str, type_info: TypeInformation, *, lossy: bool
 ) -> tuple[Frames, Misfits]:
-    """An operator with the values of a state in another type.
+    """Cast the values of a state of an operator to another type.
 
     Args:
-        frames: Of the operator.
-        name: Of the state.
-        type_info: Of a value; of a list's element or a map's value, where it is one.
-        lossy: Whether digits, and fields of rows, may be lost.
+        frames: The operator.
+        name: The name of the state.
+        type_info: The new type of a value; of a list's elements or a map's values.
+        lossy: Whether values may lose digits, and rows fields.
 
     Returns:
-        The operator, and the values that cannot be cast.
+        The changed operator, and the values that cannot be cast.
 
     Raises:
         UnknownStateError: There is no such state.
@@ -75,7 +75,7 @@ def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
 
 
 def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: bool) -> Column:
-    """Whether a value, or a part of one, is not the same in another type; or has none there."""
+    """Return whether a value or a part of it changes in another type, or does not fit it."""
     if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
         theirs = {field.name: field.dataType for field in wanted.fields}
         found = F.lit(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verbs of `Savepoint` do to one operator: its record and its DataFrames together."""
+"""The edits of one operator in a savepoint, which change its record and its DataFrames together."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 _OPTIONAL = frozenset(("stamp", STREAM_TIME, "key_group", "valid_to", "window_end", "last_use"))
-"""Columns of a savepoint that need not be given."""
+"""Columns of a savepoint that a caller may leave out."""
 
 
 def rows_of(record: OperatorRecord, name: str) -> StateRows:
-    """What the rows of a state are in a savepoint.
+    """Return the form that the rows of a state have in a savepoint.
 
     Raises:
         UnknownStateError: There is no such state.
@@ -56,15 +56,15 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
 
 
 def with_said(record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]) -> OperatorRecord:
-    """The record of an operator that has these states."""
+    """Return the record of an operator with other declarations of states."""
     return attrs.evolve(record, states=dict(states))
 
 
 def of_descriptor(descriptor: Any) -> dict[str, Any]:
-    """What a record says of a state or store that is declared so.
+    """Return what a record says of a state or store with this descriptor.
 
     Raises:
-        DeclarationTypeError: It is no descriptor.
+        DeclarationTypeError: `descriptor` is no descriptor.
     """
     if isinstance(descriptor, StoreDescriptor):
         return declared_store(descriptor)
@@ -77,17 +77,17 @@ def of_descriptor(descriptor: Any) -> dict[str, Any]:
 def fitted(
     record: OperatorRecord, name: str, frame: DataFrame, order_by: Sequence[str] | str | None = None
 ) -> DataFrame:
-    """A DataFrame in the columns of a state in a savepoint.
+    """Bring a DataFrame into the columns that a state has in a savepoint.
 
     Args:
-        record: Of the operator.
-        name: Of the state.
-        frame: Has the key columns and what `read_state` shows; more columns are left out.
-        order_by: Of the elements of a list that has no `position`.
+        record: The record of the operator.
+        name: The name of the state.
+        frame: The key columns and the columns that `read_state` shows; others are dropped.
+        order_by: The columns that order the elements of a list without a `position`.
 
     Raises:
         DeclarationValueError: A column is missing.
-        DeclarationTypeError: A column is of a type that is none of the state's.
+        DeclarationTypeError: The type of a column does not fit the state.
     """
     rows = rows_of(record, name)
     if rows.info.kind == "list" and "position" not in frame.columns:
@@ -107,17 +107,17 @@ def folded_elements(
     frame: DataFrame,
     order_by: Sequence[str] | str | None,
 ) -> DataFrame:
-    """What a reducing or aggregating state makes of elements, a row for each key.
+    """Fold elements by the function of a reducing or aggregating state, to a row for each key.
 
     Args:
-        record: Of the operator, which has the state.
-        descriptor: Of the state.
-        frame: Has the key columns and `value`, an element; of its other columns it has the greatest
-            ones.
-        order_by: In which order they are folded.
+        record: The record of the operator, which has the state.
+        descriptor: The descriptor of the state.
+        frame: The key columns and `value`, an element; if there is a `stamp`, the latest of a key
+            counts.
+        order_by: The columns that order the elements.
 
     Raises:
-        DeclarationTypeError: The state folds nothing, or elements are of another type.
+        DeclarationTypeError: The state does not fold, or elements have another type.
         DeclarationValueError: A column is missing.
     """
     rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
@@ -133,7 +133,7 @@ def folded_elements(
     if "stamp" in frame.columns:
         one = Window.partitionBy(*map(quoted, by))
         frame = frame.withColumn("stamp", F.max("stamp").over(one))
-    # An order of no columns is any order: Spark numbers rows of some order only.
+    # Spark numbers rows only in some order; a constant leaves the order open.
     chosen = [F.col(quoted(each)) for each in order] or [F.lit(0)]
     return folded(frame, by, chosen, folding)
 
@@ -143,11 +143,11 @@ def _names_of(order_by: Sequence[str] | str | None) -> list[str]:
 
 
 def fitted_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
-    """A DataFrame in the columns of timers in a savepoint.
+    """Bring a DataFrame into the columns that timers have in a savepoint.
 
     Raises:
         DeclarationValueError: A column is missing.
-        DeclarationTypeError: One is of another type.
+        DeclarationTypeError: A column has another type.
     """
     placed = _with_group(record, frame, by_key=True)
     return _in_columns(TimersReader(record, None).schema, placed, "timers")
@@ -163,7 +163,7 @@ def _numbered(rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str |
 
 
 def _ranked(rows: StateRows, frame: DataFrame) -> DataFrame:
-    """The uses of an LRU store's entries as numbers of which each is there once, in their order."""
+    """Number the uses of an LRU store's entries in their order, each number once."""
     order = [quoted("last_use")] if "last_use" in frame.columns else []
     owner = rows.keys.names if rows.key_fields else ["key_group"]
     by = Window.partitionBy(*map(quoted, owner)).orderBy(*order, "store_key")
@@ -171,7 +171,7 @@ def _ranked(rows: StateRows, frame: DataFrame) -> DataFrame:
 
 
 def _with_group(record: OperatorRecord, frame: DataFrame, *, by_key: bool) -> DataFrame:
-    """The rows with the key groups that their keys are in; a place of a shared store stays."""
+    """Add the key group of each key; the key group of a shared store's entries stays."""
     columns = KeyColumns.of(record)
     missing = [name for name in columns.names if name not in frame.columns]
     if not by_key or missing:
@@ -219,7 +219,7 @@ _WIDER = (
 
 
 def _may_become(given: str, wanted: str) -> bool:
-    """Whether a cast changes no value: to a wider number, or of what is nested in the same way."""
+    """Return whether a column may be cast: to a wider number, or within one kind of nesting."""
     names = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
     given, wanted = names.get(given, given), names.get(wanted, wanted)
     if given in ("void", wanted):
@@ -229,10 +229,10 @@ def _may_become(given: str, wanted: str) -> bool:
 
 
 def entry_of(rows: StateRows) -> list[str]:
-    """The columns that tell an entry from all others of a savepoint.
+    """Return the columns that identify an entry in a savepoint.
 
-    State of scope "partition" has its place, for several may hold entries of one key; broadcast
-    state is the same everywhere.
+    For state of scope "partition" they include the key group, since several key groups may hold
+    an entry under one key.  Broadcast state is the same in every key group.
     """
     is_placed = rows.declaration.per_group and not rows.declaration.is_replicated
     return [*rows.entry_names, *(["key_group"] if is_placed else [])]
@@ -241,5 +241,5 @@ def entry_of(rows: StateRows) -> list[str]:
 def each_state(
     frames: Frames, change: Callable[[str, DataFrame], DataFrame]
 ) -> dict[str, DataFrame]:
-    """The DataFrames of all states, changed."""
+    """Change the DataFrames of all states."""
     return {name: change(name, frame) for name, frame in frames.states.items()}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values folded by a function of the user's, row after row: elements of a state, or values of several keys.
+"""The fold of values by a user's function: of a state's elements, or of the values of several keys.
 
-Spark brings the rows of an entry together, in order and numbered, so that no task has to hold more
-than one value of one entry.
+Spark brings the rows of an entry together, sorted and numbered, so a task holds one value of one
+entry at a time.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Batches = Iterable[pa.RecordBatch]
 
 @attrs.frozen
 class Folding:
-    """How values become one.
+    """The rules by which several values become one.
 
     Args:
-        what: Of which state, for messages.
-        kind: The type of what they become.
-        begin: Makes it of the first value.
-        go_on: Makes it of what there is, and one more value.
-        time_zone: In which a function sees points in time; None where values are of `kind`.
+        what: Names the state in messages.
+        kind: The type of the result.
+        begin: Makes the result from the first value.
+        go_on: Makes the next result from the result so far and one more value.
+        time_zone: The zone in which a function sees instants; None if the values are of `kind`.
     """
 
     what: str
@@ -56,11 +56,11 @@ class Folding:
 
 
 def adding(descriptor: Any, time_zone: str) -> Folding:
-    """How elements become the value of a reducing, or the accumulator of an aggregating state.
+    """Return how elements become a reducing state's value or an aggregating state's accumulator.
 
     Args:
-        descriptor: Of the state.
-        time_zone: In which an aggregating function sees points in time.
+        descriptor: The descriptor of the state.
+        time_zone: The zone in which an aggregating function sees instants.
 
     Raises:
         DeclarationTypeError: The state is neither.
@@ -84,16 +84,16 @@ def adding(descriptor: Any, time_zone: str) -> Folding:
 
 
 def merging(name: str, kind: TypeInformation, function: Any) -> Folding:
-    """How values of several keys become one.
+    """Return how the values of several keys become one.
 
     Args:
-        name: Of the state.
-        kind: The type of its values.
+        name: The name of the state.
+        kind: The type of the state's values.
         function: An `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or a callable
             of two values.
 
     Raises:
-        DeclarationTypeError: It is none of these.
+        DeclarationTypeError: `function` is none of these.
     """
     if isinstance(function, AggregateFunction):
         return Folding(f"state {name!r}", kind, _same, function.merge)
@@ -107,13 +107,13 @@ def _same(value: Any) -> Any:
 def folded(
     frame: DataFrame, by: Sequence[str], order: Sequence[Column], folding: Folding
 ) -> DataFrame:
-    """One row for all that have equal columns, with what their values become; else the last one's.
+    """Fold rows that are equal in some columns to one row, which takes other columns from the last.
 
     Args:
-        frame: Has a column `value`.
-        by: The columns.
-        order: In which their values are folded.
-        folding: How.
+        frame: The rows, with a column `value`.
+        by: The columns in which rows are equal.
+        order: The order in which values are folded.
+        folding: How values become one.
     """
     same = Window.partitionBy(*map(quoted, by))
     numbered = frame.withColumns(
@@ -129,12 +129,13 @@ def folded(
 
 @attrs.frozen
 class _FoldJob:
-    """Folds the rows of one partition; the last three columns are the value, its number, and how many."""
+    """Folds the rows of one partition; the last columns are the value, its number and the count."""
 
     folding: Folding
     by: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        # Lives across record batches, which may cut an entry in two.
         value = None
         for batch in batches:
             elements = self._elements(batch.column(batch.num_columns - 3))

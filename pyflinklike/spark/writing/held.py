@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of a savepoint: read, made, named, and written."""
+"""The operators of a savepoint: how they are read, made, named and written."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ __all__ = ["HeldState"]
 
 S = TypeVar("S", bound="HeldState")
 
+# A query that begins with the savepoint may have another number of key groups.
 _DEFAULT_MAX_PARALLELISM = 128
 
 
 @attrs.frozen(eq=False, repr=False)
 class HeldState(Mapping[str, DataFrame]):
-    """The operators of a savepoint and their states; `Savepoint` has the verbs that edit them.
+    """The operators of a savepoint and their states; `Savepoint` adds the verbs that edit them.
 
     Args:
         spark: The session.
-        operators: What there is of each operator, by uid.
-        manifest: What it says of the batch that it is of.
-        edited: States whose rows have to be checked.
-        misfits: What verbs found no answer to.
+        operators: The record, states and timers of each operator, by uid.
+        manifest: The manifest, which tells the batch of the savepoint.
+        edited: The uid and name of each state whose rows must be checked.
+        misfits: The rows for which a verb has no answer.
     """
 
     spark: SparkSession
@@ -63,15 +64,15 @@ class HeldState(Mapping[str, DataFrame]):
         *,
         batch_id: int | None = None,
     ) -> S:
-        """A savepoint's directory; or a checkpoint, of a running query, too.
+        """Read the directory of a savepoint, or a checkpoint, whose query may be running.
 
         Args:
-            spark: Any session that reaches it.
-            path: Of either.
-            batch_id: Of a checkpoint: after which micro-batch; by default the last committed one.
+            spark: Any session that reaches the path.
+            path: The directory of a savepoint, or the checkpointLocation of a query.
+            batch_id: The micro-batch of a checkpoint; by default the last committed one.
 
         Raises:
-            CorruptStateError: The savepoint, or what an operator says of itself, is damaged.
+            CorruptStateError: The savepoint, or an operator's record, roll or head, is damaged.
             UnknownBatchError: The batch is not, or no longer, there.
             HostError: Spark cannot read the checkpoint.
         """
@@ -87,12 +88,12 @@ class HeldState(Mapping[str, DataFrame]):
 
     @classmethod
     def new(cls: type[S], spark: SparkSession, key: str, uid: str) -> S:
-        """An empty one, to be filled with `with_state`.
+        """Make an empty savepoint, which `with_state` fills.
 
         Args:
             spark: The session.
             key: The key columns as DDL, such as "user string".
-            uid: Of the operator that begins with it.
+            uid: The uid of the operator that begins with the savepoint.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: A column cannot be a key.
@@ -120,7 +121,7 @@ class HeldState(Mapping[str, DataFrame]):
     # A mapping
 
     def __getitem__(self, state: str) -> DataFrame:
-        """The rows of a state.
+        """Return the rows of a state.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -130,15 +131,15 @@ class HeldState(Mapping[str, DataFrame]):
         return frames.states[state]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the states."""
+        """Iterate over the names of the states."""
         return iter(self.only().states)
 
     def __len__(self) -> int:
-        """How many states there are."""
+        """Count the states."""
         return len(self.only().states)
 
     def __repr__(self) -> str:
-        """The operators and their states."""
+        """Name the operators and their states."""
         held = {uid: sorted(frames.states) for uid, frames in self.operators.items()}
         return f"Savepoint({held})"
 
@@ -148,7 +149,7 @@ class HeldState(Mapping[str, DataFrame]):
         return self.only().timers
 
     def states(self) -> StateInfos:
-        """The states of all operators, as `list_states` gives them."""
+        """List the states of all operators, as `list_states` does."""
         return StateInfos(
             info
             for number, frames in enumerate(self.operators.values())
@@ -158,10 +159,10 @@ class HeldState(Mapping[str, DataFrame]):
     # Operators
 
     def operator(self: S, uid: str) -> S:
-        """A savepoint of one of the operators.
+        """Return the savepoint of one operator.
 
         Raises:
-            UnknownStateError: There is none.
+            UnknownStateError: There is no operator with this uid.
         """
         if uid not in self.operators:
             msg = f"savepoint: its operators are {list(self.operators)}, got {uid!r}"
@@ -169,7 +170,7 @@ class HeldState(Mapping[str, DataFrame]):
         return attrs.evolve(self, operators={uid: self.operators[uid]})
 
     def with_operator(self: S, savepoint: S) -> S:
-        """With the operators of another savepoint, in place of those of the same uid."""
+        """Return a savepoint with the operators of another one, too; they replace equal uids."""
         return attrs.evolve(
             self,
             operators={**self.operators, **savepoint.operators},
@@ -178,21 +179,21 @@ class HeldState(Mapping[str, DataFrame]):
         )
 
     def remove_operator(self: S, uid: str) -> S:
-        """Without an operator.
+        """Return a savepoint without an operator.
 
         Raises:
-            UnknownStateError: There is none.
+            UnknownStateError: There is no operator with this uid.
         """
         self.operator(uid)
         rest = {each: frames for each, frames in self.operators.items() if each != uid}
         return attrs.evolve(self, operators=rest)
 
     def rename_operator(self: S, uid: str, new_uid: str) -> S:
-        """With another uid of an operator.
+        """Return a savepoint in which an operator has another uid.
 
         Raises:
-            UnknownStateError: There is no operator of the uid.
-            DeclarationValueError: There is one of the new uid.
+            UnknownStateError: There is no operator with this uid.
+            DeclarationValueError: Another operator has the new uid.
         """
         frames = self.operator(uid).operators[uid]
         if new_uid in self.operators:
@@ -207,14 +208,14 @@ class HeldState(Mapping[str, DataFrame]):
     # Writing
 
     def write(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
-        """Write a directory, for `process(..., from_savepoint=path)` and any tool.
+        """Write the savepoint as a directory, for `process(..., from_savepoint=path)` and any tool.
 
         Args:
-            path: Of the directory; never in a checkpoint.
+            path: The directory to write; never in a checkpoint.
             mode: "error", or "overwrite" to replace a savepoint that is there.
 
         Raises:
-            DeclarationValueError: Something is there that shall stay.
+            DeclarationValueError: The mode does not allow replacing what is at the path.
             StateValueError: A value does not fit its type, an entry has several rows, or a verb has
                 no answer for a value or key.
         """
@@ -222,7 +223,9 @@ class HeldState(Mapping[str, DataFrame]):
         save(place_of(path), list(self.operators.values()), self.manifest, mode)
 
     def check(self) -> None:
-        """See that each value fits, each entry has one row, and each verb an answer; runs jobs of Spark.
+        """Check that each value fits, each entry has one row, and each verb an answer.
+
+        The check runs jobs of Spark.
 
         Raises:
             StateValueError: A value does not fit its type, an entry has several rows, or a verb has
@@ -238,10 +241,10 @@ class HeldState(Mapping[str, DataFrame]):
                 refuse_several(frames.states[name], rows)
 
     def only(self) -> Frames:
-        """What there is of the one operator.
+        """Return the only operator.
 
         Raises:
-            DeclarationValueError: There are several.
+            DeclarationValueError: There are several operators, or none.
         """
         if len(self.operators) != 1:
             msg = f"states are of one operator, got a savepoint of {list(self.operators)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins of states by columns in which a null equals a null, as in keys of several columns."""
+"""Joins of states in which null equals null, as in keys of several columns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _OTHER = "__other_"
 
 
 def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
-    """The rows of one DataFrame with the further columns of those of another that are equal in some.
+    """Join two DataFrames by equal columns.
 
     Args:
-        frame: Has these columns.
-        other: Has them too, and none else of the same name.
-        by: The columns.
-        how: As in Spark; "inner", "left_anti" ...
+        frame: The left side.
+        other: The right side; shares only the columns `by` with the left side.
+        by: The columns that must be equal.
+        how: The type of Spark's join, such as "inner" or "left_anti".
     """
-    # By names of their own: both may come from one DataFrame, and Spark could not tell them apart.
+    # Both sides may come from one DataFrame, and Spark could not tell their columns apart.
     names = {name: f"{_OTHER}{at}" for at, name in enumerate(by)}
     renamed = other.select(
         *(F.col(quoted(name)).alias(names.get(name, name)) for name in other.columns)
@@ -36,11 +36,5 @@ def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "in
 
 
 def without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The rows of one DataFrame for which another has none that is equal in some columns.
-
-    Args:
-        frame: Has these columns.
-        other: Has them too.
-        by: The columns.
-    """
+    """Return the rows of `frame` for which `other` has no row that is equal in the columns `by`."""
     return joined(frame, other.select(*map(quoted, by)), by, "left_anti")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Savepoint.merge`: two operators of the same key columns as one."""
+"""The merge of two operators with the same key columns into one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["merged"]
 
 
 def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list[Misfits]]:
-    """The entries and timers of both.
+    """Merge the entries and timers of two operators.
 
     Args:
-        mine: The left one.
-        theirs: The right one.
-        on_conflict: Of an entry that both have "left" or "right" stays; with "error" both do, and
-            are refused later.
+        mine: The left operator.
+        theirs: The right operator.
+        on_conflict: Which entry stays if both have it: "left" or "right"; with "error" both stay
+            and are refused later.
 
     Returns:
-        The operator, and the lists that both have for a key.
+        The merged operator, and the keys for which both have a list.
 
     Raises:
-        DeclarationValueError: The key columns or a state of both differ, or `on_conflict` is none
-            of these.
+        DeclarationValueError: The key columns or the declarations of a state differ, or
+            `on_conflict` is none of these.
     """
     if on_conflict not in ("error", "left", "right"):
         msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
@@ -75,9 +75,9 @@ def _check_alike(mine: Frames, theirs: Frames) -> None:
 
 
 def _unit(rows: StateRows) -> list[str]:
-    """The columns of what one side has or the other: an entry, or a list as a whole.
+    """Return the columns that identify what only one side may have: an entry, or a whole list.
 
-    Positions of two lists say nothing of each other, so their elements would come in any order.
+    The positions of two lists do not relate to each other, so merged elements would have no order.
     """
     return [each for each in entry_of(rows) if each != "position"]
 

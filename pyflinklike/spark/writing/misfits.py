@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verb of `Savepoint` cannot do, found when the savepoint is used: rows that must not be there."""
+"""Rows for which a verb of `Savepoint` has no answer, looked for when the savepoint is used."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Misfits:
     """Rows for which a verb has no answer.
 
     Args:
-        rows: Those rows; there should be none.
-        rule: That they break.
-        remedy: What to do about it.
+        rows: The rows; there should be none.
+        rule: The rule that the rows break, for the message.
+        remedy: The advice of the message.
     """
 
     rows: DataFrame
@@ -27,10 +27,10 @@ class Misfits:
     remedy: str
 
     def refuse(self) -> None:
-        """See that there is none.
+        """Refuse the first of the rows, if there is any; this runs a job of Spark.
 
         Raises:
-            StateValueError: There is one.
+            StateValueError: There is a row.
         """
         row = self.rows.first()
         if row is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of an edited state may not be, seen when the savepoint is used."""
+"""The checks of an edited state's rows, which run when the savepoint is used."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["refuse_misfits", "refuse_several"]
 
 
 def refuse_several(frame: DataFrame, rows: StateRows) -> None:
-    """See that each entry has one row.
+    """Check that each entry has one row.
 
     Raises:
-        StateValueError: One has several.
+        StateValueError: An entry has several rows.
     """
     names = entry_of(rows)
     several = frame.groupBy(*map(quoted, names)).count().where("count > 1").first()
@@ -34,10 +34,10 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
 
 
 def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
-    """See that each key and value can be stored.
+    """Check that each key and value can be stored.
 
     Raises:
-        StateValueError: One cannot; it says which.
+        StateValueError: A key or value cannot be stored; the message names it.
     """
     found = mapped(frame, _MisfitsJob(rows), "message string").first()
     if found is not None:
@@ -46,7 +46,7 @@ def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
 
 @attrs.frozen
 class _MisfitsJob:
-    """Tells what is wrong with the first bad row of each batch."""
+    """Yields a message for the first bad row of each record batch."""
 
     rows: StateRows
 

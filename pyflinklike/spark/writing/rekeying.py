@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Savepoint.rekey`: state under other key columns, where several old keys may become one."""
+"""The move of state to other key columns, in which several old keys may become one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pyflinklike.types.signature import type_of
 __all__ = ["MERGES", "Merge", "identity_of", "rekeyed"]
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
-"""How values of several old keys become one: `concat` of lists, the others of anything else."""
+"""The names of merges of values: `concat` for lists, the others for other state."""
 Merge = str | AggregateFunction | ReduceFunction | Callable[[Any, Any], Any]
-"""One of `MERGES`; or what makes one value of two: values of old keys, in the order of these."""
+"""One of `MERGES`, or a function that makes one value of two, in the order of the old keys."""
 _TIMES = ("stamp", "timestamp")
-"""Columns that tell which entry was written later."""
+"""The columns that show which entry was written later."""
 _NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _NEW = "__rekeyed_"
 _FORMER = "__former_key"
@@ -42,12 +42,12 @@ _PLACES = (_FORMER, "key_group")
 
 
 def identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
-    """The record of an operator under other key columns.
+    """Return the record of an operator with other key columns.
 
     Args:
-        frame: Any of its session.
-        record: Of the operator.
-        key: The new columns as DDL.
+        frame: Any DataFrame of the session that parses the DDL.
+        record: The record of the operator.
+        key: The new key columns as DDL.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: A column cannot be a key.
@@ -61,12 +61,12 @@ def identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorR
 
 @attrs.frozen(eq=False)
 class _Rekeying:
-    """From old key columns to new ones.
+    """The change from old key columns to new ones.
 
     Args:
-        before: Record under the old ones.
-        after: Under the new ones.
-        mapping: Columns of both: the old ones as they are, the new ones with a prefix.
+        before: The record with the old key columns.
+        after: The record with the new key columns.
+        mapping: The old key columns under their names, and the new ones under a prefix.
     """
 
     before: OperatorRecord
@@ -82,9 +82,9 @@ class _Rekeying:
         return KeyColumns.of(self.after).names
 
     def moved(self, frame: DataFrame) -> DataFrame:
-        """Rows with the new key columns in place of the old ones; of those keys that have a new one.
+        """Replace the old key columns by the new ones; rows of keys without a new key are dropped.
 
-        The former key is in the column `_FORMER`.
+        The column `_FORMER` holds the old key.
         """
         rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
         new = [F.col(_NEW + each).alias(each) for each in self.new]
@@ -92,27 +92,27 @@ class _Rekeying:
         return joined(frame, self.mapping, self.old).select(*new, *rest, former)
 
     def unmapped(self, frame: DataFrame) -> DataFrame:
-        """The keys that have no new one."""
+        """Return the keys that have no new key."""
         return without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
 
 
 def rekeyed(
     frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
 ) -> tuple[Frames, list[Misfits]]:
-    """An operator under other key columns.
+    """Move an operator to other key columns.
 
     Args:
-        frames: Of the operator.
-        key: The new columns as DDL.
-        mapping: The old and the new key columns.
-        merge: How values of several old keys become one, by the name of the state.
-        drop: Whether keys without a new one are left out.
+        frames: The operator.
+        key: The new key columns as DDL.
+        mapping: A DataFrame of the old and the new key columns.
+        merge: How the values of several old keys become one, by the name of the state.
+        drop: Whether to drop keys without a new key, instead of refusing them.
 
     Returns:
-        The operator, and what does not fit.
+        The changed operator, and the rows that do not fit.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
     after = identity_of(mapping, frames.record, key)
     work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
@@ -175,10 +175,10 @@ def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
 
 
 def _folding(rows: StateRows, function: Any) -> Folding:
-    """How a function of the user's makes one value of several.
+    """Return how a user's function makes one value of several.
 
     Raises:
-        DeclarationTypeError: It is none, or the state has no values it could be given.
+        DeclarationTypeError: `function` is no such function, or the state's values are pickled.
     """
     kind = type_of(rows.declaration.value) if rows.declaration.value else None
     if kind is None or kind.is_pickled:
@@ -188,7 +188,7 @@ def _folding(rows: StateRows, function: Any) -> Folding:
 
 
 def _several(work: _Rekeying) -> Misfits:
-    """Old keys with several new ones."""
+    """Find old keys that have several new keys."""
     counted = work.mapping.groupBy(*map(quoted, work.old)).count().where("count > 1")
     return Misfits(counted, "mapping: an old key has one new key", "choose one of them")
 
@@ -211,7 +211,7 @@ def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
 def _merged(
     work: _Rekeying, name: str, frame: DataFrame, how: Merge | None
 ) -> tuple[DataFrame, list[Misfits]]:
-    """The rows of a state, one for each entry where it is told how."""
+    """Merge the rows of each entry of a state; without a merge, leave them for a later check."""
     if how is None:
         return frame, []
     if how == "concat":
@@ -237,6 +237,7 @@ def _merged(
     if how != "sum" or not isinstance(kind, _NUMBERS):
         value = {"sum": F.sum, "min": F.min, "max": F.max}[how]("value").cast(kind)
         return grouped.agg(value.alias("value"), *kept), []
+    # Sum as decimals, in which no sum overflows, to find the sums that the type cannot hold.
     summed = grouped.agg(F.sum(F.col("value").cast("decimal(38,0)")).alias("value"), *kept)
     too_large = summed.where(F.col("value").try_cast(kind).isNull())
     misfits = Misfits(

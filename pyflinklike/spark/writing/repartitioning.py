@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another number of partitions for a checkpoint, in place: Spark's offline repartition.
+"""Another number of partitions for a checkpoint, in place, by Spark's offline repartition.
 
-Spark hashes the number of a key group to its partition, so key groups move whole, and no entry is
-written anew.  The homes of chained operators, whose numbers depend on the partitions, are begun
-anew: in the first micro-batch no record is late for them.
+Spark hashes a grouping key to its partition, so key groups move whole and no entry is rewritten.
+The grouping keys of homes depend on the number of partitions, so the homes of chained operators
+begin anew: in the first micro-batch no record is late for these operators.
 """
 
 from __future__ import annotations
@@ -29,28 +29,29 @@ def repartition_state(
 ) -> None:
     """Spread the state of a stopped query over another number of Spark's partitions, in place.
 
-    The checkpoint gets one more micro-batch, which reads no input.  The query goes on from it at
-    its next start, with the same `max_parallelism`: pass that to `process()`, for its default
-    follows `spark.sql.shuffle.partitions`.  All stateful operators of the query are repartitioned.
-    If it is interrupted, Spark refuses to start the query until it is called again with the same
-    number.
+    The checkpoint gets one more micro-batch, which reads no input.  At its next start the query
+    goes on from this micro-batch.  It must keep its `max_parallelism`: pass it to `process()`,
+    since the default follows `spark.sql.shuffle.partitions`.  All stateful operators of the query
+    are repartitioned.  After an interruption Spark refuses to start the query until
+    `repartition_state` is called again with the same number.
 
-    It is Spark's offline repartition, of PySpark 4.2 and newer and not over Spark Connect.
-    Anywhere else begin a new checkpoint: `take_savepoint` and `process(..., from_savepoint=path)`.
+    This is Spark's offline repartition, which needs PySpark 4.2 or newer and does not work over
+    Spark Connect.  Otherwise begin a new checkpoint: `take_savepoint` and
+    `process(..., from_savepoint=path)`.
 
     Args:
         spark: A session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.  It must not run: that is seen only where
-            it runs in this session.
-        partitions: How many there shall be; at most as many as there are key groups
-            (`max_parallelism`), for further ones would be idle.
+        checkpoint: The checkpointLocation of the query.  The query must not run; it is only
+            noticed if it runs in this session.
+        partitions: The new number of partitions, at most the number of key groups
+            (`max_parallelism`), for further partitions would be idle.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The number of partitions does not do.
-        HostError: Spark cannot do it; the query runs; its last batch was not committed; or it has
+        DeclarationTypeError, DeclarationValueError: The number of partitions is wrong.
+        HostError: Spark cannot do it, the query runs, its last batch was not committed, or it has
             that many partitions already.
         UnknownStateError: The query has no operator that `process` made.
-        CorruptStateError: What an operator says of itself is damaged.
+        CorruptStateError: An operator's record, roll or head is damaged.
     """
     location = location_of(checkpoint)
     if not is_int(partitions):
@@ -71,7 +72,8 @@ def repartition_state(
 
 def _manager(spark: SparkSession, location: str) -> Any:
     try:
-        # Spark calls it evolving: hence its name, and the error that tells another way.
+        # Spark calls this interface evolving, hence its underscore, so it may be gone in a later
+        # version; then the error names another way.
         return spark._streamingCheckpointManager
     except Exception as error:
         msg = (

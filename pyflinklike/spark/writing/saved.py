@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint's files as DataFrames."""
+"""The files of a savepoint as DataFrames."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["saved_frames"]
 
 
 def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
-    """An operator of a savepoint as DataFrames.
+    """Read an operator of a savepoint as DataFrames.
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The `SavepointDirectory`.
-        uid: Of the operator; None for the only one there is.
+        directory: The savepoint.
+        uid: The uid of the operator; None for the only operator.
 
     Raises:
         UnknownStateError: There is no such operator.
-        CorruptStateError: A file is missing or another one.
+        CorruptStateError: A file is missing, or is not the one that was saved.
     """
     operator = directory.manifest.operator(uid, directory.place.where)
     states = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Savepoint`: state as DataFrames that can be edited, written, and begun with; Flink's verbs."""
+"""State as DataFrames that can be edited, written, and given to a query to begin with."""
 
 from __future__ import annotations
 
@@ -38,18 +38,21 @@ __all__ = ["Savepoint"]
 class Savepoint(HeldState):
     """The state of queries as DataFrames that can be edited: begin with `read` or `new`.
 
-    It is a mapping from the names of states to DataFrames of what `read_state` shows (stamps as ms,
-    instants as structs).  It is immutable: each verb gives another one, and nothing runs before
-    `write`.  Verbs for states are for a savepoint of one operator; `operator(uid)` gives one of
-    several.
+    A savepoint is a mapping from the names of states to DataFrames with the columns of
+    `read_state` (stamps as ms, instants as structs).  It is immutable: each verb returns another
+    savepoint, and nothing runs before `write`.  Verbs for states need a savepoint of one operator;
+    `operator(uid)` returns one of several.
     """
 
     # States
 
     def filter_keys(self, condition: Column) -> Savepoint:
-        """Only of the keys for which a condition on the key columns is true, timers included.
+        """Return a savepoint of the keys for which a condition is true, timers included.
 
         State that belongs to no key stays.
+
+        Args:
+            condition: A condition on the key columns.
         """
         frames = self.only()
 
@@ -61,11 +64,11 @@ class Savepoint(HeldState):
         return self._with(attrs.evolve(frames, states=each_state(frames, kept), timers=timers))
 
     def transform_state(self, state: str, transform: Callable[[DataFrame], DataFrame]) -> Savepoint:
-        """With what a function makes of the rows of a state.
+        """Return a savepoint in which a function has changed the rows of a state.
 
         Args:
-            state: Its name.
-            transform: Is given the DataFrame, and gives one of the same columns.
+            state: The name of the state.
+            transform: Takes the DataFrame of the state and returns one with the same columns.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -80,11 +83,11 @@ class Savepoint(HeldState):
         return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
 
     def rename_state(self, state: str, new_name: str) -> Savepoint:
-        """With another name of a state.
+        """Return a savepoint in which a state has another name.
 
         Raises:
             UnknownStateError: There is no such state.
-            DeclarationValueError: There is one of the new name.
+            DeclarationValueError: Another state has the new name.
         """
         frame, frames = self[state], self.only()
         if new_name in frames.states:
@@ -97,7 +100,7 @@ class Savepoint(HeldState):
         return self._with(renamed, new_name)
 
     def remove_state(self, state: str) -> Savepoint:
-        """Without a state.
+        """Return a savepoint without a state.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -115,20 +118,22 @@ class Savepoint(HeldState):
         order_by: Sequence[str] | str | None = None,
         from_elements: bool = False,
     ) -> Savepoint:
-        """With a state that has these rows, in place of one of that name.
+        """Return a savepoint with a state of these rows, which replaces a state of the same name.
 
         Args:
-            descriptor: Of a state or store.
-            rows: The key columns and what `read_state` shows of the kind: `value`; `user_key`;
-                `position`; `store_key` with the times of its entries.  With a TTL maybe `stamp`
-                (ms): entries without one are stamped when a query begins with them.
-            order_by: Of a list's elements, where they have no `position`; and of elements to fold.
-            from_elements: Of a reducing or aggregating state: whether `value` is an element, of
-                which a key may have many, and the descriptor's function makes the value or the
-                accumulator of them.  A `stamp` is then the latest of them.
+            descriptor: The descriptor of a state or store.
+            rows: The key columns and the columns that `read_state` shows of the kind: `value`;
+                `user_key`; `position`; `store_key` with the times of its entries.  With a TTL
+                there may be a `stamp` (ms); entries without one are stamped when a query begins
+                with them.
+            order_by: The columns that order the elements of a list without a `position`, or the
+                elements to fold.
+            from_elements: For reducing and aggregating state: whether `value` is an element, of
+                which a key may have many.  The descriptor's function then folds the elements to
+                the value or the accumulator, and the latest `stamp` of a key counts.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: Columns are missing, or of other types.
+            DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
         frames, said = self.only(), of_descriptor(descriptor)
         record = with_said(frames.record, {**frames.record.states, descriptor.name: said})
@@ -139,16 +144,16 @@ class Savepoint(HeldState):
         return self._with(Frames(record, states, frames.timers), descriptor.name)
 
     def with_ttl(self, state: str, ttl: StateTtlConfig, *, stamp: int | None = None) -> Savepoint:
-        """With a TTL of a state.
+        """Return a savepoint in which a state has another TTL.
 
-        Where the former TTL has another clock, its stamps say nothing to the new one: all entries
-        count as without a stamp.
+        If the former TTL has another clock, its stamps mean nothing to the new one, so all entries
+        count as entries without a stamp.
 
         Args:
-            state: Its name.
-            ttl: The TTL.
-            stamp: What entries without a stamp are stamped with, in ms; by default the time at
-                which a query begins with them.
+            state: The name of the state.
+            ttl: The new TTL.
+            stamp: The stamp in ms of entries without one; by default the time at which a query
+                begins with them.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -169,16 +174,16 @@ class Savepoint(HeldState):
     def cast_state(
         self, state: str, type_info: TypeInformation, *, lossy: bool = False
     ) -> Savepoint:
-        """With values of another type.
+        """Return a savepoint in which the values of a state have another type.
 
         Types that [grow](../how-to/migrate-state.md#change-a-type) need no savepoint.
 
         Args:
-            state: Its name.
-            type_info: Of the values; of a list's elements and a map's values, where it is one.
-            lossy: Whether values may lose digits, and rows fields.  Without it every value must be
-                one of the new type, too: 3 of `LONG` is one of `INT`, 3.5 of `DOUBLE` is not.
-                A value beyond the range of the new type is refused in both cases.
+            state: The name of the state.
+            type_info: The new type of the values; of a list's elements or a map's values.
+            lossy: Whether values may lose digits, and rows fields.  Otherwise the new type must
+                hold every value unchanged: `INT` holds the 3 of a `LONG`, but not the 3.5 of a
+                `DOUBLE`.  A value beyond the range of the new type is refused in both cases.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -190,25 +195,26 @@ class Savepoint(HeldState):
     # Timers
 
     def with_timers(self, timers: DataFrame) -> Savepoint:
-        """With these timers in place of all others.
+        """Return a savepoint with these timers in place of all others.
 
         Args:
             timers: The key columns, `domain` ("event_time" or "processing_time"), `timestamp` (ms).
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: Columns are missing, or of other types.
+            DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
         frames = self.only()
         return self._with(attrs.evolve(frames, timers=fitted_timers(frames.record, timers)))
 
     def remove_timers(self, domain: str | None = None) -> Savepoint:
-        """Without timers.
+        """Return a savepoint without timers.
 
         Args:
-            domain: Only those of "event_time" or "processing_time"; by default of both.
+            domain: The domain whose timers are removed, "event_time" or "processing_time"; by
+                default both.
 
         Raises:
-            DeclarationValueError: It is neither.
+            DeclarationValueError: `domain` is neither.
         """
         if domain not in (None, "event_time", "processing_time"):
             msg = f'domain is "event_time" or "processing_time", got {shown(domain)}'
@@ -220,16 +226,17 @@ class Savepoint(HeldState):
     # Keys
 
     def merge(self, other: Savepoint, *, on_conflict: str = "error") -> Savepoint:
-        """With the entries and timers of another savepoint of the same key columns.
+        """Return a savepoint with the entries and timers of another one, too.
 
         Args:
-            other: Of one operator.
-            on_conflict: Of an entry that both have "left" or "right" stays, and of a list all its
-                elements; "error" refuses it when it is written.
+            other: A savepoint of one operator with the same key columns.
+            on_conflict: Which side's entry stays if both have it, "left" or "right"; a list stays
+                as a whole.  "error" refuses such an entry when the savepoint is written.
 
         Raises:
-            DeclarationValueError: The key columns or a state of both differ, or `max_parallelism`
-                where a store is of scope "partition"; or `on_conflict` is none of these.
+            DeclarationValueError: The key columns or the declarations of a state differ, the
+                `max_parallelism` of both differs and a store has the scope "partition", or
+                `on_conflict` is none of these.
         """
         frames, misfits = merged(self.only(), other.only(), on_conflict)
         return self._with(frames, *frames.states, misfits=(*other.misfits, *misfits))
@@ -242,22 +249,23 @@ class Savepoint(HeldState):
         merge: Mapping[str, Merge] | None = None,
         drop: bool = False,
     ) -> Savepoint:
-        """With state and timers under other key columns.
+        """Return a savepoint with state and timers under other key columns.
 
         Args:
             key: The new key columns as DDL, such as "account string".
-            mapping: Tells the new key of each old one: has the columns of both.
-            merge: By the name of a state, what becomes of the values of one entry that several old
-                keys have: "sum", "min" or "max"; with a TTL or in a timestamped store also
-                "newest" or "oldest"; "concat" of lists, in the order of the old keys; or what folds
-                two values, such as the state's own function: an `AggregateFunction`, of which
-                `merge` is called, a `ReduceFunction`, or any callable.
-            drop: Whether state and timers of keys that the mapping does not have are left out;
-                by default they are refused.
+            mapping: A DataFrame of the old and the new key columns, with the new key of each old
+                key.
+            merge: For each state by name, how the values of several old keys become one.  "sum",
+                "min" and "max" suit any state; "newest" and "oldest" need a TTL or a timestamped
+                store; "concat" is for lists and keeps the order of the old keys.  A function folds
+                two values: an `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or
+                any callable; the state's own function is one.
+            drop: Whether state and timers of keys that the mapping does not have are dropped; by
+                default they are refused.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument does not do, or a store
-                belongs to no key.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong, or a store belongs
+                to no key.
         """
         if not isinstance(mapping, DataFrame):
             msg = f"rekey takes a DataFrame of old and new key columns, got {shown(mapping)}"
@@ -266,18 +274,18 @@ class Savepoint(HeldState):
         return self._with(frames, *frames.states, misfits=misfits)
 
     def split(self, condition: Column, uid: str) -> Savepoint:
-        """With the keys for which a condition is true in an operator of their own.
+        """Return a savepoint in which keys that meet a condition have an operator of their own.
 
-        Each key is in one of the two; state that belongs to no key, such as broadcast state, is in
-        both.
+        Each key is in one of the two operators.  State that belongs to no key, such as broadcast
+        state, is in both.
 
         Args:
-            condition: On the key columns.
-            uid: Of the new operator.
+            condition: A condition on the key columns.
+            uid: The uid of the new operator.
 
         Raises:
             DeclarationValueError: The uid is taken, or a store of scope "partition" would have to be
-                taken apart.
+                divided.
         """
         frames = self.only()
         self._refuse_partition_scope(frames)

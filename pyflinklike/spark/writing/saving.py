@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames of state written as the Parquet files of a savepoint, by the executors."""
+"""The Parquet files of a savepoint, which executors write from DataFrames of state."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 @attrs.frozen
 class Frames:
-    """All of one operator.
+    """The record, states and timers of one operator.
 
     Args:
-        record: What it says of itself.
-        states: The rows of each state in the columns of a savepoint, by name.
-        timers: Its timers likewise.
+        record: The operator's record.
+        states: The rows of each state by name, in the columns of a savepoint.
+        timers: The timers in the columns of a savepoint.
     """
 
     record: OperatorRecord
@@ -44,14 +44,14 @@ def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -
     """Write a savepoint.
 
     Args:
-        place: Where.
-        operators: What it holds.
-        manifest: All else that it says of itself.
-        mode: "error" or "overwrite".
+        place: The location to write to.
+        operators: The operators of the savepoint.
+        manifest: The manifest, which gets the operators, the version and the time.
+        mode: "error", or "overwrite" to replace a savepoint that is there.
 
     Raises:
-        DeclarationValueError: Something is there that shall stay.
-        HostError: What the executors have written is not there.
+        DeclarationValueError: The mode does not allow replacing what is there.
+        HostError: The driver does not find the rows that the executors wrote.
     """
     written = place.begin(mode)
     saved = tuple(_saved_operator(written, each) for each in operators)
@@ -73,7 +73,7 @@ def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
 
 def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ...]) -> SavedRows:
     present = [F.col(quoted(name)) for name in keys if name in frame.columns]
-    # Neighbours in a file, so that its statistics tell where a key is.
+    # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
     address = _address(place, folder)
     written = Observation()
@@ -82,6 +82,7 @@ def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ..
         writer = writer.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
     names = place.files_in(folder)
+    # Executors with disks of their own write files that the driver does not see: compare counts.
     rows = sum(map(place.rows_in, names))
     if rows != written.get["rows"]:
         msg = (
@@ -94,7 +95,8 @@ def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ..
 
 @contextmanager
 def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
-    """Within it Spark writes timestamps as all tools read them; only a session can tell it so."""
+    """Have Spark write timestamps in the form that all tools read."""
+    # Only the session has this setting, a write has not.
     former = spark.conf.get(_TIMESTAMPS, None)
     spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint of a query, written by the executors while the query runs on."""
+"""The savepoint of a query, which executors write while the query runs on."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def take_savepoint(
     """Write the state of a query as a directory of Parquet files and a manifest.
 
     The query may be running; the savepoint is of one batch.  The executors write it, so it may be
-    larger than the driver's memory, and must be at a place that they all reach.  Nothing is
+    larger than the driver's memory, and all executors must reach its location.  Nothing is
     unpickled.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        path: Of the directory; or its address, which Spark and Arrow both know.
-        batch_id: After which micro-batch; by default the last committed one.
-        operator: Spark's number of a stateful operator, or its uid; by default all that
+        path: The directory to write, as a path or as an address that Spark and Arrow both know.
+        batch_id: The micro-batch to save; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators that
             `process` made.
         mode: "error", or "overwrite" to replace a savepoint that is there once the new one is
             whole.
@@ -54,25 +54,26 @@ def take_savepoint(
     Raises:
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
-        DeclarationTypeError, DeclarationValueError: The path or the mode does not do.
-        CorruptStateError: What the operator says of itself is damaged; what is found when the
-            log is read is in the message of Spark's error.
+        DeclarationTypeError, DeclarationValueError: The path or the mode is wrong.
+        CorruptStateError: An operator's record, roll or head is damaged.  Damage that is found
+            when the log is read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     location = location_of(checkpoint)
     states = checkpoint_states(spark, location, operator, batch_id)
     first, *others = states
     if any(each.batch_id != first.batch_id for each in others):
-        # A batch was committed meanwhile: all shall be of one.
+        # A batch was committed meanwhile; all operators must be of the same batch.
         states = checkpoint_states(spark, location, operator, first.batch_id)
     save(place_of(path), [frames_of(each) for each in states], manifest_of(first), mode)
 
 
 def frames_of(state: CheckpointState) -> Frames:
-    """All of an operator, in the columns of a savepoint."""
+    """Read all of an operator in the columns of a savepoint."""
     record = state.record
     states = {}
     for info in described(record, state.operator_id):
+        # All key groups have the same broadcast state, so a savepoint takes that of one.
         only = min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
         reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
         states[info.name] = frame_of_groups(state, reader)
@@ -80,8 +81,9 @@ def frames_of(state: CheckpointState) -> Frames:
 
 
 def manifest_of(state: CheckpointState) -> Manifest:
-    """What a savepoint says of the batch that it is of."""
+    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
     text, times = offsets_of(state.spark, state.location, state.batch_id, state.where)
+    # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",
         taken_at=0,
