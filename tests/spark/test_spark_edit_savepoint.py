@@ -159,6 +159,21 @@ def test_two_savepoints_become_one(spark, checkpoint, tmp_path):
             "is bigint, got string",
         ),
         (lambda held: held.with_state("count", held["count"]), DeclarationTypeError, "descriptor"),
+        (
+            lambda held: held.transform_state(
+                "count", lambda rows: rows.withColumn("user", F.lit(1.5))
+            ),
+            DeclarationTypeError,
+            "column 'user' is string, got double",
+        ),
+        (
+            lambda held: held.with_state(
+                ValueStateDescriptor("parts", Types.LIST(Types.INT())),
+                held["count"].withColumn("value", F.array(F.lit(1.5))),
+            ),
+            DeclarationTypeError,
+            "is array<int>, got array<double>",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_when_it_is_called(spark, checkpoint, verb, error, says):

@@ -97,8 +97,9 @@ def fitted(
         raise DeclarationValueError(f"{msg}, got columns {frame.columns}; add it")
     if rows.info.kind == "lru":
         frame = _ranked(rows, frame)
-    placed = _with_group(record, frame, by_key=not rows.declaration.per_group)
-    return _in_columns(rows.schema, placed, f"state {name!r}")
+    what = f"state {name!r}"
+    placed = _with_group(record, frame, what, by_key=not rows.declaration.per_group)
+    return _in_columns(rows.schema, placed, what)
 
 
 def folded_elements(
@@ -149,7 +150,7 @@ def fitted_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
         DeclarationValueError: A column is missing.
         DeclarationTypeError: A column has another type.
     """
-    placed = _with_group(record, frame, by_key=True)
+    placed = _with_group(record, frame, "timers", by_key=True)
     return _in_columns(TimersReader(record, None).schema, placed, "timers")
 
 
@@ -170,15 +171,14 @@ def _ranked(rows: StateRows, frame: DataFrame) -> DataFrame:
     return frame.withColumn("last_use", F.row_number().over(by).cast("long"))
 
 
-def _with_group(record: OperatorRecord, frame: DataFrame, *, by_key: bool) -> DataFrame:
+def _with_group(record: OperatorRecord, frame: DataFrame, what: str, *, by_key: bool) -> DataFrame:
     """Add the key group of each key; the key group of a shared store's entries stays."""
     columns = KeyColumns.of(record)
     missing = [name for name in columns.names if name not in frame.columns]
     if not by_key or missing:
         return frame
-    types = [field.dataType for field in spark_schema(pa.schema(columns.fields)).fields]
-    cast = [F.col(quoted(name)).cast(kind) for name, kind in zip(columns.names, types)]
-    frame = frame.withColumns(dict(zip(columns.names, cast)))
+    fields = spark_schema(pa.schema(columns.fields)).fields
+    frame = frame.withColumns({each.name: _fitted_column(frame, each, what) for each in fields})
     group = key_group(columns.names, record.identity.max_parallelism)
     return frame.withColumn("key_group", group)
 
@@ -201,31 +201,43 @@ def _fitted_column(frame: DataFrame, field: st.StructField, what: str) -> Column
     column = F.col(quoted(field.name))
     if given == field.dataType:
         return column.alias(field.name)
-    if not _may_become(given.typeName(), field.dataType.typeName()):
+    if not _may_become(given, field.dataType):
         msg = f"{what}: column {field.name!r} is {field.dataType.simpleString()}"
         raise DeclarationTypeError(f"{msg}, got {given.simpleString()}; cast it")
     return column.cast(field.dataType).alias(field.name)
 
 
-_WIDER = (
-    ("void",),
-    ("byte", "short", "integer", "long"),
-    ("float", "double"),
-    ("array",),
-    ("map",),
-    ("struct",),
-    ("timestamp", "timestamp_ntz"),
+_WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
+    (st.ByteType, st.ShortType, st.IntegerType, st.LongType),
+    (st.FloatType, st.DoubleType),
 )
 
 
-def _may_become(given: str, wanted: str) -> bool:
-    """Return whether a column may be cast: to a wider number, or within one kind of nesting."""
-    names = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-    given, wanted = names.get(given, given), names.get(wanted, wanted)
-    if given in ("void", wanted):
-        return True
-    chain = next((each for each in _WIDER if given in each and wanted in each), ())
-    return bool(chain) and "timestamp" not in chain and chain.index(given) <= chain.index(wanted)
+def _may_become(given: st.DataType, wanted: st.DataType) -> bool:
+    """Return whether a cast keeps every value: to a wider number, also within nested types.
+
+    Spark casts the fields of a struct by position, whatever their names; so the names must agree.
+    """
+    match given, wanted:
+        case st.NullType(), _:
+            return True
+        case st.ArrayType(), st.ArrayType():
+            return _may_become(given.elementType, wanted.elementType)
+        case st.MapType(), st.MapType():
+            keys = _may_become(given.keyType, wanted.keyType)
+            return keys and _may_become(given.valueType, wanted.valueType)
+        case st.StructType(), st.StructType():
+            pairs = zip(given.fields, wanted.fields)
+            return given.names == wanted.names and all(
+                _may_become(one.dataType, other.dataType) for one, other in pairs
+            )
+        case st.DecimalType(), st.DecimalType():
+            whole = wanted.precision - wanted.scale >= given.precision - given.scale
+            return whole and wanted.scale >= given.scale
+    kinds = type(given), type(wanted)
+    chain = next((each for each in _WIDER if set(kinds) <= {*each}), ())
+    is_wider = bool(chain) and chain.index(kinds[0]) <= chain.index(kinds[1])
+    return is_wider or given == wanted
 
 
 def entry_of(rows: StateRows) -> list[str]:
