@@ -202,8 +202,22 @@ class DataStream(Distributed["DataStream"]):
     # Of several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The elements of this stream and others; the same stream twice gives each one twice."""
-        inputs = [stream.without_keys()._number for stream in (self, *streams)]
+        """The elements of this stream and others; the same stream twice gives each one twice.
+
+        Args:
+            streams: Also of another environment: the job of this stream's then runs its steps, too.
+
+        Raises:
+            DeclarationTypeError: One is no `DataStream`.
+        """
+        for each in streams:
+            if not isinstance(each, DataStream):
+                msg = f"union takes DataStreams, got {shown(each)}; give for example a.union(b, c)"
+                raise DeclarationTypeError(msg)
+        inputs = [
+            self._program.number_of(stream._program, stream._number)
+            for stream in (each.without_keys() for each in (self, *streams))
+        ]
         node = self._program.add(
             Union, name="Union", inputs=tuple(inputs), type_info=self.get_type()
         )
@@ -213,7 +227,7 @@ class DataStream(Distributed["DataStream"]):
         """This stream and another one, for a function of both.
 
         Args:
-            ds: A `DataStream` or a `BroadcastStream`.
+            ds: A `DataStream` or a `BroadcastStream`, also of another environment, as in `union`.
 
         Returns:
             `ConnectedStreams`, or a `BroadcastConnectedStream`.
@@ -308,7 +322,7 @@ class DataStream(Distributed["DataStream"]):
         **fields: Any,
     ) -> DataStream:
         """What a node gives that has this stream and another one as its inputs."""
-        inputs = self._number, other._number
+        inputs = self._number, self._program.number_of(other._program, other._number)
         node = self._program.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
         return DataStream(self._program, node.id)
 

@@ -137,10 +137,9 @@ class Outlets(Declared):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[Any] | list[Any]:
-        """Run a job of this stream alone, and get its elements.
+        """Run a job, and get the elements of this stream.
 
-        It may be called for several streams of a program, one after the other; sinks that were
-        declared before wait for `execute`.
+        The job has all operators and sinks declared since the last one, as that of `execute`.
 
         Args:
             job_execution_name: Of the job.

@@ -51,7 +51,7 @@ class Program:
         self.environment = environment
         self.configuration = Configuration()
         self.execution_config = ExecutionConfig(self.configuration)
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder(self._parallelism)
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
         self._executed = 0
@@ -64,6 +64,18 @@ class Program:
     def add(self, kind: type[N], **fields: Any) -> N:
         """A new node of the graph."""
         return self.builder.add(kind, **fields)
+
+    def number_of(self, other: Program, number: int) -> int:
+        """The number that a node has in this program's graph.
+
+        As in Flink a job may have streams of several environments: it runs all that it needs of
+        them, with the settings of the environment that executes it.
+
+        Args:
+            other: The program that declared the node; this one or another.
+            number: That it has there.
+        """
+        return self.builder.adopt(other.builder, number)
 
     def graph(self) -> JobGraph:
         """The graph of the next job.
@@ -158,13 +170,12 @@ class Program:
         config, values = self.configuration, self.configuration.to_dict()
         records = config.get_integer(RECORDS_PER_BATCH, 0)
         files = config.get_integer(FILES_PER_BATCH, 0)
-        parallelism = self.execution_config.get_parallelism()
         max_parallelism = self.execution_config.get_max_parallelism()
         retention = CheckpointConfig(config).get_externalized_checkpoint_retention()
         return JobSettings(
             name=name or config.get_string("pipeline.name", _DEFAULT_NAME),
             is_batch=self._is_batch(graph),
-            parallelism=parallelism if parallelism > 0 else None,
+            parallelism=self._parallelism(),
             max_parallelism=max_parallelism if max_parallelism > 0 else None,
             job_parameters=self.execution_config.get_global_job_parameters(),
             records_per_batch=records if records > 0 else None,
@@ -179,6 +190,10 @@ class Program:
             python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
             configuration=values,
         )
+
+    def _parallelism(self) -> int | None:
+        parallelism = self.execution_config.get_parallelism()
+        return parallelism if parallelism > 0 else None
 
     def _is_batch(self, graph: JobGraph) -> bool:
         mode = self.configuration.get_string(RUNTIME_MODE, "STREAMING").upper()

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 from local_support import Endless, Watermarks, Where, local
 
 from pyflinklike.common import JobStatus, Types, WatermarkStrategy
-from pyflinklike.datastream import MapFunction, RuntimeExecutionMode
+from pyflinklike.datastream import (
+    BroadcastProcessFunction,
+    CoMapFunction,
+    MapFunction,
+    RuntimeExecutionMode,
+)
 from pyflinklike.datastream.connectors import NumberSequenceSource
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -408,3 +414,104 @@ def test_what_is_collected_runs_with_all_that_was_declared(capsys):
     assert ["1", "2"] == capsys.readouterr().out.splitlines()
     with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
         env.execute()
+
+
+class Sided(CoMapFunction):
+    """Says of each element from which input it is."""
+
+    def map1(self, value):
+        """Of the first input."""
+        return "first", value
+
+    def map2(self, value):
+        """Of the second input."""
+        return "second", value
+
+
+class Ruled(BroadcastProcessFunction):
+    """Gives each element with all rules."""
+
+    def process_element(self, value, ctx):
+        """An element with what is broadcast."""
+        yield value, sorted(key for key, _ in ctx.get_broadcast_state(RULES).items())
+
+    def process_broadcast_element(self, value, ctx):
+        """A rule."""
+        ctx.get_broadcast_state(RULES).put(value, value)
+
+
+RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
+
+
+def test_streams_of_two_environments_are_united():
+    """As in Flink: each gives its own elements, and not those of the other with its number."""
+    stream = local().from_collection([1]).union(local().from_collection([2]))
+
+    assert [1, 2] == sorted(stream.execute_and_collect())
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_streams_of_two_environments_are_connected(has_keys):
+    """With keys and without."""
+    connected = local().from_collection([1]).connect(local().from_collection([2]))
+    if has_keys:
+        connected = connected.key_by(lambda n: n % 2, lambda n: n % 2)
+
+    found = sorted(connected.map(Sided()).execute_and_collect())
+
+    assert [("first", 1), ("second", 2)] == found
+
+
+def test_a_stream_of_another_environment_is_broadcast():
+    """Its elements change the states of the job that it comes into."""
+    rules = local().from_collection([7, 8]).broadcast(RULES)
+
+    stream = local().from_collection([1]).connect(rules).process(Ruled())
+
+    assert [(1, [7, 8])] == list(stream.execute_and_collect())
+
+
+def test_a_step_of_another_environment_runs_once_for_all_that_read_it(tmp_path):
+    """Its settings may still change, and streams may go back to the first environment."""
+    path = tmp_path / "noted"
+    one, other = local(), local()
+    doubled = other.from_collection([2]).map(noting(path))
+    united = one.from_collection([1]).union(doubled, doubled)
+    doubled.name("changed later")
+    back = other.from_collection([3]).union(united, doubled)
+
+    nodes = json.loads(back.map(str).get_execution_environment().get_execution_plan())["nodes"]
+    found = sorted(back.execute_and_collect())
+
+    assert [1, 2, 2, 2, 3] == found
+    assert "2" == path.read_text().strip()
+    assert 1 == sum("changed later" in node["type"] for node in nodes)
+
+
+def test_an_environment_does_not_run_what_another_one_has_declared(tmp_path):
+    """A united stream alone is no operator of the environment that united it."""
+    path = tmp_path / "noted"
+    one, other = local(), local()
+    one.from_collection([1]).union(other.from_collection([2]).map(noting(path)))
+
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        one.execute()
+    other.execute()
+
+    assert "2" == path.read_text().strip()
+
+
+def test_operators_have_the_parallelism_of_the_environment_that_declared_them():
+    """Where they ask for no number of their own."""
+    theirs = local(parallelism__default="3").from_collection(range(9)).map(lambda n: n)
+    ours = local(parallelism__default="2").from_collection([9]).map(lambda n: n)
+
+    both = [each.key_by(lambda n: n).process(Where()) for each in (ours, theirs)]
+
+    assert {3, 2} == {number for _, _, number in both[0].union(both[1]).execute_and_collect()}
+
+
+def test_union_takes_streams_only():
+    """And says so, with the remedy."""
+    with pytest.raises(DeclarationTypeError, match=r"union takes DataStreams, got \[1\]; give"):
+        local().from_collection([1]).union([1])
