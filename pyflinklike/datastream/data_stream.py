@@ -66,7 +66,7 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.rows import TupleTypeInfo
 from pyflinklike.windows.assigner import WindowAssigner
 from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.windowed import count_window, window, window_all
+from pyflinklike.windows.windowed import Windowed, count_window
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -287,7 +287,8 @@ class DataStream(Distributed["DataStream"]):
         Raises:
             DeclarationTypeError: It is no window assigner.
         """
-        windowed = window_all(captured(window_assigner), self.get_type())
+        env = self.get_execution_environment()
+        windowed = Windowed(captured(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
 
@@ -354,7 +355,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationTypeError: It is no window assigner.
         """
-        windowed = window(captured(window_assigner), self.get_type())
+        env = self.get_execution_environment()
+        windowed = Windowed(captured(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:

@@ -50,7 +50,8 @@ class WindowAssigner(ABC, Generic[T, W]):
         """The trigger where none is given.
 
         Args:
-            env: PyFlink's environment; not used.
+            env: The environment of a job, None elsewhere; ours do not use it.  An assigner that
+                takes none, or takes it without a default as in PyFlink, is asked accordingly.
         """
 
     @abstractmethod
