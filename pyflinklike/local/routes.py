@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
@@ -22,8 +21,12 @@ from pyflinklike.local.stations import (
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.shown import shown
 from pyflinklike.types.copies import copied
+from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = ["KeyByStation", "forwarded", "routed"]
+
+_KNOWN_KEYS = 100_000
+"""For so many keys the instance is remembered; keys without end must not fill the memory."""
 
 Keyed = Callable[[Any, Any, "int | None"], None]
 
@@ -156,10 +159,16 @@ class KeyByStation(Station):
         if len(sends) == 1:
             return sends[0]
         groups, count = self._key_groups, len(sends)
+        # The hash of a key takes 1 to 3 microseconds, more than all else here, and most keys come again.
+        known: dict[Any, Keyed] = {}
 
         def send(key: Any, value: Any, timestamp: int | None) -> None:
-            group = zlib.crc32(repr(key).encode()) % groups
-            sends[group * count // groups](key, value, timestamp)
+            found = known.get(key)
+            if found is None:
+                if len(known) == _KNOWN_KEYS:
+                    known.clear()
+                found = known[key] = sends[key_group_of(key, groups) * count // groups]
+            found(key, value, timestamp)
 
         return send
 

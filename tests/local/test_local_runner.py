@@ -17,6 +17,7 @@ from pyflinklike.datastream import (
     RuntimeExecutionMode,
 )
 from pyflinklike.datastream.connectors import NumberSequenceSource
+from pyflinklike.datastream.keys import ObjectKeyTypeInfo
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.errors import (
     DeclarationError,
@@ -27,6 +28,8 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
+from pyflinklike.local import routes
+from pyflinklike.types.frozen_keys import key_group_of
 
 ONE_BY_ONE = {"pyflinklike__source__records_per_batch": "1"}
 NONE = WatermarkStrategy.no_watermarks()
@@ -50,6 +53,42 @@ def test_elements_of_one_key_come_to_one_instance():
         where.setdefault(value[0], set()).add(index)
     assert all(len(indices) == 1 for indices in where.values())
     assert {0, 1, 2, 3} == set.union(*where.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (None, [f"user-{number}" for number in range(50)]),
+        (None, [(number, None) for number in range(50)]),
+        (Types.LONG(), [*range(50)]),
+        (Types.DOUBLE(), [0.5, -0.0, 1.0, 1e300]),
+    ],
+)
+def test_a_key_is_in_the_key_group_that_it_has_on_spark(kind, keys):
+    """Which is frozen there, since checkpoints find their keys by it; the instance follows from it."""
+    env = local(parallelism__default="4")
+    key_type = ObjectKeyTypeInfo() if kind is None else kind
+
+    seen = env.from_collection([(key, 0) for key in keys]).key_by(first, kind).process(Where())
+
+    assert {key: key_group_of(key_type.freeze_key(key), 128) * 4 // 128 for key in keys} == {
+        value[0]: index for value, index, _ in seen.execute_and_collect()
+    }
+
+
+def test_keys_without_end_keep_their_instances(monkeypatch):
+    """Also those whose instance was forgotten, for memory is no place for all keys."""
+    monkeypatch.setattr(routes, "_KNOWN_KEYS", 3)
+    env = local(parallelism__default="4")
+    elements = [(key, n) for n in range(3) for key in range(40)]
+
+    where = {}
+    for value, index, _ in (
+        env.from_collection(elements).key_by(first).process(Where()).execute_and_collect()
+    ):
+        where.setdefault(value[0], set()).add(index)
+
+    assert [1] * 40 == [len(indices) for indices in where.values()]
 
 
 def test_the_instance_that_prints_is_shown(capsys):
