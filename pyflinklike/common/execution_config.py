@@ -149,8 +149,8 @@ class ExecutionConfig:
         found = _KEPT.get(name)
         if found is None:
             msg = (
-                f"ExecutionConfig has no {name!r}, got an access to it; set what you need by its key "
-                "in the Configuration of the environment"
+                f"ExecutionConfig has no {name!r}; if there is a key for it, set that in the "
+                "Configuration of the environment"
             )
             raise AttributeError(msg)
         option, what = found

@@ -167,7 +167,7 @@ class DataStream(Distributed["DataStream"]):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         function = checked_function(
-            func, (ProcessFunction,), "ProcessFunction is required for DataStream."
+            func, (ProcessFunction,), "ProcessFunction is required for DataStream"
         )
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
 
@@ -345,7 +345,7 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        message = "KeyedProcessFunction is required for KeyedStream."
+        message = "KeyedProcessFunction is required for KeyedStream"
         function = checked_function(func, (KeyedProcessFunction,), message)
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
@@ -405,8 +405,20 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         raise DeclarationError(msg)
 
     def _set(self, **settings: Any) -> NoReturn:
-        msg = f"Setting {', '.join(settings)} for KeyedStream is not supported, got {settings}; set it on the operator behind"
+        given = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
+        msg = (
+            f"Setting {', '.join(settings)} for KeyedStream is not supported, got {given}; set it on "
+            "the operator behind"
+        )
         raise DeclarationError(msg)
+
+    def set_uid_hash(self, uid_hash: str) -> NoReturn:
+        """Refuse it: a keyed stream is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._set(uid_hash=uid_hash)
 
     def get_name(self) -> NoReturn:
         """Refuse it: a keyed stream is no operator.
@@ -414,4 +426,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationError: Always.
         """
-        self._set(name="a name")
+        msg = (
+            "get_name for KeyedStream is not supported, got that of a key_by; ask the operator before "
+            "it or behind it"
+        )
+        raise DeclarationError(msg)

@@ -25,6 +25,7 @@ from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMo
 from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.graph.running import Host, JobRun
 from pyflinklike.local import start
+from pyflinklike.shown import shown
 
 __all__ = ["Program"]
 
@@ -226,7 +227,7 @@ class Program:
         name = _FORMER_BACKENDS.get(name, name)
         if name not in _BACKENDS:
             msg = (
-                f"{_BACKEND.key} is one of {', '.join(_BACKENDS)}, got {given!r}; set it to one of "
+                f"{_BACKEND.key} is one of {', '.join(_BACKENDS)}, got {shown(given)}; set it to one of "
                 "them, or give a backend to set_state_backend"
             )
             raise DeclarationValueError(msg)

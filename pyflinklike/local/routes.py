@@ -15,6 +15,7 @@ from pyflinklike.local.stations import (
     Exit,
     Send,
     Station,
+    fitting,
     guarded,
     guarded_call,
 )
@@ -136,7 +137,9 @@ class KeyByStation(Station):
         super().__init__(out)
         self._selector = node.selector
         self._key_of = guarded_call(node.selector.get_key, "the key selector")
-        self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
+        whose = "what the key selector gives does not fit the key_type of key_by"
+        self._freeze = fitting(node.key_type.freeze_key, whose)
+        self._key_groups = key_groups
         self._sends = [self._to(channels) for channels in consumers]
         self._task = task
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
@@ -25,6 +25,7 @@ __all__ = [
     "Send",
     "Station",
     "converter_of",
+    "fitting",
     "guarded",
     "guarded_call",
     "to_all",
@@ -139,6 +140,24 @@ def converter_of(type_info: TypeInformation) -> Converter | None:
         return None
     convert = type_info.freeze if type_info.is_identity else type_info.converted
     return lambda value: None if value is None else convert(value)
+
+
+def fitting(convert: Converter, what: str) -> Converter:
+    """Convert likewise, and say of a value that does not fit its type whose it is.
+
+    Args:
+        convert: Makes a value one of a type.
+        what: Whose values they are, for the message.
+    """
+
+    def fit(value: Any) -> Any:
+        try:
+            return convert(value)
+        except StateValueError as error:
+            msg = f"{what}: {error}"
+            raise StateValueError(msg) from error
+
+    return fit
 
 
 def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ from pyflinklike.local.entrances import SourceStation, WatermarkMaker
 from pyflinklike.local.exits import CollectStation, SinkStation
 from pyflinklike.local.factory import operator_station
 from pyflinklike.local.routes import KeyByStation, routed
-from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, to_all
+from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, fitting, to_all
 from pyflinklike.runtime.contexts import TaskInfo
 
 __all__ = ["PASSED_ON", "Wiring"]
@@ -116,11 +116,12 @@ class Wiring:
         """Where an instance sends what it gives."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
-            main = _converted(main, node)
+            main = _converted(main, node, _whose(node))
         side: dict[str, list[Send]] = {}
         for reader in self._graph.side_outputs(node):
             sends, marks = self._sends(node, index, ((reader, 0),))
-            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader))
+            whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
+            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader, whose))
             watermarks += marks
         return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _told(watermarks))
 
@@ -160,9 +161,16 @@ def _told(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
     return tell
 
 
-def _converted(send: Send, node: Node) -> Send:
+def _whose(node: Node) -> str:
+    """Name the outputs of an operator for messages."""
+    uid = "" if node.uid is None else f" (uid {node.uid!r})"
+    return f"an output of {node.name!r}{uid}"
+
+
+def _converted(send: Send, node: Node, whose: str) -> Send:
     """One that makes elements those of the node's type first."""
     convert = converter_of(node.type_info)
     if convert is None:
         return send
+    convert = fitting(convert, f"{whose} does not fit its output type")
     return lambda value, timestamp: send(convert(value), timestamp)

@@ -63,7 +63,7 @@ def test_streams_of_other_types_can_be_united():
 )
 def test_a_number_is_no_text(element, kind):
     """PyFlink's collections make a text of it, as Java writes it: True is "true"."""
-    with pytest.raises(StateValueError, match="type String takes a str, got .*; convert it, or"):
+    with pytest.raises(StateValueError, match=r"type String takes a str, got .*; convert it, or"):
         local().from_collection([element], kind)
 
 

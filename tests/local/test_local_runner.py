@@ -9,16 +9,19 @@ import sys
 import pytest
 from local_support import Endless, Watermarks, Where, local
 
-from pyflinklike.common import JobStatus, Types, WatermarkStrategy
+from pyflinklike.common import JobStatus, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import (
     BroadcastProcessFunction,
     CoMapFunction,
     MapFunction,
+    OutputTag,
+    ProcessFunction,
     RuntimeExecutionMode,
 )
 from pyflinklike.datastream.connectors import NumberSequenceSource
 from pyflinklike.datastream.keys import ObjectKeyTypeInfo
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -554,3 +557,79 @@ def test_union_takes_streams_only():
     """And says so, with the remedy."""
     with pytest.raises(DeclarationTypeError, match=r"union takes DataStreams, got \[1\]; give"):
         local().from_collection([1]).union([1])
+
+
+class Aside(ProcessFunction):
+    """Puts each element out with a tag."""
+
+    def process_element(self, value, ctx):
+        yield NUMBERS, value
+
+
+NUMBERS = OutputTag("numbers", Types.INT())
+
+
+@pytest.mark.parametrize(
+    ("declare", "whose"),
+    [
+        (
+            lambda texts: texts.map(str, Types.INT()).name("to numbers").uid("n"),
+            r"an output of 'to numbers' \(uid 'n'\) does not fit its output type",
+        ),
+        (
+            lambda texts: texts.process(Aside()).get_side_output(NUMBERS),
+            "an output of 'PROCESS' with the tag 'numbers' does not fit its output type",
+        ),
+        (
+            lambda texts: texts.key_by(lambda text: text, Types.INT()).process(Where()),
+            "what the key selector gives does not fit the key_type of key_by",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_says_whose_it_is(declare, whose):
+    """An operator by its name and uid, a side output by its tag, or a key selector."""
+    stream = declare(local().from_collection(["x"]))
+
+    with pytest.raises(
+        StateValueError, match=f"^{whose}: type Integer takes an int in .*, got 'x'"
+    ):
+        list(stream.execute_and_collect())
+
+
+def test_an_element_of_a_collection_that_does_not_fit_says_which_one_it_is():
+    """By its position."""
+    with pytest.raises(
+        StateValueError, match=r"^element 1 of the collection does not fit its type_"
+    ):
+        local().from_collection([1, "x"], Types.INT())
+
+
+def test_windows_of_event_time_say_what_gives_elements_their_times():
+    """In a job, too, which has no event_time to give."""
+    keyed = local().from_collection(["x"]).key_by(lambda text: text)
+    stream = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(lambda a, b: a)
+
+    with pytest.raises(
+        DeclarationValueError, match="in a job call assign_timestamps_and_watermarks"
+    ):
+        list(stream.execute_and_collect())
+
+
+def test_a_keyed_stream_refuses_what_it_has_not_in_words_of_its_own():
+    """It is no operator, so it has no name, and takes no settings."""
+    keyed = local().from_collection(["x"]).key_by(lambda text: text)
+
+    with pytest.raises(DeclarationError, match=r"^get_name for KeyedStream is not supported, got"):
+        keyed.get_name()
+    with pytest.raises(
+        DeclarationError, match=r"^Setting uid for KeyedStream.*, got uid='u'; set it"
+    ):
+        keyed.uid("u")
+    with pytest.raises(
+        DeclarationError, match=r"^Setting uid_hash for KeyedStream is not supported"
+    ):
+        keyed.set_uid_hash("a" * 32)
+    with pytest.raises(
+        DeclarationTypeError, match=r"^KeyedProcessFunction is required for KeyedStream, got"
+    ):
+        keyed.process(Aside())
