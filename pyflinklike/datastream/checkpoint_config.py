@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from pyflinklike.checks import is_int
 from pyflinklike.clock import Duration, DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
@@ -169,8 +170,12 @@ class CheckpointConfig:
         return _CONCURRENT.of(self._configuration)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Keep it for its getter."""
-        return self._set(_CONCURRENT, max_concurrent_checkpoints)
+        """Keep it for its getter.
+
+        Raises:
+            DeclarationTypeError: It is no int.
+        """
+        return self._set(_CONCURRENT, _number(max_concurrent_checkpoints, _CONCURRENT))
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """How many checkpoints may fail in Flink one after the other."""
@@ -179,8 +184,12 @@ class CheckpointConfig:
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Keep it for its getter."""
-        return self._set(_FAILURES, tolerable_checkpoint_failure_number)
+        """Keep it for its getter.
+
+        Raises:
+            DeclarationTypeError: It is no int.
+        """
+        return self._set(_FAILURES, _number(tolerable_checkpoint_failure_number, _FAILURES))
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """Whether a job fails in Flink with a checkpoint."""
@@ -225,6 +234,13 @@ class CheckpointConfig:
     def _set(self, option: Option[Any], value: Any) -> CheckpointConfig:
         option.set(self._configuration, value)
         return self
+
+
+def _number(given: Any, option: Option[int]) -> int:
+    if not is_int(given):
+        msg = f"{option.key} is an int, got {shown(given)}; give for example {option.default}"
+        raise DeclarationTypeError(msg)
+    return given
 
 
 def _member(given: Any, kind: type[Enum]) -> Enum:

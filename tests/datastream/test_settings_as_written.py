@@ -307,3 +307,22 @@ def test_job_parameters_that_are_no_json_are_refused():
         DeclarationValueError, match="is a map as JSON, or key:value,key:value, got"
     ):
         env.get_config().get_global_job_parameters()
+
+
+def test_what_is_set_is_checked_where_it_is_set():
+    """And not by the getter."""
+    env = environment()
+    config = env.get_checkpoint_config()
+    calls = [
+        lambda: config.set_max_concurrent_checkpoints("2"),
+        lambda: config.set_tolerable_checkpoint_failure_number(True),
+        lambda: config.set_checkpoint_timeout("10 s"),
+        lambda: config.set_checkpointing_mode("at_least_once"),
+        lambda: env.set_buffer_timeout("10 s"),
+        lambda: env.get_config().set_auto_watermark_interval(1.5),
+        lambda: env.get_config().set_latency_tracking_interval("1 s"),
+    ]
+
+    for call in calls:
+        with pytest.raises(DeclarationTypeError, match=r", got .*; (give|write) for example"):
+            call()
