@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
 
-from pyflinklike.errors import UserFunctionError
+from pyflinklike.errors import StateValueError, UserFunctionError
 from pyflinklike.graph.nodes import KeyBy, Node, Partition, Partitioning
 from pyflinklike.local.stations import (
     Channel,
     Exit,
     Send,
     Station,
-    fitting,
     guarded,
     guarded_call,
+    misfit,
 )
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.shown import shown
@@ -26,6 +26,7 @@ from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = ["KeyByStation", "forwarded", "routed"]
 
+_KEY_MISFIT = "what the key selector gives does not fit the key_type of key_by"
 _KNOWN_KEYS = 100_000
 """For so many keys the instance is remembered; keys without end must not fill the memory."""
 
@@ -137,9 +138,7 @@ class KeyByStation(Station):
         super().__init__(out)
         self._selector = node.selector
         self._key_of = guarded_call(node.selector.get_key, "the key selector")
-        whose = "what the key selector gives does not fit the key_type of key_by"
-        self._freeze = fitting(node.key_type.freeze_key, whose)
-        self._key_groups = key_groups
+        self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
         self._sends = [self._to(channels) for channels in consumers]
         self._task = task
 
@@ -147,10 +146,21 @@ class KeyByStation(Station):
         key_of, freeze, sends = self._key_of, self._freeze, self._sends
         if len(sends) == 1:
             send = sends[0]
-            return lambda value, timestamp: send(freeze(key_of(value)), value, timestamp)
+
+            def one(value: Any, timestamp: int | None) -> None:
+                try:
+                    key = freeze(key_of(value))
+                except StateValueError as error:
+                    raise misfit(_KEY_MISFIT, error) from error
+                send(key, value, timestamp)
+
+            return one
 
         def element(value: Any, timestamp: int | None) -> None:
-            key = freeze(key_of(value))
+            try:
+                key = freeze(key_of(value))
+            except StateValueError as error:
+                raise misfit(_KEY_MISFIT, error) from error
             for each in sends:
                 each(key, copied(value), timestamp)
 

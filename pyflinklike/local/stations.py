@@ -25,9 +25,9 @@ __all__ = [
     "Send",
     "Station",
     "converter_of",
-    "fitting",
     "guarded",
     "guarded_call",
+    "misfit",
     "to_all",
 ]
 
@@ -142,22 +142,14 @@ def converter_of(type_info: TypeInformation) -> Converter | None:
     return lambda value: None if value is None else convert(value)
 
 
-def fitting(convert: Converter, what: str) -> Converter:
-    """Convert likewise, and say of a value that does not fit its type whose it is.
+def misfit(whose: str, error: StateValueError) -> StateValueError:
+    """Say of a value that does not fit its type whose it is.
 
     Args:
-        convert: Makes a value one of a type.
-        what: Whose values they are, for the message.
+        whose: The rule that it breaks, such as that of an output of an operator.
+        error: What the type says.
     """
-
-    def fit(value: Any) -> Any:
-        try:
-            return convert(value)
-        except StateValueError as error:
-            msg = f"{what}: {error}"
-            raise StateValueError(msg) from error
-
-    return fit
+    return StateValueError(f"{whose}: {error}")
 
 
 def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from pyflinklike.errors import StateValueError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     FromSource,
@@ -27,7 +28,7 @@ from pyflinklike.local.entrances import SourceStation, WatermarkMaker
 from pyflinklike.local.exits import CollectStation, SinkStation
 from pyflinklike.local.factory import operator_station
 from pyflinklike.local.routes import KeyByStation, routed
-from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, fitting, to_all
+from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, misfit, to_all
 from pyflinklike.runtime.contexts import TaskInfo
 
 __all__ = ["PASSED_ON", "Wiring"]
@@ -172,5 +173,13 @@ def _converted(send: Send, node: Node, whose: str) -> Send:
     convert = converter_of(node.type_info)
     if convert is None:
         return send
-    convert = fitting(convert, f"{whose} does not fit its output type")
-    return lambda value, timestamp: send(convert(value), timestamp)
+
+    # One call for each element, as without the words.
+    def send_converted(value: Any, timestamp: int | None) -> None:
+        try:
+            made = convert(value)
+        except StateValueError as error:
+            raise misfit(f"{whose} does not fit its output type", error) from error
+        send(made, timestamp)
+
+    return send_converted
