@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyflinklike.checks import is_int
+from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
+from pyflinklike.common.options import Option, boolean, duration
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.shown import shown
 
@@ -17,7 +19,7 @@ __all__ = ["ExecutionConfig"]
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
 JOB_PARAMETERS = "pipeline.global-job-parameters"
-_WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+_WATERMARK_INTERVAL = duration("pipeline.auto-watermark-interval", 200)
 _MOST_KEY_GROUPS = 32_768
 
 
@@ -27,6 +29,10 @@ class ExecutionConfig:
     Args:
         configuration: Holds them.
     """
+
+    PARALLELISM_DEFAULT = -1
+    """What `get_parallelism` gives where none is set, and `set_parallelism` takes to forget it."""
+    PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
@@ -68,11 +74,16 @@ class ExecutionConfig:
 
     def get_auto_watermark_interval(self) -> int:
         """How often Flink sends watermarks, in ms; here they follow elements."""
-        return self._configuration.get_integer(_WATERMARK_INTERVAL, 200)
+        return _WATERMARK_INTERVAL.of(self._configuration)
 
-    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Kept for its getter."""
-        self._configuration.set_integer(_WATERMARK_INTERVAL, interval)
+    def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
+        """Keep it for its getter.
+
+        Args:
+            interval: In ms, or a `Time`, `Duration` or `timedelta`.
+        """
+        milliseconds = to_milliseconds(interval, "the interval of watermarks")
+        _WATERMARK_INTERVAL.set(self._configuration, milliseconds)
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
@@ -88,21 +99,71 @@ class ExecutionConfig:
         self._configuration.set_string(JOB_PARAMETERS, json.dumps(texts))
         return self
 
+    # What Java's serializers are told: kept, for here is none of them
+
+    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Any:
+        """Keep it for its getter."""
+        return self._registered("kryo defaults", type_class_name, serializer_class_name)
+
+    def register_type_with_kryo_serializer(
+        self, type_class_name: str, serializer_class_name: str
+    ) -> Any:
+        """Keep it for its getter."""
+        return self._registered("kryo types", type_class_name, serializer_class_name)
+
+    def register_pojo_type(self, type_class_name: str) -> Any:
+        """Keep it for its getter."""
+        return self._registered("pojos", type_class_name, "")
+
+    def register_kryo_type(self, type_class_name: str) -> Any:
+        """Keep it for its getter."""
+        return self._registered("kryo", type_class_name, "")
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        """Return what `add_default_kryo_serializer` was told."""
+        return dict(self._register("kryo defaults"))
+
+    def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
+        """Return what `register_type_with_kryo_serializer` was told."""
+        return dict(self._register("kryo types"))
+
+    def get_registered_pojo_types(self) -> list[str]:
+        """Return what `register_pojo_type` was told."""
+        return list(self._register("pojos"))
+
+    def get_registered_kryo_types(self) -> list[str]:
+        """Return what `register_kryo_type` was told."""
+        return list(self._register("kryo"))
+
+    def _registered(self, kind: str, name: str, value: str) -> ExecutionConfig:
+        self._register(kind)[name] = value
+        return self
+
+    def _register(self, kind: str) -> dict[str, str]:
+        registers = vars(self._configuration).setdefault("_java_classes", {})
+        found: dict[str, str] = registers.setdefault(kind, {})
+        return found
+
     def __getattr__(self, name: str) -> Any:
         """Setters and getters of what no host here heeds: PyFlink's, with its defaults."""
         found = _KEPT.get(name)
         if found is None:
-            msg = f"ExecutionConfig has no {name!r}; it has those of PyFlink 2.3"
+            msg = (
+                f"ExecutionConfig has no {name!r}; if there is a key for it, set that in the "
+                "Configuration of the environment"
+            )
             raise AttributeError(msg)
-        key, default, value = found
-        if value is not None:
-            return lambda: self._keep(key, value)
-        if name.startswith("set_"):
-            return lambda given: self._keep(key, json.dumps(given))
-        return lambda: json.loads(self._configuration.get_string(key, json.dumps(default)))
+        option, what = found
+        if what == "get":
+            return lambda: option.of(self._configuration)
+        if what == "get not":
+            return lambda: not option.of(self._configuration)
+        if what == "set":
+            return lambda given: self._keep(option, _checked(option, given))
+        return lambda: self._keep(option, what == "on")
 
-    def _keep(self, key: str, value: str) -> ExecutionConfig:
-        self._configuration.set_string(key, value)
+    def _keep(self, option: Option[Any], value: Any) -> ExecutionConfig:
+        option.set(self._configuration, value)
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -113,47 +174,69 @@ class ExecutionConfig:
 
 
 def parsed_map(text: str) -> dict[str, str]:
-    """A map as configurations write it: JSON, or `key:value,key:value`."""
+    """Read a map as configurations write it: JSON, or `key:value,key:value`.
+
+    Raises:
+        DeclarationValueError: It begins as JSON and is none.
+    """
     if text.lstrip().startswith("{"):
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            msg = (
+                f"{JOB_PARAMETERS} is a map as JSON, or key:value,key:value, got {shown(text)} "
+                f"({error}); write for example a:1,b:2"
+            )
+            raise DeclarationValueError(msg) from error
         return {str(key): str(value) for key, value in found.items()}
     pairs = (part.partition(":") for part in text.split(",") if part.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _switch(name: str, key: str, *, default: bool, getter: str) -> dict[str, Any]:
+def _checked(option: Option[Any], given: Any) -> Any:
+    """A value that the getter can give, checked where it is set."""
+    if isinstance(option.default, bool):
+        return bool(given)
+    return to_milliseconds(given, option.key)
+
+
+def _switch(name: str, option: Option[bool], getter: str) -> dict[str, tuple[Option[Any], str]]:
     return {
-        f"enable_{name}": (key, default, "true"),
-        f"disable_{name}": (key, default, "false"),
-        getter: (key, default, None),
+        f"enable_{name}": (option, "on"),
+        f"disable_{name}": (option, "off"),
+        getter: (option, "get"),
     }
 
 
-def _number(name: str, key: str, default: Any) -> dict[str, Any]:
-    return {f"set_{name}": (key, default, None), f"get_{name}": (key, default, None)}
+def _number(name: str, option: Option[int]) -> dict[str, tuple[Option[Any], str]]:
+    return {f"set_{name}": (option, "set"), f"get_{name}": (option, "get")}
 
 
-_KEPT: dict[str, tuple[str, Any, str | None]] = {
+_GENERIC_TYPES = boolean("pipeline.generic-types", True)
+_COMPRESSION = boolean("execution.checkpointing.snapshot-compression", False)
+_KEPT: dict[str, tuple[Option[Any], str]] = {
     **_switch(
         "closure_cleaner",
-        "pipeline.closure-cleaner",
-        default=True,
-        getter="is_closure_cleaner_enabled",
+        boolean("pipeline.closure-cleaner", True),
+        "is_closure_cleaner_enabled",
     ),
-    **_switch(
-        "object_reuse", "pipeline.object-reuse", default=False, getter="is_object_reuse_enabled"
-    ),
-    **_switch("force_kryo", "pipeline.force-kryo", default=False, getter="is_force_kryo_enabled"),
-    **_switch("force_avro", "pipeline.force-avro", default=False, getter="is_force_avro_enabled"),
+    **_switch("object_reuse", boolean("pipeline.object-reuse", False), "is_object_reuse_enabled"),
+    **_switch("force_kryo", boolean("pipeline.force-kryo", False), "is_force_kryo_enabled"),
+    **_switch("force_avro", boolean("pipeline.force-avro", False), "is_force_avro_enabled"),
+    "enable_generic_types": (_GENERIC_TYPES, "on"),
+    "disable_generic_types": (_GENERIC_TYPES, "off"),
+    "has_generic_types_disabled": (_GENERIC_TYPES, "get not"),
     **_switch(
         "auto_generated_uids",
-        "pipeline.auto-generate-uids",
-        default=True,
-        getter="has_auto_generated_uids_enabled",
+        boolean("pipeline.auto-generate-uids", True),
+        "has_auto_generated_uids_enabled",
     ),
-    **_number("latency_tracking_interval", "metrics.latency.interval", 0),
-    **_number("task_cancellation_interval", "task.cancellation.interval", 30_000),
-    **_number("task_cancellation_timeout", "task.cancellation.timeout", 180_000),
-    "set_use_snapshot_compression": ("execution.checkpointing.snapshot-compression", False, None),
-    "is_use_snapshot_compression": ("execution.checkpointing.snapshot-compression", False, None),
+    **_number("latency_tracking_interval", duration("metrics.latency.interval", 0)),
+    **_number(
+        "task_cancellation_interval",
+        duration("task.cancellation.interval", 30_000, "task.cancellation-interval"),
+    ),
+    **_number("task_cancellation_timeout", duration("task.cancellation.timeout", 180_000)),
+    "set_use_snapshot_compression": (_COMPRESSION, "set"),
+    "is_use_snapshot_compression": (_COMPRESSION, "get"),
 }

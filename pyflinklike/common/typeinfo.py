@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, under the path that PyFlink has for them."""
+"""Types, under the path that PyFlink has for them.
 
+`RowTypeInfo` is that of jobs, which `Types.ROW` of this room makes: it takes and gives their `Row`.
+"""
+
+from pyflinklike.common.types import AssignableRowTypeInfo as RowTypeInfo
 from pyflinklike.common.types import Types
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.nested import (
@@ -11,7 +15,7 @@ from pyflinklike.types.nested import (
     PrimitiveArrayTypeInfo,
 )
 from pyflinklike.types.pickled import PickledByteArrayTypeInfo
-from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
+from pyflinklike.types.rows import TupleTypeInfo
 
 __all__ = [
     "BasicArrayTypeInfo",

@@ -114,6 +114,7 @@ __getattr__ = refusing(
     {
         "SourceFunction": "it is Java's; use from_collection or from_source",
         "SinkFunction": "it is Java's; use sink_to or print",
+        "ExternalizedCheckpointCleanup": "it is ExternalizedCheckpointRetention, as in Flink 2",
         "CheckpointStorage": _STORAGE,
         "JobManagerCheckpointStorage": _STORAGE,
         "FileSystemCheckpointStorage": _STORAGE,

@@ -11,16 +11,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.checks import is_int
+from pyflinklike.clock import Duration, DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
-from pyflinklike.errors import DeclarationValueError
+from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
+from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.shown import shown
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
-
-INTERVAL = "execution.checkpointing.interval"
-DIRECTORY = "execution.checkpointing.dir"
-_MODE = "execution.checkpointing.mode"
-_RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 
 class CheckpointingMode(Enum):
@@ -38,12 +36,42 @@ class ExternalizedCheckpointRetention(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
+INTERVAL = duration("execution.checkpointing.interval", -1)
+DIRECTORY = named(
+    "execution.checkpointing.dir", "state.checkpoints.dir", "state.backend.fs.checkpointdir"
+)
+_MODE = enumerated("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
+RETENTION = enumerated(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+)
+_TIMEOUT = duration("execution.checkpointing.timeout", 600_000)
+_PAUSE = duration("execution.checkpointing.min-pause", 0)
+_CONCURRENT = integer("execution.checkpointing.max-concurrent-checkpoints", 1)
+_FAILURES = integer("execution.checkpointing.tolerable-failed-checkpoints", 0)
+_ALIGNMENT = duration(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    0,
+    "execution.checkpointing.alignment-timeout",
+)
+_UNALIGNED = boolean(
+    "execution.checkpointing.unaligned.enabled", False, "execution.checkpointing.unaligned"
+)
+_FORCED = boolean("execution.checkpointing.unaligned.forced", False)
+_UNLIMITED = 2**31 - 1
+
+
 class CheckpointConfig:
     """Settings of checkpoints.
 
     Args:
         configuration: Holds them.
     """
+
+    DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT = 600_000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -53,28 +81,40 @@ class CheckpointConfig:
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
-        """The interval in ms; -1 if there is none."""
-        return int(self._configuration.get_string(INTERVAL, "-1").removesuffix("ms"))
+        """The interval in ms; -1 if there is none.
+
+        Raises:
+            DeclarationValueError: The configuration has no length of time for it.
+        """
+        return INTERVAL.of(self._configuration)
 
     def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
         """Say how long a micro-batch lasts at least, in ms."""
         milliseconds = to_milliseconds(checkpoint_interval, "checkpoint_interval")
-        self._configuration.set_string(INTERVAL, f"{milliseconds}ms")
-        return self
+        return self._set(INTERVAL, f"{milliseconds} ms" if milliseconds >= 0 else milliseconds)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What checkpoints promise."""
-        return CheckpointingMode[self._configuration.get_string(_MODE, "EXACTLY_ONCE")]
+        """What checkpoints promise.
+
+        Raises:
+            DeclarationValueError: The configuration names none of them.
+        """
+        return _MODE.of(self._configuration)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Kept: state is exactly once."""
-        self._configuration.set_string(_MODE, checkpointing_mode.name)
-        return self
+        """Keep it for its getter: state is exactly once.
+
+        Raises:
+            DeclarationTypeError: It is no `CheckpointingMode`.
+        """
+        return self._set(_MODE, _member(checkpointing_mode, CheckpointingMode))
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+    set_checkpointing_consistency_mode = set_checkpointing_mode
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Say where checkpoints are: each job has a folder there, by its name, and goes on from it."""
-        self._configuration.set_string(DIRECTORY, checkpoint_path)
-        return self
+        return self._set(DIRECTORY, checkpoint_path)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What becomes of the checkpoint when the job is cancelled.
@@ -82,45 +122,130 @@ class CheckpointConfig:
         Raises:
             DeclarationValueError: The configuration names none of them.
         """
-        known = ExternalizedCheckpointRetention.__members__
-        name = self._configuration.get_string(_RETENTION, "NO_EXTERNALIZED_CHECKPOINTS")
-        if name not in known:
-            msg = f"{_RETENTION} is one of {', '.join(known)}, got {name!r}"
-            raise DeclarationValueError(msg)
-        return known[name]
+        return RETENTION.of(self._configuration)
 
     def set_externalized_checkpoint_retention(
         self, retention: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Say what becomes of the checkpoint when the job is cancelled."""
-        self._configuration.set_string(_RETENTION, retention.name)
+        """Say what becomes of the checkpoint when the job is cancelled.
+
+        Raises:
+            DeclarationTypeError: It is no `ExternalizedCheckpointRetention`.
+        """
+        return self._set(RETENTION, _member(retention, ExternalizedCheckpointRetention))
+
+    # Names that they had in Flink 1
+    get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
+    set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
+    enable_externalized_checkpoints = set_externalized_checkpoint_retention
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether a checkpoint is kept beyond its job, which here is so unless it is to be deleted."""
+        none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+        return self.get_externalized_checkpoint_retention() is not none
+
+    # Kept for their getters
+
+    def get_checkpoint_timeout(self) -> int:
+        """How long a checkpoint may take in Flink, in ms."""
+        return _TIMEOUT.of(self._configuration)
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
+        """Keep it for its getter; an int is ms."""
+        return self._set(_TIMEOUT, to_milliseconds(checkpoint_timeout, "checkpoint_timeout"))
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """How long Flink waits between checkpoints, in ms."""
+        return _PAUSE.of(self._configuration)
+
+    def set_min_pause_between_checkpoints(
+        self, min_pause_between_checkpoints: DurationLike
+    ) -> CheckpointConfig:
+        """Keep it for its getter; an int is ms."""
+        pause = to_milliseconds(min_pause_between_checkpoints, "min_pause_between_checkpoints")
+        return self._set(_PAUSE, pause)
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """How many checkpoints Flink makes at a time."""
+        return _CONCURRENT.of(self._configuration)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """Keep it for its getter.
+
+        Raises:
+            DeclarationTypeError: It is no int.
+        """
+        return self._set(_CONCURRENT, _number(max_concurrent_checkpoints, _CONCURRENT))
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """How many checkpoints may fail in Flink one after the other."""
+        return _FAILURES.of(self._configuration)
+
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: int
+    ) -> CheckpointConfig:
+        """Keep it for its getter.
+
+        Raises:
+            DeclarationTypeError: It is no int.
+        """
+        return self._set(_FAILURES, _number(tolerable_checkpoint_failure_number, _FAILURES))
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether a job fails in Flink with a checkpoint."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(
+        self, fail_on_checkpointing_errors: bool
+    ) -> CheckpointConfig:
+        """Keep it for its getter."""
+        return self._set(_FAILURES, 0 if fail_on_checkpointing_errors else _UNLIMITED)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints may overtake elements, which nothing does here."""
+        return _UNALIGNED.of(self._configuration)
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Keep it for its getter."""
+        return self._set(_UNALIGNED, bool(enabled))
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Keep it for its getter."""
+        return self.enable_unaligned_checkpoints(False)
+
+    def get_alignment_timeout(self) -> Duration:
+        """How long a checkpoint waits in Flink before it overtakes elements."""
+        return Duration.of_millis(_ALIGNMENT.of(self._configuration))
+
+    def set_alignment_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
+        """Keep it for its getter; an int is ms."""
+        return self._set(_ALIGNMENT, to_milliseconds(alignment_timeout, "alignment_timeout"))
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """What was set."""
+        return _FORCED.of(self._configuration)
+
+    def set_force_unaligned_checkpoints(
+        self, force_unaligned_checkpoints: bool = True
+    ) -> CheckpointConfig:
+        """Keep it for its getter."""
+        return self._set(_FORCED, bool(force_unaligned_checkpoints))
+
+    def _set(self, option: Option[Any], value: Any) -> CheckpointConfig:
+        option.set(self._configuration, value)
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        """Setters and getters of the rest: PyFlink's, with its defaults."""
-        verb, _, what = name.partition("_")
-        if verb == "set" and what in _DEFAULTS:
-            return lambda value: self._kept(what, value)
-        if verb in ("get", "is") and what in _DEFAULTS:
-            kept = vars(self._configuration).setdefault("_checkpoints", {})
-            return lambda: kept.get(what, _DEFAULTS[what])
-        if verb in ("enable", "disable"):
-            return lambda enabled=True: self._kept(f"{what}_enabled", enabled and verb == "enable")
-        msg = f"CheckpointConfig has no {name!r}; it has those of PyFlink 2.3"
-        raise AttributeError(msg)
 
-    def _kept(self, what: str, value: Any) -> CheckpointConfig:
-        vars(self._configuration).setdefault("_checkpoints", {})[what] = value
-        return self
+def _number(given: Any, option: Option[int]) -> int:
+    if not is_int(given):
+        msg = f"{option.key} is an int, got {shown(given)}; give for example {option.default}"
+        raise DeclarationTypeError(msg)
+    return given
 
 
-_DEFAULTS: dict[str, Any] = {
-    "checkpoint_timeout": 600_000,
-    "min_pause_between_checkpoints": 0,
-    "tolerable_checkpoint_failure_number": 0,
-    "max_concurrent_checkpoints": 1,
-    "alignment_timeout": 0,
-    "unaligned_checkpoints_enabled": False,
-    "force_unaligned_checkpoints": False,
-    "fail_on_checkpointing_errors": True,
-}
+def _member(given: Any, kind: type[Enum]) -> Enum:
+    if not isinstance(given, kind):
+        first = next(iter(kind.__members__))
+        msg = f"it takes a member of {kind.__name__}, got {shown(given)}; give for example {kind.__name__}.{first}"
+        raise DeclarationTypeError(msg)
+    return given

@@ -108,16 +108,20 @@ class ConnectedStreams(Generic[S]):
         """Any number of outputs for each element, also to side outputs.
 
         Args:
-            func: Where both streams have keys a `KeyedCoProcessFunction`.
+            func: Where both streams have keys a `KeyedCoProcessFunction`; or a `CoProcessFunction`,
+                which then has state of keys, too.
             output_type: As of `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        kind = KeyedCoProcessFunction if self._is_keyed else CoProcessFunction
-        name = f"{'KEYED ' if self._is_keyed else ''}CO-PROCESS"
-        function = checked_function(func, (kind,), f"The input must be a {kind.__name__}!")
-        return self._result(name, function, output_type)
+        if self._is_keyed:
+            kinds: tuple[type, ...] = KeyedCoProcessFunction, CoProcessFunction
+            name, message = "KEYED CO-PROCESS", "The input must be a KeyedCoProcessFunction"
+        else:
+            kinds, name = (CoProcessFunction,), "CO-PROCESS"
+            message = "The input must be a CoProcessFunction where not both streams have keys"
+        return self._result(name, checked_function(func, kinds, message), output_type)
 
     @property
     def _is_keyed(self) -> bool:

@@ -66,7 +66,7 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.rows import TupleTypeInfo
 from pyflinklike.windows.assigner import WindowAssigner
 from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.windowed import count_window, window, window_all
+from pyflinklike.windows.windowed import Windowed, count_window
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -167,7 +167,7 @@ class DataStream(Distributed["DataStream"]):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         function = checked_function(
-            func, (ProcessFunction,), "ProcessFunction is required for DataStream."
+            func, (ProcessFunction,), "ProcessFunction is required for DataStream"
         )
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
 
@@ -202,8 +202,22 @@ class DataStream(Distributed["DataStream"]):
     # Of several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The elements of this stream and others; the same stream twice gives each one twice."""
-        inputs = [stream.without_keys()._number for stream in (self, *streams)]
+        """The elements of this stream and others; the same stream twice gives each one twice.
+
+        Args:
+            streams: Also of another environment: the job of this stream's then runs its steps, too.
+
+        Raises:
+            DeclarationTypeError: One is no `DataStream`.
+        """
+        for each in streams:
+            if not isinstance(each, DataStream):
+                msg = f"union takes DataStreams, got {shown(each)}; give for example a.union(b, c)"
+                raise DeclarationTypeError(msg)
+        inputs = [
+            self._program.number_of(stream._program, stream._number)
+            for stream in (each.without_keys() for each in (self, *streams))
+        ]
         node = self._program.add(
             Union, name="Union", inputs=tuple(inputs), type_info=self.get_type()
         )
@@ -213,7 +227,7 @@ class DataStream(Distributed["DataStream"]):
         """This stream and another one, for a function of both.
 
         Args:
-            ds: A `DataStream` or a `BroadcastStream`.
+            ds: A `DataStream` or a `BroadcastStream`, also of another environment, as in `union`.
 
         Returns:
             `ConnectedStreams`, or a `BroadcastConnectedStream`.
@@ -273,7 +287,8 @@ class DataStream(Distributed["DataStream"]):
         Raises:
             DeclarationTypeError: It is no window assigner.
         """
-        windowed = window_all(captured(window_assigner), self.get_type())
+        env = self.get_execution_environment()
+        windowed = Windowed(captured(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
 
@@ -308,7 +323,7 @@ class DataStream(Distributed["DataStream"]):
         **fields: Any,
     ) -> DataStream:
         """What a node gives that has this stream and another one as its inputs."""
-        inputs = self._number, other._number
+        inputs = self._number, self._program.number_of(other._program, other._number)
         node = self._program.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
         return DataStream(self._program, node.id)
 
@@ -330,7 +345,7 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        message = "KeyedProcessFunction is required for KeyedStream."
+        message = "KeyedProcessFunction is required for KeyedStream"
         function = checked_function(func, (KeyedProcessFunction,), message)
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
@@ -340,7 +355,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationTypeError: It is no window assigner.
         """
-        windowed = window(captured(window_assigner), self.get_type())
+        env = self.get_execution_environment()
+        windowed = Windowed(captured(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
@@ -389,8 +405,20 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         raise DeclarationError(msg)
 
     def _set(self, **settings: Any) -> NoReturn:
-        msg = f"Setting {', '.join(settings)} for KeyedStream is not supported, got {settings}; set it on the operator behind"
+        given = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
+        msg = (
+            f"Setting {', '.join(settings)} for KeyedStream is not supported, got {given}; set it on "
+            "the operator behind"
+        )
         raise DeclarationError(msg)
+
+    def set_uid_hash(self, uid_hash: str) -> NoReturn:
+        """Refuse it: a keyed stream is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._set(uid_hash=uid_hash)
 
     def get_name(self) -> NoReturn:
         """Refuse it: a keyed stream is no operator.
@@ -398,4 +426,8 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         Raises:
             DeclarationError: Always.
         """
-        self._set(name="a name")
+        msg = (
+            "get_name for KeyedStream is not supported, got that of a key_by; ask the operator before "
+            "it or behind it"
+        )
+        raise DeclarationError(msg)

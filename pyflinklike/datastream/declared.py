@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar, overload
 
@@ -31,6 +33,8 @@ __all__ = [
 OutputType = TypeInformation | list[TypeInformation] | None
 
 D = TypeVar("D", bound="Declared")
+
+_HASH = re.compile("[0-9A-Fa-f]{32}")
 
 
 class Declared:
@@ -62,8 +66,28 @@ class Declared:
         return self._set(uid=uid)
 
     def set_uid_hash(self: D, uid_hash: str) -> D:
-        """Name its state, as `uid`."""
-        return self._set(uid=uid_hash)
+        """Keep nothing, with a warning: Flink finds state of its own checkpoints by it.
+
+        An operator keeps its name, which `uid` gives it, or its place in the program.
+
+        Args:
+            uid_hash: The 32 hexadecimal digits that Flink calls an operator.
+
+        Raises:
+            DeclarationValueError: It is something else.
+        """
+        if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
+            msg = (
+                "Node hash must be a 32 character String that describes a hex code, got "
+                f"{shown(uid_hash)}; to name the state of an operator call uid"
+            )
+            raise DeclarationValueError(msg)
+        warnings.warn(
+            f"set_uid_hash has no effect, got {uid_hash!r}: savepoints of Flink cannot be read, and "
+            "uid names the state here",
+            stacklevel=2,
+        )
+        return self._set()
 
     def set_description(self: D, description: str) -> D:
         """Say what it does, where jobs are shown."""
@@ -137,10 +161,9 @@ class Outlets(Declared):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[Any] | list[Any]:
-        """Run a job of this stream alone, and get its elements.
+        """Run a job, and get the elements of this stream.
 
-        It may be called for several streams of a program, one after the other; sinks that were
-        declared before wait for `execute`.
+        The job has all operators and sinks declared since the last one, as that of `execute`.
 
         Args:
             job_execution_name: Of the job.

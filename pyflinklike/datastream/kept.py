@@ -5,12 +5,24 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.common.options import Option, boolean, duration, named
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.program import Program
 
 __all__ = ["KeptSettings"]
 
 E = TypeVar("E", bound="KeptSettings")
+
+_BUFFER_TIMEOUT = duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")
+_BUFFER_TIMEOUT_ENABLED = boolean("execution.buffer-timeout.enabled", True)
+_CHAINING = boolean("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
+_CHANGELOG = boolean("state.changelog.enabled", False, "state.backend.changelog.enabled")
+_SAVEPOINTS = named(
+    "execution.checkpointing.savepoint-dir",
+    "state.savepoints.dir",
+    "savepoints.state.backend.fs.dir",
+)
 
 
 class KeptSettings:
@@ -36,43 +48,42 @@ class KeptSettings:
         """Whether checkpoints may overtake elements, which nothing does here."""
         return bool(self.get_checkpoint_config().is_unaligned_checkpoints_enabled())
 
-    def set_buffer_timeout(self: E, timeout_millis: int) -> E:
-        """Kept."""
-        return self._keep("execution.buffer-timeout.interval", timeout_millis)
+    def set_buffer_timeout(self: E, timeout_millis: DurationLike) -> E:
+        """Keep it for its getter; an int is ms, and -1 is none."""
+        return self._keep(_BUFFER_TIMEOUT, to_milliseconds(timeout_millis, "the buffer timeout"))
 
     def get_buffer_timeout(self) -> int:
-        """What was set."""
-        return self._program.configuration.get_integer("execution.buffer-timeout.interval", 100)
+        """What was set, in ms; -1 where it is switched off."""
+        config = self._program.configuration
+        return _BUFFER_TIMEOUT.of(config) if _BUFFER_TIMEOUT_ENABLED.of(config) else -1
 
     def disable_operator_chaining(self: E) -> E:
-        """Kept."""
-        return self._keep("pipeline.operator-chaining.enabled", False)
+        """Keep it for its getter."""
+        return self._keep(_CHAINING, False)
 
     def is_chaining_enabled(self) -> bool:
         """What was set."""
-        key = "pipeline.operator-chaining.enabled"
-        return self._program.configuration.get_boolean(key, True)
+        return _CHAINING.of(self._program.configuration)
 
     def enable_changelog_state_backend(self: E, enabled: bool) -> E:
-        """Kept: state is a changelog in any case."""
-        return self._keep("state.changelog.enabled", enabled)
+        """Keep it for its getter: state is a changelog in any case."""
+        return self._keep(_CHANGELOG, bool(enabled))
 
     def is_changelog_state_backend_enabled(self) -> bool:
         """What was set."""
-        return self._program.configuration.get_boolean("state.changelog.enabled", False)
+        return _CHANGELOG.of(self._program.configuration)
 
     def set_default_savepoint_directory(self: E, directory: str) -> E:
-        """Kept."""
-        return self._keep("execution.checkpointing.savepoint-dir", directory)
+        """Keep it for its getter."""
+        return self._keep(_SAVEPOINTS, directory)
 
     def get_default_savepoint_directory(self) -> str | None:
         """What was set."""
-        key = "execution.checkpointing.savepoint-dir"
-        return self._program.configuration.to_dict().get(key)
+        return _SAVEPOINTS.of(self._program.configuration)
 
     def set_python_executable(self, python_exec: str) -> None:
-        """Kept: functions run with the Python of the host."""
-        self._keep("python.executable", python_exec)
+        """Keep it: functions run with the Python of the host."""
+        self._program.configuration.set_string("python.executable", python_exec)
 
     def register_slot_sharing_group(self: E, slot_sharing_group: Any) -> E:  # noqa: ARG002
         """Nothing: where steps run is the host's matter."""
@@ -81,7 +92,6 @@ class KeptSettings:
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Nothing: Java's functions alone read such files."""
 
-    def _keep(self: E, key: str, value: Any) -> E:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        self._program.configuration.set_string(key, text)
+    def _keep(self: E, option: Option[Any], value: Any) -> E:
+        option.set(self._program.configuration, value)
         return self

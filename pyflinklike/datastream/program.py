@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pyflinklike.backends.base import StateBackend
@@ -14,8 +14,9 @@ from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from pyflinklike.checks import install
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.options import enumerated, named, refuse_wrong
 from pyflinklike.common.types import named_rows
-from pyflinklike.datastream.checkpoint_config import CheckpointConfig
+from pyflinklike.datastream.checkpoint_config import DIRECTORY, INTERVAL, RETENTION
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
 from pyflinklike.datastream.frames import plain
 from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
@@ -24,6 +25,7 @@ from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMo
 from pyflinklike.graph.nodes import FromSource, Node
 from pyflinklike.graph.running import Host, JobRun
 from pyflinklike.local import start
+from pyflinklike.shown import shown
 
 __all__ = ["Program"]
 
@@ -34,10 +36,21 @@ RUNTIME_MODE = "execution.runtime-mode"
 RECORDS_PER_BATCH = "pyflinklike.source.records-per-batch"
 FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _DEFAULT_NAME = "Flink Streaming Job"
+_MODE = enumerated(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
+_RECOVERY = named("execution.state-recovery.path", "execution.savepoint.path")
+_BACKEND = named("state.backend.type", "state.backend")
 _BACKENDS: dict[str, type[StateBackend]] = {
     "hashmap": HashMapStateBackend,
     "rocksdb": EmbeddedRocksDBStateBackend,
 }
+_FORMER_BACKENDS = {
+    "jobmanager": "hashmap",
+    "filesystem": "hashmap",
+    "hashmapstatebackendfactory": "hashmap",
+    "rocksdbstatebackendfactory": "rocksdb",
+    "embeddedrocksdbstatebackendfactory": "rocksdb",
+}
+"""Names that Flink 1 has for them, and their factories without the names of packages."""
 
 
 class Program:
@@ -51,7 +64,7 @@ class Program:
         self.environment = environment
         self.configuration = Configuration()
         self.execution_config = ExecutionConfig(self.configuration)
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder(self._parallelism)
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
         self._executed = 0
@@ -64,6 +77,18 @@ class Program:
     def add(self, kind: type[N], **fields: Any) -> N:
         """A new node of the graph."""
         return self.builder.add(kind, **fields)
+
+    def number_of(self, other: Program, number: int) -> int:
+        """The number that a node has in this program's graph.
+
+        As in Flink a job may have streams of several environments: it runs all that it needs of
+        them, with the settings of the environment that executes it.
+
+        Args:
+            other: The program that declared the node; this one or another.
+            number: That it has there.
+        """
+        return self.builder.adopt(other.builder, number)
 
     def graph(self) -> JobGraph:
         """The graph of the next job.
@@ -144,11 +169,11 @@ class Program:
             DeclarationValueError: There is no such host.
             HostError: PySpark is not installed.
         """
-        target = self.configuration.get_string(TARGET, "")
+        target = self.configuration.get_string(TARGET, "").strip().lower()
         if target == "spark":
             return _spark_host()
         if target not in ("", "local"):
-            msg = f"{TARGET} is 'local' or 'spark', got {target!r}"
+            msg = f"{TARGET} is 'local' or 'spark', got {target!r}; set it to one of them"
             raise DeclarationValueError(msg)
         if not target:
             _tell_of_local()
@@ -156,51 +181,55 @@ class Program:
 
     def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
         config, values = self.configuration, self.configuration.to_dict()
+        refuse_wrong(config)
         records = config.get_integer(RECORDS_PER_BATCH, 0)
         files = config.get_integer(FILES_PER_BATCH, 0)
-        parallelism = self.execution_config.get_parallelism()
         max_parallelism = self.execution_config.get_max_parallelism()
-        retention = CheckpointConfig(config).get_externalized_checkpoint_retention()
+        interval = INTERVAL.of(config)
         return JobSettings(
             name=name or config.get_string("pipeline.name", _DEFAULT_NAME),
             is_batch=self._is_batch(graph),
-            parallelism=parallelism if parallelism > 0 else None,
+            parallelism=self._parallelism(),
             max_parallelism=max_parallelism if max_parallelism > 0 else None,
             job_parameters=self.execution_config.get_global_job_parameters(),
             records_per_batch=records if records > 0 else None,
             state_backend=self.state_backend or self._named_backend(),
-            checkpoint_dir=_first(values, "execution.checkpointing.dir", "state.checkpoints.dir"),
-            recovery_path=_first(
-                values, "execution.state-recovery.path", "execution.savepoint.path"
-            ),
-            is_dropped_when_cancelled=retention is Retention.DELETE_ON_CANCELLATION,
+            checkpoint_dir=DIRECTORY.of(config),
+            recovery_path=_RECOVERY.of(config),
+            is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
             files_per_batch=files if files > 0 else None,
-            checkpoint_interval=_milliseconds(values.get("execution.checkpointing.interval")),
+            checkpoint_interval=interval if interval >= 0 else None,
             python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
             configuration=values,
         )
 
+    def _parallelism(self) -> int | None:
+        parallelism = self.execution_config.get_parallelism()
+        return parallelism if parallelism > 0 else None
+
     def _is_batch(self, graph: JobGraph) -> bool:
-        mode = self.configuration.get_string(RUNTIME_MODE, "STREAMING").upper()
-        if mode not in RuntimeExecutionMode.__members__:
-            known = ", ".join(RuntimeExecutionMode.__members__)
-            msg = f"{RUNTIME_MODE} is one of {known}, got {mode!r}"
-            raise DeclarationValueError(msg)
-        if mode == "BATCH" and not graph.is_bounded:
+        mode = _MODE.of(self.configuration)
+        if mode is RuntimeExecutionMode.BATCH and not graph.is_bounded:
             names = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
             msg = (
                 "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH', got "
                 f"{names}; set it to STREAMING or AUTOMATIC, or bound the source"
             )
             raise DeclarationError(msg)
-        return mode == "BATCH" or (mode == "AUTOMATIC" and graph.is_bounded)
+        is_automatic = mode is RuntimeExecutionMode.AUTOMATIC
+        return mode is RuntimeExecutionMode.BATCH or (is_automatic and graph.is_bounded)
 
     def _named_backend(self) -> StateBackend | None:
-        name = self.configuration.get_string("state.backend.type", "")
-        if not name:
+        given = _BACKEND.of(self.configuration)
+        if given is None:
             return None
+        name = given.strip().lower().rpartition(".")[2]
+        name = _FORMER_BACKENDS.get(name, name)
         if name not in _BACKENDS:
-            msg = f"state.backend.type is one of {', '.join(_BACKENDS)}, got {name!r}"
+            msg = (
+                f"{_BACKEND.key} is one of {', '.join(_BACKENDS)}, got {shown(given)}; set it to one of "
+                "them, or give a backend to set_state_backend"
+            )
             raise DeclarationValueError(msg)
         return _BACKENDS[name]()
 
@@ -264,25 +293,5 @@ def _tell_of_local() -> None:
     )
 
 
-def _first(values: Mapping[str, str], *keys: str) -> str | None:
-    """The value of the first key that has one."""
-    return next((values[key] for key in keys if values.get(key)), None)
-
-
 def _listed(text: str) -> Sequence[str]:
     return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
-
-
-_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _milliseconds(text: str | None) -> int | None:
-    """A length of time as configurations write it: `500 ms`, `10s`, `1 min`, or a number of ms."""
-    if text is None:
-        return None
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text.strip()[len(digits) :].strip() or "ms"
-    if not digits.isdigit() or unit not in _UNITS:
-        msg = f"a length of time is for example '500 ms' or '10 s', got {text!r}"
-        raise DeclarationValueError(msg)
-    return int(digits) * _UNITS[unit]

@@ -293,4 +293,11 @@ def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
             msg = f"elements must be such that pickle can write them, got {shown(elements)}: {shown_error(error)}"
             raise StateValueError(msg) from error
         return copies
-    return [None if each is None else kind.converted(each) for each in elements]
+    made: list[Any] = []
+    try:
+        # One by one: how many there are when one fails is the position of that one.
+        made.extend(None if each is None else kind.converted(each) for each in elements)
+    except StateValueError as error:
+        msg = f"element {len(made)} of the collection does not fit its type_info: {error}"
+        raise StateValueError(msg) from error
+    return made

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.errors import PyflinklikeError, UserFunctionError
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.runtime.raised import where_raised
 from pyflinklike.shown import shown, shown_error
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
@@ -27,6 +27,7 @@ __all__ = [
     "converter_of",
     "guarded",
     "guarded_call",
+    "misfit",
     "to_all",
 ]
 
@@ -139,6 +140,16 @@ def converter_of(type_info: TypeInformation) -> Converter | None:
         return None
     convert = type_info.freeze if type_info.is_identity else type_info.converted
     return lambda value: None if value is None else convert(value)
+
+
+def misfit(whose: str, error: StateValueError) -> StateValueError:
+    """Say of a value that does not fit its type whose it is.
+
+    Args:
+        whose: The rule that it breaks, such as that of an output of an operator.
+        error: What the type says.
+    """
+    return StateValueError(f"{whose}: {error}")
 
 
 def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:

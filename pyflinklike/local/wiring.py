@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from pyflinklike.errors import StateValueError
 from pyflinklike.graph.job import Job
 from pyflinklike.graph.nodes import (
     FromSource,
@@ -27,7 +28,7 @@ from pyflinklike.local.entrances import SourceStation, WatermarkMaker
 from pyflinklike.local.exits import CollectStation, SinkStation
 from pyflinklike.local.factory import operator_station
 from pyflinklike.local.routes import KeyByStation, routed
-from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, to_all
+from pyflinklike.local.stations import Channel, Exit, Send, Station, converter_of, misfit, to_all
 from pyflinklike.runtime.contexts import TaskInfo
 
 __all__ = ["PASSED_ON", "Wiring"]
@@ -116,11 +117,12 @@ class Wiring:
         """Where an instance sends what it gives."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
-            main = _converted(main, node)
+            main = _converted(main, node, _whose(node))
         side: dict[str, list[Send]] = {}
         for reader in self._graph.side_outputs(node):
             sends, marks = self._sends(node, index, ((reader, 0),))
-            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader))
+            whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
+            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader, whose))
             watermarks += marks
         return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _told(watermarks))
 
@@ -160,9 +162,24 @@ def _told(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
     return tell
 
 
-def _converted(send: Send, node: Node) -> Send:
+def _whose(node: Node) -> str:
+    """Name the outputs of an operator for messages."""
+    uid = "" if node.uid is None else f" (uid {node.uid!r})"
+    return f"an output of {node.name!r}{uid}"
+
+
+def _converted(send: Send, node: Node, whose: str) -> Send:
     """One that makes elements those of the node's type first."""
     convert = converter_of(node.type_info)
     if convert is None:
         return send
-    return lambda value, timestamp: send(convert(value), timestamp)
+
+    # One call for each element, as without the words.
+    def send_converted(value: Any, timestamp: int | None) -> None:
+        try:
+            made = convert(value)
+        except StateValueError as error:
+            raise misfit(f"{whose} does not fit its output type", error) from error
+        send(made, timestamp)
+
+    return send_converted

@@ -7,8 +7,11 @@ import argparse
 import os
 import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
+from pyflinklike.errors import DeclarationError
 from pyflinklike.run.finder import install
 
 
@@ -30,16 +33,68 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
+    for setting in given.settings:
+        if "=" not in setting or ";" in setting:
+            parser.error(
+                f"-D takes KEY=VALUE without ';', got {setting!r}; give each setting its own -D"
+            )
     settings = [*given.settings]
     if given.target:
         settings.append(f"execution.target={given.target}")
     if settings:
         before = os.environ.get("PYFLINKLIKE_CONFIGURATION", "")
         os.environ["PYFLINKLIKE_CONFIGURATION"] = ";".join(filter(None, [before, *settings]))
-    install(shadow=given.shadow)
+    script = Path(given.script)
+    if not (script.is_file() or (script / "__main__.py").is_file()):
+        parser.error(
+            f"a script is a file, or a folder with a __main__.py, got {given.script!r}, which is "
+            f"{'a folder without one' if script.is_dir() else 'not there'}; give its path from {Path.cwd()}"
+        )
+    try:
+        install(shadow=given.shadow)
+    except DeclarationError as error:
+        parser.error(str(error))
     sys.argv = [given.script, *given.arguments]
-    sys.path.insert(0, str(Path(given.script).resolve().parent))
-    runpy.run_path(given.script, run_name="__main__")
+    sys.path.insert(0, str((script if script.is_dir() else script.parent).resolve()))
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    except Exception as error:
+        # As Python itself shows it: from the script on, without those who run it.
+        error.__traceback__ = _of_script(error, script)
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+
+
+def _of_script(error: Exception, script: Path) -> TracebackType | None:
+    """Cut from a traceback what lies before the script, and what finds modules behind it."""
+    frames = list(_frames(error.__traceback__))
+    inside = script.resolve()
+    while frames and not _is_of(frames[0], inside):
+        frames.pop(0)
+    if isinstance(error, ImportError):
+        while frames and _finds_modules(frames[-1]):
+            frames.pop()
+    last: TracebackType | None = None
+    for frame in reversed(frames):
+        last = TracebackType(last, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return last
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_of(frame: TracebackType, script: Path) -> bool:
+    name = Path(frame.tb_frame.f_code.co_filename)
+    # A folder is run by its __main__.py.
+    return name.is_file() and name.resolve() in (script, script / "__main__.py")
+
+
+def _finds_modules(frame: TracebackType) -> bool:
+    module = str(frame.tb_frame.f_globals.get("__name__", ""))
+    return module.startswith(("pyflinklike.", "importlib.")) or module == "importlib"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ _LIBRARIES: Final = (
 )
 _NO_TIMESTAMP: Final = (
     "; ctx.timestamp() is None where there is no event time: "
-    'pass event_time="<column>" to process(), in a test a timestamp to the harness'
+    'pass event_time="<column>" to process(), in a job call assign_timestamps_and_watermarks, '
+    "in a test pass a timestamp to the harness"
 )
 _CONTEXTS: Final = (
     RuntimeContext,

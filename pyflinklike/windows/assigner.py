@@ -50,7 +50,8 @@ class WindowAssigner(ABC, Generic[T, W]):
         """The trigger where none is given.
 
         Args:
-            env: PyFlink's environment; not used.
+            env: The environment of a job, None elsewhere; ours do not use it.  An assigner that
+                takes none, or takes it without a default as in PyFlink, is asked accordingly.
         """
 
     @abstractmethod
@@ -99,8 +100,9 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
     if timestamp is None:
         msg = (
             f"{type(assigner).__name__} needs elements with a timestamp, got {shown(timestamp)} "
-            "(what PyFlink calls a record with Java's Long.MIN_VALUE timestamp); give event_time, "
-            "or use windows of processing time"
+            "(what PyFlink calls a record with Java's Long.MIN_VALUE timestamp); in a job call "
+            "assign_timestamps_and_watermarks before it, over DataFrames give event_time, or use "
+            "windows of processing time"
         )
         raise DeclarationValueError(msg)
     return timestamp

@@ -7,6 +7,7 @@ makes a stream of the operator.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -107,6 +108,8 @@ class Windowed:
         assigner: Says in which windows an element is.
         element_type: Of the elements; pickled if None.
         keyed: Whether functions get the key.
+        env: What the assigner is given when it is asked for its default trigger: the environment of
+            a job, None elsewhere.
     """
 
     def __init__(
@@ -115,13 +118,15 @@ class Windowed:
         element_type: TypeInformation | None = None,
         *,
         keyed: bool = True,
+        env: Any = None,
     ) -> None:
         _check(assigner, WindowAssigner, "window", "for example TumblingEventTimeWindows.of(1000)")
         if element_type is not None:
             _check(element_type, TypeInformation, "element_type", "for example Types.LONG()")
         self._assigner, self._element_type = assigner, element_type or _PICKLED
         self._functions = _KEYED if keyed else _ALL
-        self._trigger: Trigger[Any, Any] = assigner.get_default_trigger()
+        self._trigger: Trigger[Any, Any]
+        self.trigger(_default_trigger(assigner, env))
         self._evictor: Evictor[Any, Any] | None = None
         self._allowed_lateness = 0
         self._late_data_tag: OutputTag | None = None
@@ -265,6 +270,27 @@ class Windowed:
                 evictor=self._evictor,
             )
         )
+
+
+def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[Any, Any]:
+    """Ask an assigner for its default trigger, with the environment if it takes one, as PyFlink's do.
+
+    Raises:
+        DeclarationTypeError: It gives none.
+    """
+    ask: Callable[..., Any] = assigner.get_default_trigger
+    try:
+        inspect.signature(ask).bind(env)
+    except TypeError:
+        given = ask()
+    else:
+        given = ask(env)
+    if not isinstance(given, Trigger):
+        remedy = instance_of(Trigger, given, "return for example CountTrigger.of(10)")
+        name = type(assigner).__name__
+        msg = f"get_default_trigger of {name} must return a Trigger, got {shown(given)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return given
 
 
 def _check_plain(function: Any, kind: str) -> None:

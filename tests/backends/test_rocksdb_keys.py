@@ -10,9 +10,9 @@ import pytest
 from rocksdb_tasks import NONCE, in_directory, kept, opened
 
 from pyflinklike import Instant, Row
-from pyflinklike.backends.rocksdb.keys import decode, encode
 from pyflinklike.errors import StateValueError
 from pyflinklike.log.working_state import WorkingState
+from pyflinklike.types.frozen_keys import decode, encode
 from pyflinklike.types.keys import EncodedKey
 from pyflinklike.types.pickled import Pickled
 

@@ -13,6 +13,7 @@ from pyflinklike.datastream import (
     AsyncDataStream,
     AsyncFunction,
     AsyncRetryStrategy,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessWindowFunction,
@@ -29,6 +30,7 @@ from pyflinklike.datastream.window import (
     EventTimeSessionWindows,
     TumblingEventTimeWindows,
 )
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.graph.job import Job, JobSettings
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
@@ -49,6 +51,49 @@ def test_streams_of_other_types_can_be_united():
     numbers, texts = env.from_collection([1], Types.INT()), env.from_collection(["a"])
 
     assert [1, "a"] == list(numbers.union(texts).execute_and_collect())
+
+
+@pytest.mark.parametrize(
+    ("element", "kind"),
+    [
+        ({"a": 1}, Types.MAP(Types.STRING(), Types.STRING())),
+        ((1, 2), Types.ROW([Types.INT(), Types.STRING()])),
+        (True, Types.STRING()),
+    ],
+)
+def test_a_number_is_no_text(element, kind):
+    """PyFlink's collections make a text of it, as Java writes it: True is "true"."""
+    with pytest.raises(StateValueError, match=r"type String takes a str, got .*; convert it, or"):
+        local().from_collection([element], kind)
+
+
+def test_the_hash_of_an_operator_has_no_effect():
+    """PyFlink looks by it for the state of an operator whose generated name has changed."""
+    stream = local().from_collection([1]).map(lambda n: n).uid("mine")
+
+    with pytest.warns(UserWarning, match="set_uid_hash has no effect, got 'aaaa.*uid names the"):
+        stream.set_uid_hash("a" * 32)
+
+    assert "mine" == stream._node.uid
+    with pytest.raises(
+        DeclarationValueError, match="describes a hex code, got 'mine'; to name the"
+    ):
+        stream.set_uid_hash("mine")
+
+
+def test_keyed_co_process_functions_need_keys():
+    """PyFlink takes one, and fails where it asks for a key or for state."""
+
+    class Keyed(KeyedCoProcessFunction):
+        def process_element1(self, value, ctx):
+            yield value
+
+        process_element2 = process_element1
+
+    streams = local().from_collection([1]).connect(local().from_collection([2]))
+
+    with pytest.raises(DeclarationTypeError, match="where not both streams have keys, got"):
+        streams.process(Keyed())
 
 
 def test_rows_of_key_and_element_hold_both_as_they_are():

@@ -9,7 +9,7 @@ import pytest
 from local_support import local
 
 import pyflinklike
-from pyflinklike.common import Encoder, Row, RowKind, Types
+from pyflinklike.common import Encoder, Row, RowKind, Types, typeinfo
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.errors import StateValueError
 
@@ -123,3 +123,24 @@ def test_a_keyed_stream_writes_rows_of_key_and_element(tmp_path):
     keyed.get_execution_environment().execute()
 
     assert ["+I[a, (a,1)]\n"] == [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]
+
+
+def test_the_row_type_of_typeinfo_is_that_which_types_make():
+    """It takes and gives rows of jobs, and is the same key of a dict."""
+    kinds = [Types.STRING(), Types.INT()]
+    row_type = typeinfo.RowTypeInfo(kinds, ["name", "n"])
+
+    assert NAMED == row_type
+    assert Types.ROW(kinds) == typeinfo.RowTypeInfo(kinds)
+    assert hash(NAMED) == hash(row_type)
+    assert isinstance(NAMED, typeinfo.RowTypeInfo)
+
+
+def test_a_job_takes_a_row_type_of_typeinfo():
+    """For its elements and its outputs."""
+    row_type = typeinfo.RowTypeInfo([Types.STRING(), Types.INT()], ["name", "n"])
+    stream = local().from_collection([Row(name="a", n=1)], row_type)
+
+    stream = stream.map(lambda row: Row(name=row.name, n=row.n + 1), row_type)
+
+    assert [Row(name="a", n=2)] == list(stream.execute_and_collect())

@@ -266,3 +266,17 @@ def test_an_operator_runs_on_spark_though_no_sink_is_behind_it(tmp_path, mode):
     expected = ["1", "10", "2", "20"]
     assert (expected, [2, 3]) == (alone, beside)
     assert sorted(expected * 2) == sorted((tmp_path / "pushed").read_text().split())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_streams_of_two_environments_are_one_job_on_spark(mode):
+    """Which has the elements and the state of both, and runs as the first one's settings say."""
+    ours, theirs = environment(mode), environment(mode, target="local")
+    pairs = [("a", 1), ("a", 3)]
+    sums = theirs.from_collection(pairs, PAIR).key_by(first).sum(1)
+    united = ours.from_collection([("a", 10)], PAIR).union(sums)
+
+    found = sorted(united.execute_and_collect())
+
+    of_theirs = [("a", 4)] if mode == "BATCH" else [("a", 1), ("a", 4)]
+    assert [*of_theirs, ("a", 10)] == found

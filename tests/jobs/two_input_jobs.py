@@ -124,6 +124,27 @@ def a_join_in_state(env):
     return left.key_by(first).connect(right.key_by(first)).process(Joined())
 
 
+class Together(CoProcessFunction):
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element1(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value[1])
+        ctx.timer_service().register_event_time_timer(10)
+
+    process_element2 = process_element1
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp, self.total.value()
+
+
+@job(("a", 10, 11), ("b", 10, 2))
+def a_co_process_function_of_keyed_streams(env):
+    """It has state and timers of keys, though its name does not say so."""
+    left = env.from_collection([("a", 1), ("b", 2)]).key_by(first)
+    return left.connect(env.from_collection([("a", 10)]).key_by(first)).process(Together())
+
+
 class Waiting(KeyedCoProcessFunction):
     def process_element1(self, value, ctx):
         ctx.timer_service().register_event_time_timer(10)

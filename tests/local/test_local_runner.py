@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 from local_support import Endless, Watermarks, Where, local
 
-from pyflinklike.common import JobStatus, Types, WatermarkStrategy
-from pyflinklike.datastream import MapFunction, RuntimeExecutionMode
+from pyflinklike.common import JobStatus, Time, Types, WatermarkStrategy
+from pyflinklike.datastream import (
+    BroadcastProcessFunction,
+    CoMapFunction,
+    MapFunction,
+    OutputTag,
+    ProcessFunction,
+    RuntimeExecutionMode,
+)
 from pyflinklike.datastream.connectors import NumberSequenceSource
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.datastream.keys import ObjectKeyTypeInfo
+from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -21,6 +31,8 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
+from pyflinklike.local import routes
+from pyflinklike.types.frozen_keys import key_group_of
 
 ONE_BY_ONE = {"pyflinklike__source__records_per_batch": "1"}
 NONE = WatermarkStrategy.no_watermarks()
@@ -44,6 +56,42 @@ def test_elements_of_one_key_come_to_one_instance():
         where.setdefault(value[0], set()).add(index)
     assert all(len(indices) == 1 for indices in where.values())
     assert {0, 1, 2, 3} == set.union(*where.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (None, [f"user-{number}" for number in range(50)]),
+        (None, [(number, None) for number in range(50)]),
+        (Types.LONG(), [*range(50)]),
+        (Types.DOUBLE(), [0.5, -0.0, 1.0, 1e300]),
+    ],
+)
+def test_a_key_is_in_the_key_group_that_it_has_on_spark(kind, keys):
+    """Which is frozen there, since checkpoints find their keys by it; the instance follows from it."""
+    env = local(parallelism__default="4")
+    key_type = ObjectKeyTypeInfo() if kind is None else kind
+
+    seen = env.from_collection([(key, 0) for key in keys]).key_by(first, kind).process(Where())
+
+    assert {key: key_group_of(key_type.freeze_key(key), 128) * 4 // 128 for key in keys} == {
+        value[0]: index for value, index, _ in seen.execute_and_collect()
+    }
+
+
+def test_keys_without_end_keep_their_instances(monkeypatch):
+    """Also those whose instance was forgotten, for memory is no place for all keys."""
+    monkeypatch.setattr(routes, "_KNOWN_KEYS", 3)
+    env = local(parallelism__default="4")
+    elements = [(key, n) for n in range(3) for key in range(40)]
+
+    where = {}
+    for value, index, _ in (
+        env.from_collection(elements).key_by(first).process(Where()).execute_and_collect()
+    ):
+        where.setdefault(value[0], set()).add(index)
+
+    assert [1] * 40 == [len(indices) for indices in where.values()]
 
 
 def test_the_instance_that_prints_is_shown(capsys):
@@ -408,3 +456,180 @@ def test_what_is_collected_runs_with_all_that_was_declared(capsys):
     assert ["1", "2"] == capsys.readouterr().out.splitlines()
     with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
         env.execute()
+
+
+class Sided(CoMapFunction):
+    """Says of each element from which input it is."""
+
+    def map1(self, value):
+        """Of the first input."""
+        return "first", value
+
+    def map2(self, value):
+        """Of the second input."""
+        return "second", value
+
+
+class Ruled(BroadcastProcessFunction):
+    """Gives each element with all rules."""
+
+    def process_element(self, value, ctx):
+        """An element with what is broadcast."""
+        yield value, sorted(key for key, _ in ctx.get_broadcast_state(RULES).items())
+
+    def process_broadcast_element(self, value, ctx):
+        """A rule."""
+        ctx.get_broadcast_state(RULES).put(value, value)
+
+
+RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
+
+
+def test_streams_of_two_environments_are_united():
+    """As in Flink: each gives its own elements, and not those of the other with its number."""
+    stream = local().from_collection([1]).union(local().from_collection([2]))
+
+    assert [1, 2] == sorted(stream.execute_and_collect())
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_streams_of_two_environments_are_connected(has_keys):
+    """With keys and without."""
+    connected = local().from_collection([1]).connect(local().from_collection([2]))
+    if has_keys:
+        connected = connected.key_by(lambda n: n % 2, lambda n: n % 2)
+
+    found = sorted(connected.map(Sided()).execute_and_collect())
+
+    assert [("first", 1), ("second", 2)] == found
+
+
+def test_a_stream_of_another_environment_is_broadcast():
+    """Its elements change the states of the job that it comes into."""
+    rules = local().from_collection([7, 8]).broadcast(RULES)
+
+    stream = local().from_collection([1]).connect(rules).process(Ruled())
+
+    assert [(1, [7, 8])] == list(stream.execute_and_collect())
+
+
+def test_a_step_of_another_environment_runs_once_for_all_that_read_it(tmp_path):
+    """Its settings may still change, and streams may go back to the first environment."""
+    path = tmp_path / "noted"
+    one, other = local(), local()
+    doubled = other.from_collection([2]).map(noting(path))
+    united = one.from_collection([1]).union(doubled, doubled)
+    doubled.name("changed later")
+    back = other.from_collection([3]).union(united, doubled)
+
+    nodes = json.loads(back.map(str).get_execution_environment().get_execution_plan())["nodes"]
+    found = sorted(back.execute_and_collect())
+
+    assert [1, 2, 2, 2, 3] == found
+    assert "2" == path.read_text().strip()
+    assert 1 == sum("changed later" in node["type"] for node in nodes)
+
+
+def test_an_environment_does_not_run_what_another_one_has_declared(tmp_path):
+    """A united stream alone is no operator of the environment that united it."""
+    path = tmp_path / "noted"
+    one, other = local(), local()
+    one.from_collection([1]).union(other.from_collection([2]).map(noting(path)))
+
+    with pytest.raises(DeclarationError, match="No operators defined in streaming topology"):
+        one.execute()
+    other.execute()
+
+    assert "2" == path.read_text().strip()
+
+
+def test_operators_have_the_parallelism_of_the_environment_that_declared_them():
+    """Where they ask for no number of their own."""
+    theirs = local(parallelism__default="3").from_collection(range(9)).map(lambda n: n)
+    ours = local(parallelism__default="2").from_collection([9]).map(lambda n: n)
+
+    both = [each.key_by(lambda n: n).process(Where()) for each in (ours, theirs)]
+
+    assert {3, 2} == {number for _, _, number in both[0].union(both[1]).execute_and_collect()}
+
+
+def test_union_takes_streams_only():
+    """And says so, with the remedy."""
+    with pytest.raises(DeclarationTypeError, match=r"union takes DataStreams, got \[1\]; give"):
+        local().from_collection([1]).union([1])
+
+
+class Aside(ProcessFunction):
+    """Puts each element out with a tag."""
+
+    def process_element(self, value, ctx):
+        yield NUMBERS, value
+
+
+NUMBERS = OutputTag("numbers", Types.INT())
+
+
+@pytest.mark.parametrize(
+    ("declare", "whose"),
+    [
+        (
+            lambda texts: texts.map(str, Types.INT()).name("to numbers").uid("n"),
+            r"an output of 'to numbers' \(uid 'n'\) does not fit its output type",
+        ),
+        (
+            lambda texts: texts.process(Aside()).get_side_output(NUMBERS),
+            "an output of 'PROCESS' with the tag 'numbers' does not fit its output type",
+        ),
+        (
+            lambda texts: texts.key_by(lambda text: text, Types.INT()).process(Where()),
+            "what the key selector gives does not fit the key_type of key_by",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_says_whose_it_is(declare, whose):
+    """An operator by its name and uid, a side output by its tag, or a key selector."""
+    stream = declare(local().from_collection(["x"]))
+
+    with pytest.raises(
+        StateValueError, match=f"^{whose}: type Integer takes an int in .*, got 'x'"
+    ):
+        list(stream.execute_and_collect())
+
+
+def test_an_element_of_a_collection_that_does_not_fit_says_which_one_it_is():
+    """By its position."""
+    with pytest.raises(
+        StateValueError, match=r"^element 1 of the collection does not fit its type_"
+    ):
+        local().from_collection([1, "x"], Types.INT())
+
+
+def test_windows_of_event_time_say_what_gives_elements_their_times():
+    """In a job, too, which has no event_time to give."""
+    keyed = local().from_collection(["x"]).key_by(lambda text: text)
+    stream = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(lambda a, b: a)
+
+    with pytest.raises(
+        DeclarationValueError, match="in a job call assign_timestamps_and_watermarks"
+    ):
+        list(stream.execute_and_collect())
+
+
+def test_a_keyed_stream_refuses_what_it_has_not_in_words_of_its_own():
+    """It is no operator, so it has no name, and takes no settings."""
+    keyed = local().from_collection(["x"]).key_by(lambda text: text)
+
+    with pytest.raises(DeclarationError, match=r"^get_name for KeyedStream is not supported, got"):
+        keyed.get_name()
+    with pytest.raises(
+        DeclarationError, match=r"^Setting uid for KeyedStream.*, got uid='u'; set it"
+    ):
+        keyed.uid("u")
+    with pytest.raises(
+        DeclarationError, match=r"^Setting uid_hash for KeyedStream is not supported"
+    ):
+        keyed.set_uid_hash("a" * 32)
+    with pytest.raises(
+        DeclarationTypeError, match=r"^KeyedProcessFunction is required for KeyedStream, got"
+    ):
+        keyed.process(Aside())

@@ -125,3 +125,70 @@ def test_installing_twice_is_installing_once(installed):
 
     with pytest.raises(ModuleNotFoundError):
         import pyflink  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nosuch.py"], "got 'nosuch.py', which is not there; give its path from"),
+        (["folder"], "got 'folder', which is a folder without one; give its path from"),
+        (
+            ["-D", "parallelism.default", "job.py"],
+            "KEY=VALUE without ';', got 'parallelism.default'",
+        ),
+        (["-D", "a=1;b=2", "job.py"], "got 'a=1;b=2'; give each setting its own -D"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_told_in_a_sentence(tmp_path, arguments, told):
+    """And not by a traceback through what runs scripts."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "job.py").write_text("print(1)", encoding="utf-8")
+
+    lines, said = run(*arguments, cwd=tmp_path)
+
+    assert [] == lines
+    assert told in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("import pyflink.table", "ModuleNotFoundError: pyflinklike has nothing for pyflink.table"),
+        (
+            "from pyflink.datastream import SinkFunction",
+            "ImportError: pyflinklike.datastream has no",
+        ),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_error_of_a_script_is_shown_from_the_script_on(tmp_path, text, last):
+    """As Python shows it for a script that it runs itself."""
+    (tmp_path / "job.py").write_text(f"import mod{chr(10)}", encoding="utf-8")
+    (tmp_path / "mod.py").write_text(text, encoding="utf-8")
+
+    _, said = run("job.py", cwd=tmp_path)
+
+    files = [line.split(",")[0].strip() for line in said.splitlines() if line.startswith("  File")]
+    assert ['File "job.py"', f'File "{tmp_path / "mod.py"}"'] == files
+    assert said.splitlines()[-1].startswith(last)
+
+
+def test_a_script_that_is_no_python_is_shown_alone(tmp_path):
+    """With the line that is wrong."""
+    (tmp_path / "job.py").write_text("def (:", encoding="utf-8")
+
+    _, said = run("job.py", cwd=tmp_path)
+
+    assert '  File "job.py", line 1' == said.splitlines()[0]
+
+
+def test_a_script_says_how_it_ends(tmp_path):
+    """Also in the middle."""
+    (tmp_path / "job.py").write_text("import sys; sys.exit(3)", encoding="utf-8")
+    command = [sys.executable, "-m", "pyflinklike.run", "job.py"]
+
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)
+
+    assert 3 == done.returncode

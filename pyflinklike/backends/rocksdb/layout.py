@@ -22,7 +22,6 @@ from datetime import date, datetime
 from typing import Any
 
 from pyflinklike.backends.rocksdb.database import LocalDatabase
-from pyflinklike.backends.rocksdb.keys import decode, encode
 from pyflinklike.backends.rocksdb.table import (
     UNKNOWN,
     Rebuild,
@@ -34,6 +33,7 @@ from pyflinklike.backends.rocksdb.table import (
 from pyflinklike.errors import LocalStateError
 from pyflinklike.state.current_key import TableKey
 from pyflinklike.state.table import MISSING, Entry, Shape, TableSpec
+from pyflinklike.types.frozen_keys import decode, encode
 
 __all__ = ["POSITION", "RocksManyRows"]
 

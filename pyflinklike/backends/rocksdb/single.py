@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.backends.rocksdb.keys import decode, encode
 from pyflinklike.backends.rocksdb.table import UNKNOWN, RocksTable, RocksTableData, dump, load
 from pyflinklike.errors import LocalStateError
 from pyflinklike.state.table import MISSING, Entry, TableChanges
+from pyflinklike.types.frozen_keys import decode, encode
 
 __all__ = ["RocksSingleTable"]
 

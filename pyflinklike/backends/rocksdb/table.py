@@ -23,11 +23,11 @@ from typing import Any
 import attrs
 
 from pyflinklike.backends.rocksdb.database import LocalDatabase
-from pyflinklike.backends.rocksdb.keys import encode
 from pyflinklike.errors import LocalStateError
 from pyflinklike.shown import shown_error
 from pyflinklike.state.current_key import TableKey
 from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
+from pyflinklike.types.frozen_keys import encode
 
 __all__ = ["UNKNOWN", "Rebuild", "RocksTable", "RocksTableData", "dump", "load"]
 

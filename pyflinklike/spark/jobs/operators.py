@@ -21,11 +21,11 @@ from pyflinklike.runtime.serving import (
 from pyflinklike.spark.jobs.parts import Record
 from pyflinklike.spark.jobs.spreading import BROADCAST
 from pyflinklike.spark.jobs.tasks import StageTask
-from pyflinklike.spark.wire.object_keys import with_the_one_nan
 from pyflinklike.spark.wire.packing import Packing
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, dumped, in_cell, wrapped
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
+from pyflinklike.types.frozen_keys import with_the_one_nan
 from pyflinklike.types.pickled import Pickled
 
 __all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader"]

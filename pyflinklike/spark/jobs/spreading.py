@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from pyflinklike.spark.jobs.parts import Record
-from pyflinklike.spark.wire.object_keys import key_group_of_object
+from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = ["BROADCAST", "Spread", "by_key", "in_turn"]
 
@@ -32,7 +32,7 @@ def by_key(count: int) -> Spread:
         for record in records:
             group = known.get(record[0])
             if group is None:
-                group = known[record[0]] = key_group_of_object(record[0], count)
+                group = known[record[0]] = key_group_of(record[0], count)
             of_groups.setdefault(group, []).append(record)
         return (((group,), mine) for group, mine in of_groups.items())
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from pyflinklike.datastream.keys import ObjectKeyTypeInfo
-from pyflinklike.spark.wire.object_keys import key_group_of_object
 from pyflinklike.types import Types
+from pyflinklike.types.frozen_keys import key_group_of
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 VECTORS = [
@@ -34,14 +34,14 @@ VECTORS = [
 @pytest.mark.parametrize(("kind", "key", "group"), VECTORS)
 def test_the_key_group_of_a_key_is_frozen(kind, key, group):
     """Never change a number here: keys would be looked for where they are not."""
-    assert key_group_of_object(kind.freeze_key(key), 128) == group
+    assert key_group_of(kind.freeze_key(key), 128) == group
 
 
 def test_keys_are_spread():
     """No key group of 16 has more than twice its share of 16,000 keys."""
     counts = [0] * 16
     for number in range(16_000):
-        counts[key_group_of_object(f"user-{number}", 16)] += 1
+        counts[key_group_of(f"user-{number}", 16)] += 1
 
     assert max(counts) < 2_000
     assert min(counts) > 500

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen keys and user keys as bytes in RocksDB, in order and back.
+"""Frozen keys as bytes, in order and back, as RocksDB has them; and the key group of one.
 
 `pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take, since
 types freeze keys to forms of their own.  Each of these has a tag that the codec does not use:
@@ -16,22 +16,27 @@ types freeze keys to forms of their own.  Each of these has a tag that the codec
 
 No encoding is another one plus a byte below FF.  So the range from a key's bytes to the same bytes
 plus FF holds exactly what follows that key.
+
+Nobody but us sees the keys of a job, so their hash is ours: CRC-32 of these bytes.  Both are frozen:
+a checkpoint finds its keys by them, and a job is spread in one way on every host.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Hashable
 from math import nan
 from typing import Any
 
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.shown import shown
-from pyflinklike.types import Instant
 from pyflinklike.types.key_codec import decode_first, encode_key
 from pyflinklike.types.keys import EncodedKey
 from pyflinklike.types.pickled import Pickled
 from pyflinklike.types.row import Row, row_class
+from pyflinklike.types.times import Instant
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "key_group_of", "with_the_one_nan"]
 
 _BYTES, _STR, _NONE, _TUPLE, _ROW, _PICKLED, _ENCODED, _INSTANT, _LONG_INT = (
     *(1, 2, 3),
@@ -118,6 +123,34 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
     value, at = decode_first(data, at)
     # A dict finds a NaN only by the very object that types freeze it to.
     return (value if value == value else nan), at
+
+
+def key_group_of(key: Hashable, max_parallelism: int) -> int:
+    """Return the key group of a key of a job.
+
+    Args:
+        key: In the form that its type freezes it to.
+        max_parallelism: How many key groups there are.
+
+    Raises:
+        StateValueError: No type freezes keys to this.
+    """
+    return zlib.crc32(encode(key)) % max_parallelism
+
+
+def with_the_one_nan(key: Any) -> Any:
+    """Return a key that has travelled as its type froze it.
+
+    NaN is a key because each is `math.nan`, which is equal to itself; out of a pickle comes another one.
+
+    Args:
+        key: In its frozen form, out of a pickle.
+    """
+    if key.__class__ is float:
+        return key if key == key else nan
+    if isinstance(key, tuple):
+        return tuple(map(with_the_one_nan, key))
+    return key
 
 
 def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:

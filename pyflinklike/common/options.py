@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings that this library reads of a `Configuration`: keys, older keys, defaults, and texts.
+
+A text is taken as Flink takes it.  A length of time is `10 s`, `500ms` or a plain number of ms; names
+of enums and booleans may be in any case of letters.  Several parts, as in `1 h 5 min`, are added up,
+which Flink refuses.  Where a key is not set, its older names are asked for, the newest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from pyflinklike.common.configuration import Configuration
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.shown import shown
+
+__all__ = ["Option", "boolean", "duration", "enumerated", "integer", "named", "refuse_wrong"]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+_NANOSECONDS = {
+    "d day days": 86_400_000_000_000,
+    "h hour hours": 3_600_000_000_000,
+    "m min minute minutes": 60_000_000_000,
+    "s sec secs second seconds": 1_000_000_000,
+    "ms milli millis millisecond milliseconds": 1_000_000,
+    # The micro sign, and the Greek letter that looks the same.
+    "\u00b5s \u03bcs micro micros microsecond microseconds": 1_000,
+    "ns nano nanos nanosecond nanoseconds": 1,
+}
+_UNITS = {name: length for names, length in _NANOSECONDS.items() for name in names.split()}
+_PART = re.compile(r"([0-9]+)\s*([^\W\d]*)\s*")
+_PLAIN = re.compile(r"-?[0-9]{1,18}")
+_LENGTHS = "'500 ms', '10 s', '5 min', '1 h', '2 d' or a number of ms"
+_MOST = 2**63 - 1
+_BOOLEANS = {"true": True, "false": False}
+
+
+@attrs.frozen
+class Option(Generic[T]):
+    """A setting.
+
+    Args:
+        key: Its name today.
+        default: What it is where nobody set it.
+        parse: Makes a value of a text; raises a ValueError that says what it takes.
+        older: Names that it had, the newest first.
+    """
+
+    key: str
+    default: T
+    parse: Callable[[str], T]
+    older: tuple[str, ...] = ()
+
+    def of(self, configuration: Configuration) -> T:
+        """The value in a configuration, or the default.
+
+        Raises:
+            DeclarationValueError: The text is none that it takes.
+        """
+        key, text = self._found(configuration)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            msg = f"{key} is {error}, got {shown(text)}; set it to one of these, or leave it out"
+            raise DeclarationValueError(msg) from None
+
+    def text_of(self, configuration: Configuration) -> str | None:
+        """The text in a configuration; None where there is none."""
+        return self._found(configuration)[1]
+
+    def set(self, configuration: Configuration, value: Any) -> None:
+        """Write a value, in a form that `of` reads."""
+        text = value.name if isinstance(value, Enum) else str(value)
+        configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
+
+    def _found(self, configuration: Configuration) -> tuple[str, str | None]:
+        for key in (self.key, *self.older):
+            if configuration.contains_key(key):
+                text = configuration.get_string(key, "")
+                return key, text
+        return self.key, None
+
+
+_ALL: list[Option[Any]] = []
+
+
+def _known(option: Option[T]) -> Option[T]:
+    _ALL.append(option)
+    return option
+
+
+def duration(key: str, default: int, *older: str) -> Option[int]:
+    """A length of time, in ms."""
+    return _known(Option(key, default, _milliseconds, older))
+
+
+def integer(key: str, default: int, *older: str) -> Option[int]:
+    """A whole number."""
+    return _known(Option(key, default, _integer, older))
+
+
+def boolean(key: str, default: bool, *older: str) -> Option[bool]:
+    """Yes or no."""
+    return _known(Option(key, default, _boolean, older))
+
+
+def enumerated(key: str, default: E, *older: str) -> Option[E]:
+    """A member of an enum, by its name."""
+    members = type(default).__members__
+    return _known(Option(key, default, lambda text: _member(members, text), older))
+
+
+def named(key: str, *older: str) -> Option[str | None]:
+    """A text; an empty one is none."""
+    return Option(key, None, lambda text: text or None, older)
+
+
+def refuse_wrong(configuration: Configuration) -> None:
+    """Read all settings, also those that no host heeds: a job fails before it begins.
+
+    Raises:
+        DeclarationValueError: A text is none that its key takes.
+    """
+    for option in _ALL:
+        option.of(configuration)
+
+
+def _milliseconds(text: str) -> int:
+    """The length in whole ms, rounded down as Java's Duration.toMillis.
+
+    A plain number may be negative: -1 is how Flink writes that there is none.
+    """
+    given = text.strip().lower()
+    rule = f"a length of time such as {_LENGTHS}"
+    if _PLAIN.fullmatch(given):
+        return int(given)
+    parts = _PART.findall(given)
+    if not parts or _PART.sub("", given) or any(unit not in _UNITS for _, unit in parts):
+        raise ValueError(rule)
+    # Digits without end would take long to read.
+    if max(len(number) for number, _ in parts) > len(str(_MOST)):
+        raise ValueError(rule)
+    milliseconds = sum(int(number) * _UNITS[unit] for number, unit in parts) // 1_000_000
+    if milliseconds > _MOST:
+        raise ValueError(rule)
+    return milliseconds
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = "a whole number such as '3'"
+        raise ValueError(msg) from None
+
+
+def _boolean(text: str) -> bool:
+    found = _BOOLEANS.get(text.strip().lower())
+    if found is None:
+        msg = "'true' or 'false'"
+        raise ValueError(msg)
+    return found
+
+
+def _member(members: Any, text: str) -> Any:
+    found = members.get(text.strip().upper().replace("-", "_"))
+    if found is None:
+        msg = f"one of {', '.join(members)}"
+        raise ValueError(msg)
+    return found
