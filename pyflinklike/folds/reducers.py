@@ -69,6 +69,11 @@ class FieldFold(ReduceFunction[Any]):
         """Its name and its field: what a sum has kept is nothing to a maximum."""
         return f"{self.what}({self.position!r})"
 
+    def folded_field(self, names: Sequence[str]) -> str | None:
+        """That at its position."""
+        is_there = isinstance(self.position, int) and -len(names) <= self.position < len(names)
+        return names[self.position] if is_there else None  # type: ignore[call-overload,no-any-return]
+
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
         """The fold of two elements, each followed by its field."""

@@ -48,7 +48,8 @@ class Restorer:
         changes = []
         for section in state.pending.pop(spec.name, ()):
             changes.append(self._entries(state, section, spec, stamp))
-            if has_stamps(section) != spec.paired:
+            # What lay here untouched would stay as if its settings had never been others.
+            if has_stamps(section) != spec.paired or section.declaration.settings != spec.settings:
                 state.rewrite = True
         return changes
 
