@@ -38,7 +38,7 @@ __all__ = ["BACKENDS", "expected_of", "outputs_after", "restored"]
 
 BACKENDS = {"heap": "hashmap", "rocksdb": "rocksdb"}
 PLACE = Path(tempfile.gettempdir()) / "pyflinklike-former-job"
-KEEPS = 30
+KEEPS = 170
 """How many outputs are taken before the job is cancelled."""
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 LIMITS = MapStateDescriptor("limits", Types.STRING(), Types.INT())
