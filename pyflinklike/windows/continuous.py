@@ -36,7 +36,9 @@ class _FireTime(ReducingStateDescriptor[int]):
 
     def __init__(self, clock: str) -> None:
         super().__init__("fire-time", min, Types.LONG())
-        remedy = "it would not fire in windows that are open: keep the former, or begin a new checkpoint"
+        remedy = (
+            "it would not fire in windows that are open: keep the former, or begin a new checkpoint"
+        )
         self._clock = Setting("the clock of a continuous trigger", clock, remedy=remedy)
 
     def spec(self) -> TableSpec:

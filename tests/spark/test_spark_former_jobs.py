@@ -20,6 +20,7 @@ CASES = [
 ]
 
 
+@pytest.mark.restarts("job: its folder copied", "goes on")
 @pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3),
     reason="PySpark 4.3 wrote the checkpoints, and older ones do not read its files",

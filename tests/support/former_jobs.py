@@ -85,9 +85,7 @@ class Both(KeyedCoProcessFunction):
 
     def open(self, ctx: Any) -> None:
         """State."""
-        self.counts = ctx.get_map_state(
-            MapStateDescriptor("counts", Types.STRING(), Types.INT())
-        )
+        self.counts = ctx.get_map_state(MapStateDescriptor("counts", Types.STRING(), Types.INT()))
 
     def process_element1(self, value: Any, ctx: Any) -> Any:
         """Of the first."""
@@ -159,7 +157,7 @@ def collected(backend: str) -> Any:
 
 
 def restored(archive: Path) -> None:
-    """Put the job's folder of an archive in its place."""
+    """Put the job's folder of an archive in its place; its files are new ones, of now."""
     shutil.rmtree(PLACE, ignore_errors=True)
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(PLACE)
@@ -196,7 +194,6 @@ def main(folder: Path) -> None:
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
             for path in sorted(PLACE.rglob("*")):
                 packed.write(path, path.relative_to(PLACE))
-        restored(archive)
         with zipfile.ZipFile(archive, "a", zipfile.ZIP_DEFLATED) as packed:
             packed.writestr("outputs", "\n".join(outputs_after(backend)))
 

@@ -79,7 +79,7 @@ from pyflinklike.windows import (
     window,
 )
 
-__all__ = ["CELLS", "GOES_ON", "REFUSED", "Cell"]
+__all__ = ["CELLS", "GOES_ON", "READ", "REFUSED", "Cell", "given", "keeping", "ttl", "value"]
 
 GOES_ON, REFUSED = "goes on", "refused"
 Make = Callable[..., Any]
@@ -339,6 +339,12 @@ def states() -> Iterable[Cell]:
             READ,
             [[HELD[kind]]],
         )
+    for former, make in HOLDING.items():
+        for now, other in HOLDING.items():
+            if former != now:
+                made = keeping(make()), keeping(other())
+                case = f"{former} to {now}"
+                yield Cell("state: kind", REFUSED, case, *made, given(7), [], "state 's'")
     for case, kind in (("another", TEXT), ("wider", Types.BIG_INT()), ("narrower", INT)):
         yield Cell(
             "state: the type of a map's keys",
@@ -437,7 +443,13 @@ def ttls() -> Iterable[Cell]:
         ):
             made = keeping(make(), ttl=former), keeping(make(), ttl=now)
             yield Cell(
-                "TTL: clock", REFUSED, f"{kind}, {case}", *made, given(7), [], "the clock of its TTL"
+                "TTL: clock",
+                REFUSED,
+                f"{kind}, {case}",
+                *made,
+                given(7),
+                [],
+                "the clock of its TTL",
             )
 
 
@@ -663,9 +675,7 @@ def keys_and_functions() -> Iterable[Cell]:
         )
     timed = [("process_element", ("k", 1), 1)]
     row = "function: its class and its code"
-    yield Cell(
-        row, GOES_ON, "without a timer", keyed(Timed), keyed(Counts), timed, given(1), [2]
-    )
+    yield Cell(row, GOES_ON, "without a timer", keyed(Timed), keyed(Counts), timed, given(1), [2])
     yield Cell(
         row,
         GOES_ON,
@@ -705,12 +715,11 @@ def keys_and_functions() -> Iterable[Cell]:
             [],
             "timers: restored state keeps the namespace type",
         )
-    enriched = (
-        lambda **options: KeyedTwoInputHarness(Enrich(), first_of, **options)
-    )
-    swapped = (
-        lambda **options: KeyedTwoInputHarness(Swapped(), first_of, **options)
-    )
+
+    def joining(function: Callable[[], Any]) -> Make:
+        return lambda **options: KeyedTwoInputHarness(function(), first_of, **options)
+
+    enriched, swapped = joining(Enrich), joining(Swapped)
     yield Cell(
         "two inputs: exchanged, as the methods are",
         GOES_ON,
@@ -819,7 +828,12 @@ def windows() -> Iterable[Cell]:
         row = "size, slide or offset of windows of the clock"
         yield cell(row, case, processed(former), now, after, fired(*expected))
     for case, former, now, expected in (
-        ("shorter", SESSIONS, EventTimeSessionWindows.with_gap(2), [(1, 8, [1, 2, 6]), (9, 11, [9])]),
+        (
+            "shorter",
+            SESSIONS,
+            EventTimeSessionWindows.with_gap(2),
+            [(1, 8, [1, 2, 6]), (9, 11, [9])],
+        ),
         ("longer", SESSIONS, EventTimeSessionWindows.with_gap(9), [(1, 18, [1, 2, 6, 9])]),
         (
             "by the element",
@@ -835,7 +849,9 @@ def windows() -> Iterable[Cell]:
         ),
     ):
         after = [*at(6, 9), END]
-        yield cell("gap of sessions", case, processed(former), processed(now), after, fired(*expected))
+        yield cell(
+            "gap of sessions", case, processed(former), processed(now), after, fired(*expected)
+        )
     yield cell(
         "gap of sessions",
         "by the clock",
@@ -1076,7 +1092,9 @@ class Pairs(ProcessJoinFunction):
         yield left and left[1], right and right[1]
 
 
-def joined(how: str = "inner", bounds: Any = (-2, 1), kinds: Any = (PAIR, PAIR), **late: Any) -> Make:
+def joined(
+    how: str = "inner", bounds: Any = (-2, 1), kinds: Any = (PAIR, PAIR), **late: Any
+) -> Make:
     """An interval join."""
     return lambda **options: KeyedTwoInputHarness(
         IntervalJoin(
@@ -1337,10 +1355,14 @@ def stores() -> Iterable[Cell]:
     for kind, whole in WHOLE.items():
         for scope in ("key", "partition"):
 
-            def cell(row: str, case: str, former: Any, now: Any, expected: Any, after: Any = ()) -> Cell:
+            def cell(
+                row: str, case: str, former: Any, now: Any, expected: Any, after: Any = ()
+            ) -> Cell:
                 made = store(kind, scope=scope, **former), store(kind, scope=scope, **now)  # noqa: B023
                 what = f"{kind}, scope {scope}, {case}"  # noqa: B023
-                return Cell(f"store: {row}", GOES_ON, what, *made, before, [*after, *READ], [expected])
+                return Cell(
+                    f"store: {row}", GOES_ON, what, *made, before, [*after, *READ], [expected]
+                )
 
             for option in ("caching", "changelog"):
                 for value_ in (False, True):
@@ -1467,7 +1489,7 @@ def broadcasts() -> Iterable[Cell]:
     ):
         words = "state 'limits': restored state keeps"
         yield Cell("broadcast: another type", REFUSED, case, former, now, before, [], words)
-    plain = keeping(lambda: limits())
+    plain = keeping(limits)
     for case, former, now, start in (
         ("to keyed", one, plain, before),
         ("to broadcast", keyed(lambda: Keeps(mapped(LONG, LONG))), None, given(7)),

@@ -63,6 +63,7 @@ def test_a_program_goes_on_from_a_savepoint_of_an_earlier_commit(archive, name, 
     assert _expected(archive, name, backend) == outputs_after(PROGRAMS[name], backend, directory)
 
 
+@pytest.mark.restarts("backend", "goes on")
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_goes_on_from_the_other_backend_and_from_a_directory(name, backend, tmp_path):

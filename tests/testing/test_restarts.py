@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from restart_cells import CELLS, REFUSED, Cell
+from restart_cells import CELLS, READ, REFUSED, Cell, given, keeping, ttl, value
 from surroundings import is_installed
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
@@ -55,3 +55,19 @@ def test_a_restart_with_another_declaration(cell, backend):
         return
     with cell.now(state_backend=BACKENDS[backend](), restore=snapshot) as harness:
         assert cell.expected == _driven(harness, cell.after)
+
+
+@pytest.mark.restarts("TTL: clock, after it was off", "goes on")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_ttl_that_was_off_in_between_may_have_another_clock(backend):
+    """Its entries have lost the stamps of the former one."""
+    if backend == "rocksdb" and not is_installed("rocksdict"):
+        pytest.skip("rocksdict is not installed")
+    snapshot = None
+    programs = [keeping(value(), ttl=each) for each in (ttl(), None, ttl(use_event_time=()))]
+    for program, steps in zip(programs, (given(7), [], READ)):
+        with program(state_backend=BACKENDS[backend](), restore=snapshot) as harness:
+            outputs = _driven(harness, steps)
+            snapshot = harness.snapshot()
+
+    assert [[7]] == outputs

@@ -333,7 +333,7 @@ def test_a_trigger_that_waits_for_the_clock_may_not_follow_another_in_windows_of
     """Nobody has registered its times, and the windows would end without firing."""
     stored = snapshot(processed(TEN, trigger=before, allowed_lateness=lateness), 1, 2)
     operator = processed(TEN, trigger=now, allowed_lateness=lateness)
-    with pytest.raises(IncompatibleStateError, match="keeps what fires a window, .*of the clock"):
+    with pytest.raises(IncompatibleStateError, match=r"keeps what fires a window, .*of the clock"):
         harness(operator, restore=stored, state_backend=backend())
 
 
