@@ -14,11 +14,16 @@ import pytest
 from former_programs import (
     IN_DIRECTORIES,
     PROGRAMS,
+    Program,
     backends_of,
     outputs_after,
     saved,
     written,
 )
+from window_support import Contents, harness
+
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.windows import count_window
 
 FORMER = sorted((Path(__file__).parent / "former").glob("*/snapshots.zip"))
 
@@ -61,6 +66,24 @@ def test_a_program_goes_on_from_a_savepoint_of_an_earlier_commit(archive, name, 
     directory = tmp_path / name / backend
 
     assert _expected(archive, name, backend) == outputs_after(PROGRAMS[name], backend, directory)
+
+
+def _count_windows(size):
+    return Program(
+        lambda **options: harness(count_window(size).process(Contents()), **options), [], []
+    )
+
+
+@pytest.mark.parametrize("archive", FORMER, ids=lambda archive: archive.parent.name)
+def test_a_setting_that_an_earlier_commit_did_not_keep_is_kept_from_the_first_restart_on(archive):
+    """That restart has nothing to compare with; the next one has."""
+    with zipfile.ZipFile(archive) as former:
+        snapshot = former.read("windows: of a count/heap.snapshot")
+    for size in (4, 3):
+        with _count_windows(size).make(restore=snapshot) as restored:
+            told = restored.snapshot()
+        with pytest.raises(IncompatibleStateError, match=f"keeps the windows, '.* of {size}'"):
+            _count_windows(size + 1).make(restore=told)
 
 
 @pytest.mark.restarts("backend", "goes on")
