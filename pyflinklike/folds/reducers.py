@@ -71,8 +71,8 @@ class FieldFold(ReduceFunction[Any]):
 
     def folded_field(self, names: Sequence[str]) -> str | None:
         """That at its position."""
-        is_there = isinstance(self.position, int) and -len(names) <= self.position < len(names)
-        return names[self.position] if is_there else None  # type: ignore[call-overload,no-any-return]
+        at = self.position
+        return names[at] if isinstance(at, int) and -len(names) <= at < len(names) else None
 
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:

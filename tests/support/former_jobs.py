@@ -50,7 +50,7 @@ pickle_by_value(__name__)
 class ByTime(TimestampAssigner):
     """The third field."""
 
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
         """Of an element."""
         return int(value[2])
 

@@ -256,7 +256,7 @@ def keeping(*descriptors: Callable[[], Any], ttl: Any = None, **options: Any) ->
 
 
 READ = given(None)
-HOLDING = {
+HOLDING: dict[str, Any] = {
     "value": value,
     "list": listed,
     "map": mapped,
@@ -268,6 +268,12 @@ HELD: dict[str, Any] = {"value": 7, "list": [7], "map": [(7, 7)], "reducing": 7,
 
 def states() -> Iterable[Cell]:
     """What is declared of states."""
+    former: Any
+    now: Any
+    kind: Any
+    row: Any
+    changed: Any
+    expected: Any
     for kind, make in HOLDING.items():
         one, both = keeping(make()), keeping(make(), value(TEXT, "other"))
         of_two = [("process_element", ("k", None))]
@@ -401,7 +407,7 @@ def ttl(ms: int = 100, **options: Any) -> StateTtlConfig:
     return builder.build()
 
 
-CLEANUPS = {
+CLEANUPS: dict[str, Any] = {
     "full snapshot": {"cleanup_full_snapshot": ()},
     "incremental": {"cleanup_incrementally": (1, True)},
     "compaction": {"cleanup_in_rocksdb_compact_filter": (10,)},
@@ -426,11 +432,11 @@ def ttls() -> Iterable[Cell]:
         yield cell("TTL: switched on", "alive", None, ttl(), [clock(99), *READ], there)
         yield cell("TTL: switched on", "expired", None, ttl(), late, gone)
         yield cell("TTL: switched off", "what was stored stays", ttl(), None, late, there)
-        read = {"update_ttl_on_read_and_write": ()}
+        read: Any = {"update_ttl_on_read_and_write": ()}
         renewed = [clock(60), *READ, clock(120), *READ]
         yield cell("TTL: update type", "on read", ttl(), ttl(**read), renewed, [*there, *there])
         yield cell("TTL: update type", "on write", ttl(**read), ttl(), renewed, [*there, *gone])
-        shown = {"return_expired_if_not_cleaned_up": ()}
+        shown: Any = {"return_expired_if_not_cleaned_up": ()}
         shown |= {"disable_cleanup_in_background": ()}
         yield cell("TTL: visibility", "shown once", ttl(), ttl(**shown), late, there)
         yield cell("TTL: visibility", "hidden", ttl(**shown), ttl(), late, gone)
@@ -522,6 +528,9 @@ class Records(KeyedProcessFunction):
 
 def columns() -> Iterable[Cell]:
     """State as columns, and record by record."""
+    former: Any
+    now: Any
+    before: Any
 
     def columnar(config: Any = None) -> Make:
         return lambda **options: KeyedBatchHarness(Columns(config), "key", "at", **options)
@@ -633,6 +642,10 @@ class Tagged(Counts):
 
 def keys_and_functions() -> Iterable[Cell]:
     """Types of keys, and what a function is."""
+    former: Any
+    now: Any
+    key: Any
+    expected: Any
 
     def of_key(kind: Any) -> Make:
         return lambda **options: KeyedProcessHarness(
@@ -783,6 +796,11 @@ def fired(*windows: tuple[int, int, list[int]]) -> list[Any]:
 
 def windows() -> Iterable[Cell]:
     """Assigners, lateness, triggers, evictors, functions."""
+    former: Any
+    now: Any
+    assigner: Any
+    expected: Any
+    end: Any
 
     def cell(row: str, case: str, former: Make, now: Make, after: Any, expected: Any) -> Cell:
         return Cell(f"windows: {row}", GOES_ON, case, former, now, at(1, 2), after, expected)
@@ -911,6 +929,9 @@ def windows() -> Iterable[Cell]:
 
 def triggers(cell: Any, refused: Any) -> Iterable[Cell]:
     """Those of windows."""
+    now: Any
+    assigner: Any
+    former: Any
     count, purging = CountTrigger.of(3), PurgingTrigger(EventTimeTrigger())
     yield cell(
         "trigger",
@@ -1005,6 +1026,8 @@ def triggers(cell: Any, refused: Any) -> Iterable[Cell]:
 
 def evictors(cell: Any, refused: Any) -> Iterable[Cell]:
     """Those of windows."""
+    former: Any
+    now: Any
     count, time = CountEvictor.of(2), TimeEvictor.of(1)
     for case, former, now, expected in (
         ("a smaller count", CountEvictor.of(9), count, [2, 3]),
@@ -1022,6 +1045,8 @@ def evictors(cell: Any, refused: Any) -> Iterable[Cell]:
 
 def contents(cell: Any, refused: Any) -> Iterable[Cell]:
     """Functions and types of windows."""
+    former: Any
+    now: Any
     reduced = keyed(lambda: window(TEN, PAIR).reduce(max))
     summed = keyed(lambda: window(TEN, PAIR).reduce(SumOf(1)))
     aggregated = keyed(lambda: window(TEN, PAIR).aggregate(Sum(), accumulator_type=LONG))
@@ -1057,10 +1082,14 @@ def contents(cell: Any, refused: Any) -> Iterable[Cell]:
                 row = "reduce, aggregate or all elements"
                 yield refused(row, f"{before} to {then}", former, now, "keeps the kind")
     narrow = Types.TUPLE([TEXT, INT])
-    for case, make in (
-        ("all elements", lambda kind: keyed(lambda: window(TEN, kind).process(Contents()))),
-        ("reduce", lambda kind: keyed(lambda: window(TEN, kind).reduce(max))),
-    ):
+
+    def of_all(kind: Any) -> Make:
+        return keyed(lambda: window(TEN, kind).process(Contents()))
+
+    def of_reduced(kind: Any) -> Make:
+        return keyed(lambda: window(TEN, kind).reduce(max))
+
+    for case, make in (("all elements", of_all), ("reduce", of_reduced)):
         expected = fired((0, 10, [1, 2, 3])) if case == "all elements" else [("k", 3)]
         row = "a type of elements that grows"
         yield cell(row, case, make(narrow), make(PAIR), [*at(3), END], expected)
@@ -1121,6 +1150,12 @@ OUTER = {
 
 def joins() -> Iterable[Cell]:
     """Joins of intervals and within windows."""
+    former: Any
+    now: Any
+    expected: Any
+    bounds: Any
+    alone: Any
+    start: Any
     before = sides((1, 10), (2, 11), (1, 30), (2, 50))
     for former, had in OUTER.items():
         for now, has in OUTER.items():
@@ -1216,6 +1251,8 @@ MORE = Types.ROW_NAMED(["k", "n", "m", "x"], [TEXT, LONG, LONG, LONG])
 
 def folds() -> Iterable[Cell]:
     """Folds of keys."""
+    former: Any
+    now: Any
 
     def fold(function: Any, kind: Any = NAMED, **options: Any) -> Make:
         return lambda **given: KeyedProcessHarness(
@@ -1314,7 +1351,7 @@ OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "session": (SessionStoreDescriptor, {"retention": 40}),
     "versioned": (VersionedStoreDescriptor, {"history_retention": 40}),
 }
-WRITES = {
+WRITES: dict[str, Any] = {
     "key-value": lambda store, n: store.put(f"a{n}", n),
     "timestamped": lambda store, n: store.put(f"a{n}", n, n * 10),
     "lru": lambda store, n: store.put(f"a{n}", n),
@@ -1328,7 +1365,7 @@ def _all(store: Any) -> list[Any]:
     return [each.value for each in store.all()]
 
 
-READS = {
+READS: dict[str, Any] = {
     **dict.fromkeys(("key-value", "lru", "window"), _all),
     "timestamped": lambda store: [each.value.value for each in store.all()],
     "session": lambda store: [each.value for each in store.fetch("a")],
@@ -1393,6 +1430,8 @@ def stores() -> Iterable[Cell]:
 
 def refused_stores(kind: str, before: list[Step]) -> Iterable[Cell]:
     """What makes another store of it."""
+    former: Any
+    then: Any
 
     def cell(row: str, case: str, former: Make, now: Make, words: str) -> Cell:
         return Cell(f"store: {row}", REFUSED, f"{kind}, {case}", former, now, before, [], words)
@@ -1470,6 +1509,8 @@ def broadcasting(*descriptors: Any) -> Make:
 
 def broadcasts() -> Iterable[Cell]:
     """Broadcast states."""
+    former: Any
+    now: Any
     before = [("process_broadcast_element", ("low", 3))]
     after = [("process_element", ("a", 4))]
     one = broadcasting(limits())
