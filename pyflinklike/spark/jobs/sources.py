@@ -131,8 +131,7 @@ class StreamSource:
         source, settings = self._node.source, self._settings
         if self._streamed is not None:
             return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
-        # By their names: of a folder that was moved, all files would be new ones to Spark.
-        stream = spark.readStream.schema(SOURCE_TYPE).option("fileNameOnly", True)
+        stream = spark.readStream.schema(SOURCE_TYPE)
         is_discovered = source.discovery_milliseconds is not None
         if not is_discovered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
