@@ -27,12 +27,13 @@ from pyflinklike import (
     MapStateDescriptor,
     OutputTag,
     StateTtlConfig,
+    Time,
     Types,
     ValueStateDescriptor,
 )
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.joins import ProcessJoinFunction
-from pyflinklike.spark import Savepoint, broadcast, key_by, read_state, take_savepoint
+from pyflinklike.spark import broadcast, key_by
 from pyflinklike.stores import WindowStoreDescriptor
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
@@ -317,7 +318,7 @@ CELLS = [
         GOES_ON,
         "smaller",
         "windows",
-        windowed(TumblingEventTimeWindows.of(500)),
+        windowed(TumblingEventTimeWindows.of(Time.milliseconds(500))),
         [("[4]",)],
     ),
     Cell(
@@ -530,16 +531,3 @@ def test_a_stream_may_not_read_another_folder(checkpoints, tmp_path):
 
     with pytest.raises(StreamingQueryException, match="Wrong basePath"):
         drain(counted()(other.stream()), tmp_path / "checkpoint")
-
-
-@pytest.mark.thorough
-def test_the_state_of_a_fold_and_of_a_join_is_read_and_saved(checkpoints, tmp_path):
-    """Their states have kinds of their own, which are those of a value and of a map to a reader."""
-    spark = checkpoints.spark
-    for name, state in (("sum", "_reduce_state"), ("join", "_join_left")):
-        checkpoints.of({"sum": "running sum", "join": "full join"}[name], tmp_path / name)
-        rows = read_state(spark, str(tmp_path / name), state).collect()
-        take_savepoint(spark, str(tmp_path / name), str(tmp_path / f"saved_{name}"))
-
-        assert {"a", "b"} == {row.user for row in rows}
-        assert len(rows) == Savepoint.read(spark, str(tmp_path / f"saved_{name}"))[state].count()
