@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 import attrs
@@ -53,6 +53,14 @@ class ReduceFunction(Function, ABC, Generic[T]):
         """What it makes of elements, in words, where a restart may not change that: "sum('n')".
 
         None where it cannot be told, as of code of the user's own.
+        """
+        return None
+
+    def folded_field(self, names: Sequence[str]) -> str | None:  # noqa: ARG002
+        """Name of the field that it folds, where it knows that by its position only.
+
+        Args:
+            names: Of the fields of an element.
         """
         return None
 

@@ -19,6 +19,7 @@ from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.functions import ReduceFunction, as_reduce_function
 from pyflinklike.shown import shown
 from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.folding import field_of_fold
 from pyflinklike.state.table import Setting, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
@@ -116,6 +117,7 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
         super().__init__(name, type_info)
         # Instances differ here, which the class variable of other descriptors does not allow for.
         vars(self)["kind"] = function.fixed() or "reduce"
+        self._field = field_of_fold(function, type_info)
         # A restart must not change this: known keys would lack the timer for the end of the input,
         # or have one although they have emitted all their folds.
         self._gives_out = Setting(
@@ -127,4 +129,4 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
     def spec(self) -> TableSpec:
         """Return what the backend and the log need to know."""
         own = super().spec()
-        return attrs.evolve(own, settings=(*own.settings, self._gives_out))
+        return attrs.evolve(own, settings=(*own.settings, self._gives_out, *self._field))

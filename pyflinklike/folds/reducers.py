@@ -69,6 +69,11 @@ class FieldFold(ReduceFunction[Any]):
         """Return the name of the fold and its field, by which a state knows its function."""
         return f"{self.what}({self.position!r})"
 
+    def folded_field(self, names: Sequence[str]) -> str | None:
+        """That at its position."""
+        at = self.position
+        return names[at] if isinstance(at, int) and -len(names) <= at < len(names) else None
+
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
         """Fold two elements, each of which is followed by its field."""

@@ -30,11 +30,8 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type."""
-        fields = [
-            ("input", pa.int8()),
-            ("first", self.first.arrow_type),
-            ("second", self.second.arrow_type),
-        ]
+        # Named as those of a row are, as which it is read without the program: Arrow casts by name.
+        fields = [("f0", pa.int8()), ("f1", self.first.arrow_type), ("f2", self.second.arrow_type)]
         object.__setattr__(self, "arrow_type", pa.struct(fields))
 
     @property

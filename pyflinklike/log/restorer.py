@@ -48,8 +48,9 @@ class Restorer:
         changes = []
         for section in state.pending.pop(spec.name, ()):
             changes.append(self._entries(state, section, spec, stamp))
-            # Without a snapshot, the next load from the log would stamp these entries anew.
-            if has_stamps(section) != spec.paired:
+            # Without a snapshot, the next load from the log would stamp these entries anew, and
+            # untouched entries would stay as if their settings had never been others.
+            if has_stamps(section) != spec.paired or section.declaration.settings != spec.settings:
                 state.rewrite = True
         return changes
 

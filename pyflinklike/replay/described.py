@@ -48,6 +48,11 @@ _SHAPES = {
     "map": Shape.MAP,
     REPLICATED: Shape.MAP,
 }
+_OF_PROGRAMS = {
+    **dict.fromkeys(("reduce", "sum", "min", "max", "min_by", "max_by"), "value"),
+    "join": "map",
+}
+"""Kinds that only a fold or a join declares, by their first word, and what their entries are."""
 _STORES: dict[str, type[StoreDescriptor]] = {
     each.noun: each
     for each in (
@@ -139,7 +144,7 @@ def _info(
     operator_id: int,
     key_columns: tuple[tuple[str, str], ...],
 ) -> StateInfo:
-    kind = said["store"] if "store" in said else said["kind"].partition(" ")[0]
+    kind = said["store"] if "store" in said else _kind_of(said["kind"])
     options = {key: each for key, each in said.items() if key not in _OF_DECLARATION}
     is_shared = kind == REPLICATED or options.get("scope") == "partition"
     return StateInfo(
@@ -155,6 +160,16 @@ def _info(
         said.get("ttl"),
         options,
     )
+
+
+def _kind_of(declared: str) -> str:
+    """Value, list, map, reducing, aggregating or broadcast, of what a state was declared as.
+
+    Args:
+        declared: "list of windows of event time", "sum('amount')" or "join buffer", say.
+    """
+    word = declared.partition(" ")[0].partition("(")[0]
+    return _OF_PROGRAMS.get(word, word)
 
 
 def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
@@ -187,7 +202,7 @@ def declaration_of(record: OperatorRecord, name: str) -> Declaration:
     if "store" in said:
         return Declaration.of(descriptor_of(name, said).spec(), type_of(key))
     kind = said["kind"]
-    shape = _SHAPES.get(kind.partition(" ")[0])
+    shape = _SHAPES.get(_kind_of(kind))
     if shape is None:
         msg = f"state {name!r}: its kind must be one of {sorted(_SHAPES)}, got {kind!r}"
         raise IncompatibleStateError(

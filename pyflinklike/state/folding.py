@@ -8,15 +8,30 @@ from functools import reduce
 from typing import Any
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.functions import AggregateFunction
+from pyflinklike.functions import AggregateFunction, ReduceFunction
 from pyflinklike.shown import shown
 from pyflinklike.state.base import MergingState, State
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Table
+from pyflinklike.state.table import MISSING, Setting, Table
 from pyflinklike.type_vars import IN, OUT, T
-from pyflinklike.types import TypeInformation
+from pyflinklike.types import RowTypeInfo, TypeInformation
 
-__all__ = ["AggregatingState", "ReducingState"]
+__all__ = ["AggregatingState", "ReducingState", "field_of_fold"]
+
+
+def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:
+    """What may not come to be another field, though it keeps its position, as a setting.
+
+    Args:
+        function: That folds.
+        type_info: Of the elements: one of rows may have its fields in another order some day.
+    """
+    names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else ()
+    field = function.folded_field(names)
+    if field is None:
+        return ()
+    remedy = "put the fields back into their order, or begin a new checkpoint"
+    return (Setting("the field that is folded", field, remedy=remedy),)
 
 
 class _FoldingState(MergingState[IN, OUT]):

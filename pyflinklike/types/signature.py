@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.keys import AnyKeyTypeInfo
 
 __all__ = ["type_of"]
@@ -46,6 +46,7 @@ _OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
     "BasicArrayTypeInfo": Types.BASIC_ARRAY,
     "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
 }
+_IS_NAMED = {"TupleTypeInfo": False, "RowTypeInfo": True}
 _MAX_DEPTH = 64
 """Arrow does not write types that are nested deeper."""
 _NAME = re.compile(r"\w+")
@@ -110,11 +111,15 @@ class _Reader:
                 made = _OF_ELEMENTS[name](first)
             self._expect(">")
             return made
-        if self._skip("("):
-            return self._fields(named=name == "RowTypeInfo")
-        return _SCALARS[name]
+        if not self._skip("("):
+            return _SCALARS[name]
+        if name == "TaggedTypeInfo":
+            # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
+            first, second = self._fields(named=False).get_field_types()
+            return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
+        return self._fields(named=_IS_NAMED[name])
 
-    def _fields(self, *, named: bool) -> TypeInformation:
+    def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:
         names: list[str] = []
         types: list[TypeInformation] = []
         defaults: dict[str, Any] = {}

@@ -238,6 +238,10 @@ class UpsertFunction(KeyedProcessFunction):
             self._record.update(_STATE_ROW._make((order, value, error)))
             if record is None and self._reader.is_ordered:
                 self._tombstone.clear()
+        if record is not None and record.error is not None and self._on_error != "inline":
+            record = (
+                None  # given out with on_error="inline", before a restart: no row can retract it
+            )
         if record is not None:
             op = row_kind.DELETE if upsert.value is None else row_kind.UPDATE_BEFORE
             yield self._row(key, op, record.value, -1, record.error)

@@ -24,6 +24,7 @@ from pyflinklike.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from pyflinklike.state.folding import field_of_fold
 from pyflinklike.state.table import Setting
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.windows.evictor import Evictor, TimestampedValue
@@ -33,6 +34,7 @@ __all__ = ["CONTENTS", "Aggregated", "Contents", "Gathered", "Kept", "Reduced"]
 CONTENTS = "window-contents"
 """Name of the state, as Flink's."""
 
+_OF_THE_USER = "a function of your own"
 _ANEW = "keep the former, or begin a new checkpoint"
 
 Fire = Callable[[Any, Sequence[Any]], Any]
@@ -219,9 +221,10 @@ class Kept(ABC):
             return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
             return _KeptElements(contents.descriptor(), *declared)
-        fold = contents.function.fixed() if isinstance(contents, Reduced) else None
-        if fold is not None:
-            settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW))
+        if isinstance(contents, Reduced):
+            fold = contents.function.fixed() or _OF_THE_USER
+            field = field_of_fold(contents.function, contents.type_info)
+            settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW), *field)
         return _KeptFold(contents.descriptor(), context, windows, settings)
 
     def __init__(

@@ -7,8 +7,14 @@ watermark (PyFlink delivers these in waves, and so leaves some out: its quirk Q1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+
 from pyflinklike.clock import DurationLike, to_milliseconds
-from pyflinklike.state.descriptors import ReducingStateDescriptor
+from pyflinklike.state.descriptors import ReducingStateDescriptor, StateDescriptor
+from pyflinklike.state.table import Setting, TableSpec
 from pyflinklike.type_vars import T
 from pyflinklike.types import Types
 from pyflinklike.windows.checks import counted
@@ -21,6 +27,26 @@ __all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
 CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
+class _FireTime(ReducingStateDescriptor[int]):
+    """When a trigger fires next, which says nothing by another clock.
+
+    Args:
+        clock: Whose time it is.
+    """
+
+    def __init__(self, clock: str) -> None:
+        super().__init__("fire-time", min, Types.LONG())
+        remedy = (
+            "it would not fire in windows that are open: keep the former, or begin a new checkpoint"
+        )
+        self._clock = Setting("the clock of a continuous trigger", clock, remedy=remedy)
+
+    def spec(self) -> TableSpec:
+        """What the backend and the log need to know."""
+        own = super().spec()
+        return attrs.evolve(own, settings=(*own.settings, self._clock))
+
+
 class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     """Fires at every multiple of an interval in one of the time domains.
 
@@ -31,7 +57,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         DeclarationValueError: It is not positive.
     """
 
-    _FIRE_TIME = ReducingStateDescriptor("fire-time", min, Types.LONG())
+    _FIRE_TIME: ClassVar[_FireTime]
 
     def __init__(self, interval: int) -> None:
         self.interval = counted(interval, f"{type(self).__name__}: the interval")
@@ -55,11 +81,18 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     def _on_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Fire where it is this trigger's time, and wait for the next one."""
         pending = ctx.get_partitioned_state(self._FIRE_TIME)
-        if pending.get() != time:
+        known = pending.get()
+        if known is None and time == window.max_timestamp():
+            return FIRE  # no element has come since another trigger, before a restart
+        if known != time:
             return CONTINUE
         pending.clear()
         self._next(time, window, ctx)
         return FIRE
+
+    def descriptors(self) -> Sequence[StateDescriptor[Any]]:
+        """Of the next time."""
+        return (self._FIRE_TIME,)
 
     def can_merge(self) -> bool:
         """True."""
@@ -83,6 +116,8 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     """Fires when the watermark passes a multiple of an interval, and at the end of the window."""
+
+    _FIRE_TIME = _FireTime("event time")
 
     @staticmethod
     def of(interval: DurationLike) -> ContinuousEventTimeTrigger:
@@ -116,6 +151,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     """Fires when the clock passes a multiple of an interval."""
+
+    _FIRE_TIME = _FireTime("processing time")
 
     @staticmethod
     def of(interval: DurationLike) -> ContinuousProcessingTimeTrigger:

@@ -11,9 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any, Generic
 
+import pyarrow.compute as pc
+
 from pyflinklike.clock import MAX_WATERMARK
 from pyflinklike.type_vars import V, W
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 
 __all__ = [
     "CountWindow",
@@ -190,10 +192,26 @@ class WindowSerializer(ABC, Generic[W]):
         return hash(type(self))
 
 
+class _Bounds(TupleTypeInfo[tuple[int, int]]):
+    """A tuple of a start and an end, which are always there; what is stored is any tuple's."""
+
+    def from_arrow(self, column: Any) -> list[Any]:
+        """The pairs.
+
+        Raises:
+            ValueError: A start or an end is null.
+        """
+        for number in range(len(self.field_types)):
+            if pc.any(pc.and_(column.field(number).is_null(), column.is_valid())).as_py():
+                msg = "a window without a start or an end"
+                raise ValueError(msg)
+        return super().from_arrow(column)
+
+
 class TimeWindowSerializer(WindowSerializer[TimeWindow]):
     """Time windows as pairs of start and end."""
 
-    type_info = Types.TUPLE([Types.LONG(), Types.LONG()])
+    type_info = _Bounds([Types.LONG(), Types.LONG()])
 
     def to_namespace(self, window: TimeWindow) -> Hashable:
         """Start and end."""

@@ -19,13 +19,16 @@ from pyflinklike.types.copies import as_given
 from pyflinklike.windows.assigner import fixed_windows, kind_of
 from pyflinklike.windows.contents import CONTENTS, Kept
 from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
-from pyflinklike.windows.continuous import ContinuousEventTimeTrigger
+from pyflinklike.windows.continuous import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+)
 from pyflinklike.windows.declaration import WindowDeclaration
 from pyflinklike.windows.ends import WindowEnds
 from pyflinklike.windows.kinds import Window
 from pyflinklike.windows.merging_windows import MergingWindowSet
 from pyflinklike.windows.trigger import TriggerResult
-from pyflinklike.windows.triggers import EventTimeTrigger, PurgingTrigger
+from pyflinklike.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger, PurgingTrigger
 
 __all__ = ["LATE_RECORDS", "WindowTask"]
 
@@ -62,6 +65,8 @@ class WindowTask:
             kind_of(assigner),
             _settings_of(declared),
         )
+        for of_window in declared.trigger.descriptors():
+            self._trigger_context.get_partitioned_state(of_window)
         for descriptor in assigner.descriptors():
             context.get_state(descriptor)  # now, so that what does not fit is refused at once
             context.reserve(descriptor)
@@ -316,28 +321,33 @@ class WindowTask:
         return self._outputs or None
 
 
-_BY_END, _BY_OTHERS = "its end", "its elements, or times of its trigger's own"
+_BY_END, _BY_CLOCK = "its end", "times of the clock"
+_BY_OTHERS = "its elements, or times of its trigger's own"
+_UNFIRED = "windows that are open would end without firing: keep the former trigger"
 
 
 def _settings_of(declared: WindowDeclaration) -> list[Setting]:
     """What a restart may not change of windows, beside the kind of their contents."""
-    trigger = declared.trigger
-    while isinstance(trigger, PurgingTrigger):
-        trigger = trigger.nested_trigger
-    by_end = isinstance(trigger, (EventTimeTrigger, ContinuousEventTimeTrigger))
-    # A trigger that goes by the end has registered it with each element.  Without a lateness the
-    # timer that frees the window is at the end, too, whatever the trigger was.
-    needs_end = by_end and declared.allowed_lateness > 0
-    settings = [
-        Setting(
-            "what fires a window",
-            _BY_END if by_end else _BY_OTHERS,
-            () if needs_end else (_BY_END, _BY_OTHERS),
-            "windows that are open would end without firing: keep the former trigger, allow no "
-            "lateness, or begin a new checkpoint",
-        )
-    ]
+    settings = [_fired_by(declared)]
     fixed = declared.assigner.fixed()
     if fixed is not None:
         settings.append(fixed_windows(fixed))
     return settings
+
+
+def _fired_by(declared: WindowDeclaration) -> Setting:
+    """What fires windows: a trigger that waits for a timer needs one that has registered it."""
+    trigger = declared.trigger
+    while isinstance(trigger, PurgingTrigger):
+        trigger = trigger.nested_trigger
+    by, needed, remedy = _BY_OTHERS, False, f"{_UNFIRED}, or begin a new checkpoint"
+    if isinstance(trigger, (EventTimeTrigger, ContinuousEventTimeTrigger)):
+        # Without a lateness the timer that frees the window is at the end, too, whatever the
+        # trigger was.
+        by, needed = _BY_END, declared.allowed_lateness > 0
+        remedy = f"{_UNFIRED}, allow no lateness, or begin a new checkpoint"
+    elif isinstance(trigger, (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)):
+        # Windows of the clock end by it.
+        by, needed = _BY_CLOCK, declared.assigner.is_event_time()
+    accepts = () if needed else (_BY_END, _BY_CLOCK, _BY_OTHERS)
+    return Setting("what fires a window", by, accepts, remedy)

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyflinklike.api.metrics import MetricGroup
 from pyflinklike.state.descriptors import StateDescriptor
@@ -129,6 +130,13 @@ class Trigger(ABC, Generic[T, W]):
             window: The new window.
             ctx: Its state and timers.
         """
+
+    def descriptors(self) -> Sequence[StateDescriptor[Any]]:
+        """Of states of a window that are compared with a checkpoint when the operator opens.
+
+        What a trigger asks for besides is compared when it asks.
+        """
+        return ()
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.shown import instance_of, shown
-from pyflinklike.state.descriptors import ReducingStateDescriptor
+from pyflinklike.state.descriptors import ReducingStateDescriptor, StateDescriptor
 from pyflinklike.type_vars import T, W
 from pyflinklike.types import Types
 from pyflinklike.windows.checks import counted
@@ -228,6 +229,10 @@ class PurgingTrigger(Trigger[T, W]):
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
         """As the other one."""
         self.nested_trigger.on_merge(window, ctx)
+
+    def descriptors(self) -> Sequence[StateDescriptor[Any]]:
+        """As the other one."""
+        return self.nested_trigger.descriptors()
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """As the other one."""

@@ -115,6 +115,16 @@ def test_a_setting_that_is_accepted_is_the_one_that_is_written_next(store):
     assert {"a": 1, "b": 2} == read_cold(store)
 
 
+def test_a_log_under_other_settings_is_written_anew_though_nothing_changed(store):
+    """What the program has made of it, and did not store, is not gone on from as if it had not been."""
+    Worker(SIZED).batch(store, a=1)
+    Worker(TAKES_FIVE).batch(store)
+    with pytest.raises(IncompatibleStateError, match="keeps the size, '3', got '5'"):
+        Worker(SIZED).load(store)
+
+    assert {"a": 1} == read_cold(store)
+
+
 @pytest.mark.parametrize(("before", "now"), [(COUNT, SIZED), (SIZED, COUNT)], ids=["new", "gone"])
 def test_a_setting_that_only_one_program_has_is_not_compared(store, before, now):
     """An earlier version of the library wrote none."""

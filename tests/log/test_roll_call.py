@@ -56,6 +56,7 @@ def key_in(program, group):
 
 
 @pytest.mark.parametrize(("former", "now"), CHANGED)
+@pytest.mark.restarts("max_parallelism", "refused")
 def test_a_changed_max_parallelism_is_refused_wherever_the_data_lies(former, now):
     """In a batch with data of a key group that is new under both numbers, for every pair."""
     checkpoint, before, after = (
@@ -97,6 +98,10 @@ def test_a_changed_max_parallelism_is_refused_before_any_timer_fires(former, now
         ([("a", "decimal(10,2)")], [("a", "decimal(12,2)")]),
     ],
 )
+@pytest.mark.restarts("key: type", "refused")
+@pytest.mark.restarts("key: names of its columns", "refused")
+@pytest.mark.restarts("key: order of its columns", "refused")
+@pytest.mark.restarts("key: number of its columns", "refused")
 def test_changed_key_columns_are_refused(former, now):
     """Another order, type, name or number: with what the checkpoint has and what the program has; with data, and without."""
     checkpoint = Checkpoint()
@@ -113,6 +118,7 @@ def test_changed_key_columns_are_refused(former, now):
 
 @pytest.mark.parametrize("former", ["tinyint", "smallint", "int"])
 @pytest.mark.parametrize("now", ["tinyint", "smallint", "int"])
+@pytest.mark.restarts("key: int for smallint or tinyint", "goes on")
 def test_integers_of_up_to_32_bits_are_the_same_keys(former, now):
     """Spark hashes them alike, and they make the same Python keys."""
     checkpoint = Checkpoint()
@@ -123,6 +129,8 @@ def test_integers_of_up_to_32_bits_are_the_same_keys(former, now):
 
 
 @pytest.mark.parametrize("pandas", [False, True])
+@pytest.mark.restarts("uid", "refused")
+@pytest.mark.restarts("chain: operators in another order", "refused")
 def test_operators_that_changed_places_are_refused(pandas):
     """By the names of both, with data and without; back in their places they go on."""
     checkpoint = Checkpoint()
@@ -138,6 +146,7 @@ def test_operators_that_changed_places_are_refused(pandas):
     assert [("a", 50)] == checkpoint.expire(first, time=60)
 
 
+@pytest.mark.restarts("function: its class and its code", "goes on")
 def test_a_renamed_class_goes_on_under_the_former_name():
     """The class is in the record to be read, not to be compared."""
 

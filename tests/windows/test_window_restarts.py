@@ -27,6 +27,7 @@ from pyflinklike.windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    ProcessingTimeTrigger,
     ProcessWindowFunction,
     PurgingTrigger,
     SlidingEventTimeWindows,
@@ -262,6 +263,31 @@ def test_the_built_in_fold_of_a_window_may_not_change(backend, assigner):
 
 
 @of_each_backend
+@pytest.mark.parametrize("own_first", [False, True])
+def test_a_function_of_the_users_own_and_a_built_in_fold_are_not_exchanged(backend, own_first):
+    """As of a keyed fold: what one has made is nothing to the other."""
+    pair = [window(TEN).reduce(SumOf(1)), window(TEN).reduce(lambda a, b: b)]
+    former, now = pair[::-1] if own_first else pair
+    with pytest.raises(IncompatibleStateError, match=r"the fold of a window, .*of your own"):
+        harness(now, restore=snapshot(former, 1, 2), state_backend=backend())
+
+
+@of_each_backend
+def test_the_field_of_a_fold_is_the_one_of_its_name(backend):
+    """A position at which another field is now would go on over a sum of the former."""
+
+    def of(*names: str) -> Any:
+        row = Types.ROW_NAMED(list(names), [Types.STRING(), Types.LONG(), Types.LONG()])
+        return window(TEN, row).reduce(SumOf(1))
+
+    with harness(of("k", "n", "m")) as driver:
+        driver.process_element(("k", 1, 2), 1)
+        stored = driver.snapshot()
+    with pytest.raises(IncompatibleStateError, match=r"the field that is folded, 'n', got 'm'"):
+        harness(of("k", "m", "n"), restore=stored, state_backend=backend())
+
+
+@of_each_backend
 def test_the_reduce_function_of_the_users_own_may_change(backend):
     """Nobody can tell one from another."""
     stored = snapshot(window(TEN).reduce(lambda a, b: a), 1, 2)
@@ -272,6 +298,7 @@ def test_the_reduce_function_of_the_users_own_may_change(backend):
 
 
 BY_ELEMENTS = [CountTrigger.of(5), ContinuousProcessingTimeTrigger.of(50)]
+BY_CLOCK = [ProcessingTimeTrigger(), PurgingTrigger(ContinuousProcessingTimeTrigger.of(50))]
 BY_END = [None, PurgingTrigger(EventTimeTrigger()), ContinuousEventTimeTrigger.of(20)]
 
 
@@ -287,6 +314,8 @@ def test_a_trigger_that_needs_the_end_may_not_follow_where_nobody_registered_it(
     late = processed(assigner, trigger=now, allowed_lateness=5)
     with pytest.raises(IncompatibleStateError, match=r"keeps what fires a window, .*no\s+lateness"):
         harness(late, restore=stored, state_backend=backend())
+    if before is BY_ELEMENTS[1] and now is BY_END[2]:
+        return  # both are continuous, which has a rule of its own
     stored = snapshot(processed(assigner, trigger=before), 1, 2)
     with harness(
         processed(assigner, trigger=now), restore=stored, state_backend=backend()
@@ -295,10 +324,55 @@ def test_a_trigger_that_needs_the_end_may_not_follow_where_nobody_registered_it(
 
 
 @of_each_backend
+@pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.parametrize("now", BY_CLOCK, ids=repr)
+@pytest.mark.parametrize("before", [*BY_END, CountTrigger.of(5)], ids=repr)
+def test_a_trigger_that_waits_for_the_clock_may_not_follow_another_in_windows_of_event_time(
+    backend, before, now, lateness
+):
+    """Nobody has registered its times, and the windows would end without firing."""
+    stored = snapshot(processed(TEN, trigger=before, allowed_lateness=lateness), 1, 2)
+    operator = processed(TEN, trigger=now, allowed_lateness=lateness)
+    with pytest.raises(IncompatibleStateError, match=r"keeps what fires a window, .*of the clock"):
+        harness(operator, restore=stored, state_backend=backend())
+
+
+@of_each_backend
+@pytest.mark.parametrize("before", [None, CountTrigger.of(5)], ids=repr)
+def test_a_continuous_trigger_fires_windows_of_the_clock_at_their_end_whatever_was_before(
+    backend, before
+):
+    """Also those in which no element came since, so that it has never been asked."""
+    ten = TumblingProcessingTimeWindows.of(10)
+    now = processed(ten, trigger=ContinuousProcessingTimeTrigger.of(3))
+    stored = snapshot(processed(ten, trigger=before), 1, 2)
+    with harness(now, restore=stored, state_backend=backend()) as driver:
+        assert [((0, 10), [1, 2])] == contents(driver.set_processing_time(9))
+        assert is_empty(driver)
+
+
+@of_each_backend
+@pytest.mark.parametrize("purged", [False, True])
+@pytest.mark.parametrize("between", [False, True])
+def test_a_continuous_trigger_keeps_its_clock(backend, purged, between):
+    """The next time of one clock is none of the other: it would not fire until the end."""
+    trigger: Any = ContinuousProcessingTimeTrigger.of(50)
+    now: Any = ContinuousEventTimeTrigger.of(3)
+    if purged:
+        trigger, now = PurgingTrigger(trigger), PurgingTrigger(now)
+    stored = snapshot(processed(TEN, trigger=trigger), 1, 2)
+    if between:
+        with harness(processed(TEN), restore=stored, state_backend=backend()) as driver:
+            stored = driver.snapshot()
+    with pytest.raises(IncompatibleStateError, match=r"fire-time.*the clock of a continuous"):
+        harness(processed(TEN, trigger=now), restore=stored, state_backend=backend())
+
+
+@of_each_backend
 @pytest.mark.parametrize("before", BY_END, ids=repr)
-@pytest.mark.parametrize("now", BY_ELEMENTS, ids=repr)
-def test_a_trigger_that_goes_by_elements_may_follow(backend, before, now):
+def test_a_trigger_that_goes_by_elements_may_follow(backend, before):
     """Windows that are open are freed at their ends."""
+    now = CountTrigger.of(5)
     stored = snapshot(processed(TEN, trigger=before, allowed_lateness=5), 1, 2)
     operator = processed(TEN, trigger=now, allowed_lateness=5)
     with harness(operator, restore=stored, state_backend=backend()) as driver:

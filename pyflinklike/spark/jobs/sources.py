@@ -164,7 +164,9 @@ class StreamSource:
         After a restart Spark runs a micro-batch only for new rows.  The one in which timers were to
         fire for the last watermark might never come, so there is a row without elements.
         """
-        written = [int(path.stem) for path in self._folder.glob("[0-9]*.parquet")]
+        written = {int(path.stem): path for path in self._folder.glob("[0-9]*.parquet")}
+        for number, path in written.items():
+            _date(path, number)  # whoever copies a folder may make new files of it
         self._next = max(written, default=-1) + 1
         if written:
             parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
@@ -258,5 +260,10 @@ def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
     """Write the file of a micro-batch; Spark sees it when it has its time."""
     hidden = folder / f".{number:010}.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA), hidden)
-    os.utime(hidden, (_FIRST_TIME + number, _FIRST_TIME + number))
+    _date(hidden, number)
     rename_durably(hidden, folder / f"{number:010}.parquet")
+
+
+def _date(path: Path, number: int) -> None:
+    """Give a file its time; Spark forgets those that are a week older than the newest, and reads them anew."""
+    os.utime(path, (_FIRST_TIME + number, _FIRST_TIME + number))

@@ -118,6 +118,7 @@ def two_sums(env, is_deeper):
     return job_of(env)
 
 
+@pytest.mark.restarts("job: an operator behind another one that was beside it", "refused")
 def test_an_operator_that_comes_behind_another_one_is_refused(tmp_path):
     """Its state would be in another state operator of Spark."""
     run(two_sums(environment(tmp_path), is_deeper=False))
@@ -139,6 +140,7 @@ def test_an_operator_that_comes_behind_another_one_is_refused(tmp_path):
         (no_operator, "none where there was operator 'Keyed-1'"),
     ],
 )
+@pytest.mark.restarts("job: class of an operator, without a uid", "refused")
 def test_another_program_is_refused_by_name(tmp_path, program, told):
     """It would go on with state and offsets that are not its own; the first one still runs then."""
     run(keyed(environment(tmp_path)))
@@ -150,6 +152,7 @@ def test_another_program_is_refused_by_name(tmp_path, program, told):
 
 @pytest.mark.parametrize("is_bounded", [True, False])
 @pytest.mark.parametrize("uid", [None, "files"])
+@pytest.mark.restarts("job: a source that ends, or none that does", "refused")
 def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid):
     """The one would leave files unread, the other would have all that comes later be late."""
     run(files(environment(tmp_path), "in", uid, is_bounded))
@@ -171,6 +174,7 @@ class Alarm(One):
 
 
 @pytest.mark.parametrize(("before", "after"), [(One, Alarm), (Alarm, One)])
+@pytest.mark.restarts("job: timers of the other clock", "refused")
 def test_timers_of_another_time_are_refused(tmp_path, before, after):
     """Spark would refuse them when the query runs, and names nothing of the program."""
     run(keyed(environment(tmp_path), before, uid="one"))
@@ -179,6 +183,7 @@ def test_timers_of_another_time_are_refused(tmp_path, before, after):
         run(keyed(environment(tmp_path), after, uid="one"))
 
 
+@pytest.mark.restarts("job: functions without state, and sinks", "goes on")
 def test_what_keeps_nothing_may_change(tmp_path):
     """Functions without state and sinks."""
     run(keyed(environment(tmp_path)))
@@ -191,6 +196,9 @@ def test_what_keeps_nothing_may_change(tmp_path):
     run(job_of(env))
 
 
+@pytest.mark.restarts(
+    "job: class of an operator, or paths of a source, with the same uid", "goes on"
+)
 def test_a_uid_says_that_it_is_the_same_operator(tmp_path):
     """Its class may be called otherwise then."""
     run(keyed(environment(tmp_path)))
@@ -198,6 +206,10 @@ def test_a_uid_says_that_it_is_the_same_operator(tmp_path):
     run(keyed(environment(tmp_path), Two, uid="Keyed-1"))
 
 
+@pytest.mark.restarts(
+    "job: class of an operator, or paths of a source, with the same uid", "goes on"
+)
+@pytest.mark.restarts("job: paths of a source, without a uid", "refused")
 def test_a_uid_says_that_it_is_the_same_source(tmp_path):
     """Its folder may be another one then; without a uid it may not."""
     run(files(environment(tmp_path / "with"), "a", "in"))
@@ -208,6 +220,7 @@ def test_a_uid_says_that_it_is_the_same_source(tmp_path):
         run(files(environment(tmp_path / "without"), "b", None))
 
 
+@pytest.mark.restarts("job: settings of the session", "goes on")
 def test_a_session_with_other_settings_goes_on_with_those_of_the_beginning(tmp_path):
     """Else keys would be looked for in other groups, though the program says nothing of them."""
     run(keyed(environment(tmp_path)))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of restarts has a row for each declaration that tests restart with, and the answer that they see."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from doc_snippets import ROOT
+from restart_cells import CELLS
+
+PAGE = ROOT / "docs" / "reference" / "restarts.md"
+ANSWERS = {"GOES_ON": "goes on", "REFUSED": "refused"}
+_ROW = re.compile(r"^\| ([^|]+) \| (goes on|refused) \| ", re.MULTILINE)
+_MARK = re.compile(r"""restarts\(\s*"([^"]+)",\s*"([^"]+)"\s*\)""")
+_CELL = re.compile(r"""\bCell\(\s*"([^"]+)",\s*(GOES_ON|REFUSED),""")
+
+
+def tried() -> set[tuple[str, str]]:
+    """Rows and answers of all tests."""
+    found = {(cell.row, cell.answer) for cell in CELLS}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        found |= set(_MARK.findall(text))
+        found |= {(row, ANSWERS[answer]) for row, answer in _CELL.findall(text)}
+    return found
+
+
+def test_the_page_has_what_the_tests_try():
+    """Neither a row without a test, nor a test without its row, nor another answer."""
+    rows = _ROW.findall(PAGE.read_text(encoding="utf-8"))
+
+    assert sorted(tried()) == sorted(rows)
+    assert len(rows) == len({row for row, _ in rows})
+
+
+@pytest.mark.parametrize("part", ["State ", "state: "])
+def test_each_case_of_a_row_is_another_one(part):
+    """Two of one name would be one to whoever reads the report."""
+    names = [str(cell) for cell in CELLS if cell.row.startswith(part.strip())]
+
+    assert len(names) == len(set(names))
