@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
@@ -17,9 +17,9 @@ from pyspark.sql import types as st
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.setup.chains import phased
 from pyflinklike.spark.setup.event_time import with_event_time
-from pyflinklike.spark.setup.settings import default_max_parallelism
+from pyflinklike.spark.setup.settings import max_parallelism_for
 from pyflinklike.spark.wire.connected_records import ConnectedReader
-from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.key_hash import group_or_hash
 from pyflinklike.spark.wire.names import ARRIVAL, BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP, quoted
 from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.spark.wire.records import RecordReader
@@ -53,11 +53,16 @@ class Input(Protocol):
     def key_names(self) -> tuple[str, ...]:
         """What a checkpoint calls the key columns: another program with other ones is refused."""
 
-    def default_max_parallelism(self) -> int:
-        """How many key groups there are if the user does not say."""
+    def key_groups(self) -> Callable[[int], int]:
+        """How many key groups there are for a number of partitions, if the user does not say."""
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records of a stream, with the key group of each in a first column."""
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records of a stream, with the key group of each in a first column.
+
+        Args:
+            max_parallelism: The number of key groups; None where the tasks know it: the column
+                then has the hashes, of which key groups are the remainders.
+        """
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """Those of a batch, with the place of each among those of its task in a last column."""
@@ -126,9 +131,9 @@ class OneInput:
         """Their names."""
         return self.columns
 
-    def default_max_parallelism(self) -> int:
-        """As many as the session's partitions want."""
-        return default_max_parallelism(self.df.sparkSession)
+    def key_groups(self) -> Callable[[int], int]:
+        """As many as the partitions want."""
+        return max_parallelism_for
 
     def key_fields(self) -> list[st.StructField]:
         """The key columns with their types."""
@@ -146,9 +151,9 @@ class OneInput:
             before_watermark=self.before_watermark,
         )
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records, with the key group of each in a first column."""
-        return self.df.select(key_group(self.columns, max_parallelism).alias(KEY_GROUP), "*")
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records, with the key group or the hash of each in a first column."""
+        return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """The same with the place of each record in a last column."""
@@ -209,17 +214,17 @@ class TwoInputs:
         pairs = zip(self.first.columns, self.second.columns)
         return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
 
-    def default_max_parallelism(self) -> int:
+    def key_groups(self) -> Callable[[int], int]:
         """As of one input."""
-        return self.first.default_max_parallelism()
+        return self.first.key_groups()
 
     @property
     def reader(self) -> ConnectedReader:
         """Reads the records of both."""
         return ConnectedReader((self.first.reader, self.second.reader))
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records of both, with the key group of each in a first column."""
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records of both, with the key group or the hash of each in a first column."""
         return self._union(max_parallelism, [], [])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
@@ -241,8 +246,8 @@ class TwoInputs:
     def _inputs(self) -> tuple[OneInput, OneInput]:
         return self.first, self.second
 
-    def _union(self, max_parallelism: int, *extra: list[Column]) -> DataFrame:
-        groups = [key_group(each.columns, max_parallelism) for each in self._inputs()]
+    def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
+        groups = [group_or_hash(each.columns, max_parallelism) for each in self._inputs()]
         frames = self.first.df, self.second.df
         return united(
             frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -82,6 +82,8 @@ class Plan:
         first_output: The number of its main output; operators at earlier places of the same state
             operator have those before.
         saved: What the states were declared as of the savepoint that the query begins with.
+        key_groups: How many key groups there are for a number of Spark's partitions; None where
+            the program says how many, or the session does not tell its partitions.
     """
 
     function: Function
@@ -98,6 +100,7 @@ class Plan:
     timed_outputs: bool = attrs.field(default=False, kw_only=True)
     first_output: int = attrs.field(default=0, kw_only=True)
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
+    key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""

@@ -78,7 +78,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     Args:
         key_columns: A key of one column must not be null.
         group_ids: The grouping key of each key group.  Records without a key group are for
-            every one.
+            every one.  A column of bigints has hashes of keys instead, of which key groups are
+            the remainders.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,7 +132,7 @@ def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
-    key_groups = chunk.column(KEY_GROUP)
+    key_groups = _groups_of(chunk.column(KEY_GROUP), len(group_ids))
     records = chunk.drop_columns([KEY_GROUP])
     order = pc.sort_indices(key_groups)
     runs = pc.run_end_encode(key_groups.take(order))
@@ -151,6 +152,14 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
         ],
         schema=_PACKED,
     )
+
+
+def _groups_of(column: pa.Array, count: int) -> pa.Array:
+    """The key groups of records, also where their column has hashes: as Spark's `pmod`."""
+    if not pa.types.is_int64(column.type):
+        return column
+    rest = pc.subtract(column, pc.multiply(pc.divide(column, count), count))
+    return pc.if_else(pc.less(rest, 0), pc.add(rest, count), rest)
 
 
 def _for_all(
