@@ -9,7 +9,7 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.spark.inputs import OneInput, united
+from pyflinklike.spark.inputs import OneInput, times_of, united
 from pyflinklike.spark.wire.broadcast_records import BroadcastReader
 from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.names import ARRIVAL, INPUT, KEY_GROUP
@@ -81,6 +81,10 @@ class WithBroadcast:
                 arrival.alias(ARRIVAL),
             ],
         )
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of both inputs, where they have event time."""
+        return times_of((self.main, self.rules))
 
     def order(self) -> list[Column]:
         """The broadcast input first, in its own order; then by event time, and by arrival."""

@@ -15,6 +15,7 @@ from typing import Final
 from pyflinklike import errors
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.shown import shown
+from pyflinklike.spark.setup.plan import TimeMode
 
 __all__ = ["error_of", "ours_alone"]
 
@@ -31,15 +32,12 @@ _OPERATOR: Final = re.compile(
     re.DOTALL,
 )
 """In Spark's picture of a query: the name of an operator, and its time mode."""
-_TIMES: Final = {
-    "NoTime": ("without event_time and processing-time timers", "leave both out"),
-    "EventTime": ("with event_time", 'pass event_time="<column>" and no processing-time timers'),
-    "ProcessingTime": ("with processing-time timers", "pass processing_time_timers=True"),
+_MODES: Final = {
+    "NoTime": TimeMode.NONE,
+    "EventTime": TimeMode.EVENT_TIME,
+    "ProcessingTime": TimeMode.PROCESSING_TIME,
 }
-"""What a time mode of Spark's is for the user, and how to come back to it."""
-_NEW_CHECKPOINT: Final = (
-    "begin a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
-)
+"""Spark's names of time modes in its errors and pictures."""
 
 
 def error_of(failure: BaseException) -> PyflinklikeError | None:
@@ -86,21 +84,15 @@ def ours_alone() -> Iterator[None]:
         told = error_of(failure)
         if told is None or told is failure:
             raise
-        ours = told
-    else:
-        return
-    raise ours
+        raise told from None
 
 
 def _refused_restart(text: str) -> PyflinklikeError | None:
     """What Spark's refusal of a checkpoint means, if that is what a failure says."""
     found = _OTHER_TIME.search(text)
-    if found is not None and set(found.groups()) <= _TIMES.keys():
-        (former, remedy), (now, _) = (_TIMES[each] for each in found.groups())
-        return IncompatibleStateError(
-            f"{_of_mode(text, found[2])}: its checkpoint was begun {former}, got a program {now}; "
-            f"{remedy} as before, or {_NEW_CHECKPOINT}"
-        )
+    if found is not None and set(found.groups()) <= _MODES.keys():
+        former, now = (_MODES[each] for each in found.groups())
+        return now.refused_after(former, _of_mode(text, found[2]))
     if _OTHER_OPERATORS in text:
         names = [name for name, _ in reversed(_OPERATOR.findall(text))]
         return IncompatibleStateError(

@@ -25,7 +25,7 @@ from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["Input", "OneInput", "TwoInputs", "united"]
+__all__ = ["Input", "OneInput", "TwoInputs", "times_of", "united"]
 
 _TIME = "__time"
 """The event time of a record of several inputs in ms, while a batch is sorted."""
@@ -66,6 +66,9 @@ class Input(Protocol):
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """Those of a batch, with the place of each among those of its task in a last column."""
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of each of several inputs with event time, whether a record of `keyed` is of it, and its time in ms."""
 
     def order(self) -> list[Column]:
         """By what the records of a batch are sorted, within their key group."""
@@ -159,6 +162,10 @@ class OneInput:
         """The same with the place of each record in a last column."""
         return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Nothing: the watermark is this input's."""
+        return []
+
     def order(self) -> list[Column]:
         """By event time, and by arrival if it is equal."""
         arrival = F.col(ARRIVAL)
@@ -233,6 +240,10 @@ class TwoInputs:
         extra = [[each.time().alias(_TIME)] if each.event_time else [] for each in self._inputs()]
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
 
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of both inputs, where they have event time."""
+        return times_of(self._inputs())
+
     def order(self) -> list[Column]:
         """By event time where there is one, then the first input's first, then by arrival."""
         is_sorted = self.event_time is not None and not self.first.arrival_order
@@ -252,6 +263,22 @@ class TwoInputs:
         return united(
             frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
         )
+
+
+def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
+    """Of each of several inputs, whether a record of what `united` gives is of it, and its time in ms.
+
+    Nothing where not all have event time: then the watermark waits for none of them, or one.
+    """
+    if any(each.event_time is None for each in inputs):
+        return []
+    return [
+        (
+            F.col(INPUT) == F.lit(number),
+            F.unix_millis(F.col(INPUTS[number - 1])[each.event_time]),
+        )
+        for number, each in enumerate(inputs, 1)
+    ]
 
 
 def united(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:

@@ -28,7 +28,7 @@ from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.initial import Initial
-from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.observation import observed, observed_inputs
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
 from pyflinklike.spark.restoring import check_savepoint, initial_state
@@ -171,7 +171,10 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
         initial, saved = initial_state(source.df, plan, savepoint)
         plan = attrs.evolve(plan, saved=saved)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
-    results = serve_key_groups(source.keyed(groups), plan, initial)
+    keyed, times = source.keyed(groups), source.event_times()
+    if times:
+        keyed = observed_inputs(keyed, plan.task.name, times)
+    results = serve_key_groups(keyed, plan, initial)
     payloads = observed(results, [plan])
     result = _unpacked(payloads, plan.layout)
     if plan.tells_phases():

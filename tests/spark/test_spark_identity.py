@@ -23,8 +23,13 @@ from spark_support import (
 )
 
 from pyflinklike import KeyedProcessFunction, Row, Time, Types, ValueStateDescriptor
-from pyflinklike.errors import CorruptStateError, DeclarationValueError, HostError
-from pyflinklike.spark import key_by, read_savepoint, window_all
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationValueError,
+    HostError,
+    IncompatibleStateError,
+)
+from pyflinklike.spark import error_of, key_by, read_savepoint, window_all
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import AllWindowFunction, TumblingEventTimeWindows
 
@@ -187,6 +192,29 @@ def test_changed_key_columns_are_refused(spark, tmp_path, kind, key, columns, ca
         StreamingQueryException, match="the key columns are fixed by its checkpoint"
     ):
         drain(counted(changed, *columns), tmp_path / "checkpoint")
+
+
+@passes_watermarks
+def test_an_event_time_that_is_dropped_is_refused_in_our_words(spark, tmp_path):
+    """Spark's error, which no task of ours could raise, speaks of a timeMode; so it does of an operator that is gone."""
+    feed = Feed(spark, tmp_path / "input", "key string, ts timestamp")
+
+    def run(**options):
+        feed.add([("a", at(1_000))])
+        return drain(counted(feed.stream(), **options), tmp_path / "checkpoint")
+
+    run(event_time="ts")
+    with pytest.raises(StreamingQueryException, match="timeMode") as raised:
+        run()
+    with pytest.raises(StreamingQueryException) as gone:
+        drain(feed.stream().dropDuplicates(["key"]), tmp_path / "checkpoint")
+    assert [
+        (IncompatibleStateError, "operator 'Count': its checkpoint was begun with event_time"),
+        (IncompatibleStateError, "the stateful operators of a query are fixed by its checkpoint"),
+    ] == [
+        (type(error), str(error).partition(", got ")[0])
+        for error in (error_of(raised.value), error_of(gone.value))
+    ]
 
 
 @pytest.mark.thorough
