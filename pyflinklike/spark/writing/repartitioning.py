@@ -31,7 +31,7 @@ def repartition_state(
 
     The checkpoint gets one more micro-batch, which reads no input.  The query goes on from it at
     its next start, with the same `max_parallelism`: pass that to `process()`, for its default
-    follows `spark.sql.shuffle.partitions`.  All stateful operators of the query are repartitioned.
+    follows the number of partitions.  All stateful operators of the query are repartitioned.
     If it is interrupted, Spark refuses to start the query until it is called again with the same
     number.
 
