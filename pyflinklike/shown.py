@@ -12,12 +12,21 @@ import reprlib
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["instance_of", "shown", "shown_error", "shown_message"]
+__all__ = ["instance_of", "shown", "shown_error", "shown_message", "shown_state"]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
 # Modules of __repr__ methods that show the names and values of all fields.
 _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
+
+# States that operators of ours declare for their users, who gave none of these names.
+_OWN_STATES: Final = {
+    "_reduce_state": "the fold of a key",
+    "_join_left": "what is kept of the left input",
+    "_join_right": "what is kept of the right input",
+    "window-contents": "the contents of a window",
+    "merging-window-set": "the sessions of a key",
+}
 
 _ANY_ERROR: Final[Any] = BaseException.__str__
 _KEY_ERROR: Final[Any] = KeyError.__str__
@@ -31,6 +40,11 @@ def shown(value: object) -> str:
     elements, what is nested deeply.  Where `__repr__` fails, the class is shown.
     """
     return _cut(_SHORT.repr(value), _MOST)
+
+
+def shown_state(name: str) -> str:
+    """A state by the name that the user gave it, or one of ours by what it holds."""
+    return _OWN_STATES.get(name) or f"state {name!r}"
 
 
 def shown_error(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from pyflinklike.log.entries import (
 )
 from pyflinklike.log.segments import SEGMENT_BYTES, Section
 from pyflinklike.log.stored_entries import has_stamps, read_batch
+from pyflinklike.shown import shown_state
 from pyflinklike.state.column_changes import CLEAR, PUT, ColumnChanges
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
@@ -68,7 +69,7 @@ def encode_columns(
     for part in divided_batch(batch, limit):
         if part.nbytes > largest:
             msg = (
-                f"state {changes.spec.name!r}: one entry may take {largest:,} bytes at most, got "
+                f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got "
                 f"{part.nbytes:,}; divide it into several"
             )
             raise StateValueError(msg)

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.shown import shown_state
 from pyflinklike.state.table import REPLICATED, RESERVED_PREFIX, Setting, Shape, TableSpec
 from pyflinklike.state.ttl_config import clock_of_ttl
 from pyflinklike.types import TypeInformation
@@ -177,7 +178,7 @@ class Declaration:
 
     @property
     def _what(self) -> str:
-        return "timers" if self.name.startswith(RESERVED_PREFIX) else f"state {self.name!r}"
+        return "timers" if self.name.startswith(RESERVED_PREFIX) else shown_state(self.name)
 
 
 def settings_said(said: Mapping[str, Any]) -> tuple[Setting, ...]:

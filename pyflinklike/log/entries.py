@@ -28,7 +28,7 @@ from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.log.arrow_message import Layout
 from pyflinklike.log.declaration import Declaration
 from pyflinklike.log.segments import MAX_BYTES, SEGMENT_BYTES
-from pyflinklike.shown import shown_message
+from pyflinklike.shown import shown_message, shown_state
 from pyflinklike.state.column_changes import CLEAR, DELETE, PUT
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import TypeInformation, Types
@@ -145,7 +145,7 @@ def _encoded(
     if several:
         return None
     msg = (
-        f"state {changes.spec.name!r}: one entry may take {largest:,} bytes at most, got {size:,}; "
+        f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
         "divide it into several, for example the elements of a list or the entries of a map"
     )
     raise StateValueError(msg)
@@ -167,7 +167,7 @@ def _unwritable(
     spec: TableSpec, key_type: TypeInformation, error: Exception
 ) -> IncompatibleStateError:
     return IncompatibleStateError(
-        f"state {spec.name!r}: its keys and values must be writable as {key_type.signature} and "
+        f"{shown_state(spec.name)}: its keys and values must be writable as {key_type.signature} and "
         f"{Declaration.of(spec, key_type).value}, got {shown_message(error)}"
     )
 

@@ -83,7 +83,7 @@ class OperatorIdentity:
                 "max_parallelism is",
                 str(stored.max_parallelism),
                 str(self.max_parallelism),
-                f"pass the former, or {_SAVEPOINT}",
+                f"pass max_parallelism={stored.max_parallelism}, or {_SAVEPOINT}",
             )
         self._check_keys(stored)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -135,6 +135,7 @@ def call_roll(
     groups: Iterable[int],
     time: int,
     saved: Mapping[str, Mapping[str, Any]] | None = None,
+    agrees: Callable[[OperatorRecord], None] | None = None,
 ) -> None:
     """Check that a checkpoint is this program's, and note which key groups have records.
 
@@ -145,6 +146,7 @@ def call_roll(
         time: Time of the micro-batch, in ms.
         saved: Declarations of the states in the savepoint that the checkpoint begins with: states
             that the program leaves out are stored, too.
+        agrees: Raises where the host cannot go on from what a record says.
 
     Raises:
         IncompatibleStateError: The checkpoint is another operator's.
@@ -159,21 +161,29 @@ def call_roll(
             written = attrs.evolve(record, states={**(saved or {}), **record.states})
             _write_record(storage, written, where, is_new=True)
         else:
-            _write_record(storage, record, where, is_new=False)
+            _write_record(storage, record, where, is_new=False, agrees=agrees)
     roll = former.called(record.digest, groups, time)
     if roll != former:
         storage.write_segment(ROLL_AT, roll.to_bytes())
 
 
 def _write_record(
-    storage: RecordStorage, record: OperatorRecord, where: str, *, is_new: bool
+    storage: RecordStorage,
+    record: OperatorRecord,
+    where: str,
+    *,
+    is_new: bool,
+    agrees: Callable[[OperatorRecord], None] | None = None,
 ) -> None:
     stored = storage.read_segment(RECORD_AT)
     if (stored is None) is not is_new:
         msg = f"{where}: its record and the roll of its key groups are written together, got one"
         raise CorruptStateError(f"{msg} without the other; go back to a checkpoint")
     if stored is not None:
-        record = record.after(OperatorRecord.from_bytes(stored, where))
+        former = OperatorRecord.from_bytes(stored, where)
+        record = record.after(former)
+        if agrees is not None:
+            agrees(former)
     blob = record.to_bytes()
     if blob != stored:
         storage.write_segment(RECORD_AT, blob)

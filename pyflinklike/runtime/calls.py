@@ -28,7 +28,7 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.runtime.raised import hint, where_raised
 from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.shown import shown, shown_error
+from pyflinklike.shown import shown, shown_error, shown_state
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
 from pyflinklike.types import TypeInformation
 
@@ -247,5 +247,5 @@ class FunctionCalls:
 
 def _cause(error: Exception, hidden: str) -> str:
     state = getattr(error, "state_name", None)
-    where = "" if state is None or state == hidden else f"in the function of state {state!r}: "
+    where = "" if state is None or state == hidden else f"in the function of {shown_state(state)}: "
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.spark.inputs import OneInput, united
-from pyflinklike.spark.setup.settings import partitions_of
+from pyflinklike.spark.inputs import OneInput, times_of, united
 from pyflinklike.spark.wire.broadcast_records import BroadcastReader
-from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.names import ARRIVAL, INPUT, KEY_GROUP
 
 __all__ = ["WithBroadcast"]
@@ -55,16 +56,14 @@ class WithBroadcast:
         """Their names."""
         return self.columns
 
-    def default_max_parallelism(self) -> int:
-        """As of one input; without keys one for each of the session's partitions."""
-        if self.columns:
-            return self.main.default_max_parallelism()
-        return partitions_of(self.df.sparkSession)
+    def key_groups(self) -> Callable[[int], int]:
+        """As of one input; without keys one for each of the partitions."""
+        return self.main.key_groups() if self.columns else _one_each
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
         """The records of both; those without a key group get one where they are packed."""
-        unknown = F.lit(None).cast("int")
-        group = key_group(self.columns, max_parallelism) if self.columns else unknown
+        unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
+        group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
         return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
@@ -83,6 +82,10 @@ class WithBroadcast:
             ],
         )
 
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of both inputs, where they have event time."""
+        return times_of((self.main, self.rules))
+
     def order(self) -> list[Column]:
         """The broadcast input first, in its own order; then by event time, and by arrival."""
         time = [] if self.main.arrival_order else [F.col(_TIME)]
@@ -94,3 +97,8 @@ class WithBroadcast:
 
     def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
         return united((self.main.df, self.rules.df), [main, rules])
+
+
+def _one_each(partitions: int) -> int:
+    """As many key groups as partitions."""
+    return partitions

@@ -123,7 +123,7 @@ class BroadcastConnectedStream:
             event_time: A timestamp column of the DataFrame that is not broadcast.
             state_backend: As of `KeyedStream.process`, like all that follow.
             max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
-                Without keys it is the number of shuffle partitions by default.
+                Without keys it is the number of partitions by default.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
             job_parameters: For `RuntimeContext.get_job_parameter`.

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
@@ -17,15 +17,15 @@ from pyspark.sql import types as st
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.setup.chains import phased
 from pyflinklike.spark.setup.event_time import with_event_time
-from pyflinklike.spark.setup.settings import default_max_parallelism
+from pyflinklike.spark.setup.settings import max_parallelism_for
 from pyflinklike.spark.wire.connected_records import ConnectedReader
-from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.key_hash import group_or_hash
 from pyflinklike.spark.wire.names import ARRIVAL, BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP, quoted
 from pyflinklike.spark.wire.reader import Reader
 from pyflinklike.spark.wire.records import RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["Input", "OneInput", "TwoInputs", "united"]
+__all__ = ["Input", "OneInput", "TwoInputs", "times_of", "united"]
 
 _TIME = "__time"
 """The event time of a record of several inputs in ms, while a batch is sorted."""
@@ -53,14 +53,22 @@ class Input(Protocol):
     def key_names(self) -> tuple[str, ...]:
         """What a checkpoint calls the key columns: another program with other ones is refused."""
 
-    def default_max_parallelism(self) -> int:
-        """How many key groups there are if the user does not say."""
+    def key_groups(self) -> Callable[[int], int]:
+        """How many key groups there are for a number of partitions, if the user does not say."""
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records of a stream, with the key group of each in a first column."""
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records of a stream, with the key group of each in a first column.
+
+        Args:
+            max_parallelism: The number of key groups; None where the tasks know it: the column
+                then has the hashes, of which key groups are the remainders.
+        """
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """Those of a batch, with the place of each among those of its task in a last column."""
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of each of several inputs with event time, whether a record of `keyed` is of it, and its time in ms."""
 
     def order(self) -> list[Column]:
         """By what the records of a batch are sorted, within their key group."""
@@ -126,9 +134,9 @@ class OneInput:
         """Their names."""
         return self.columns
 
-    def default_max_parallelism(self) -> int:
-        """As many as the session's partitions want."""
-        return default_max_parallelism(self.df.sparkSession)
+    def key_groups(self) -> Callable[[int], int]:
+        """As many as the partitions want."""
+        return max_parallelism_for
 
     def key_fields(self) -> list[st.StructField]:
         """The key columns with their types."""
@@ -146,13 +154,17 @@ class OneInput:
             before_watermark=self.before_watermark,
         )
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records, with the key group of each in a first column."""
-        return self.df.select(key_group(self.columns, max_parallelism).alias(KEY_GROUP), "*")
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records, with the key group or the hash of each in a first column."""
+        return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """The same with the place of each record in a last column."""
         return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Nothing: the watermark is this input's."""
+        return []
 
     def order(self) -> list[Column]:
         """By event time, and by arrival if it is equal."""
@@ -209,17 +221,17 @@ class TwoInputs:
         pairs = zip(self.first.columns, self.second.columns)
         return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
 
-    def default_max_parallelism(self) -> int:
+    def key_groups(self) -> Callable[[int], int]:
         """As of one input."""
-        return self.first.default_max_parallelism()
+        return self.first.key_groups()
 
     @property
     def reader(self) -> ConnectedReader:
         """Reads the records of both."""
         return ConnectedReader((self.first.reader, self.second.reader))
 
-    def keyed(self, max_parallelism: int) -> DataFrame:
-        """The records of both, with the key group of each in a first column."""
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records of both, with the key group or the hash of each in a first column."""
         return self._union(max_parallelism, [], [])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
@@ -227,6 +239,10 @@ class TwoInputs:
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
         extra = [[each.time().alias(_TIME)] if each.event_time else [] for each in self._inputs()]
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of both inputs, where they have event time."""
+        return times_of(self._inputs())
 
     def order(self) -> list[Column]:
         """By event time where there is one, then the first input's first, then by arrival."""
@@ -241,12 +257,28 @@ class TwoInputs:
     def _inputs(self) -> tuple[OneInput, OneInput]:
         return self.first, self.second
 
-    def _union(self, max_parallelism: int, *extra: list[Column]) -> DataFrame:
-        groups = [key_group(each.columns, max_parallelism) for each in self._inputs()]
+    def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
+        groups = [group_or_hash(each.columns, max_parallelism) for each in self._inputs()]
         frames = self.first.df, self.second.df
         return united(
             frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
         )
+
+
+def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
+    """Of each of several inputs, whether a record of what `united` gives is of it, and its time in ms.
+
+    Nothing where not all have event time: then the watermark waits for none of them, or one.
+    """
+    if any(each.event_time is None for each in inputs):
+        return []
+    return [
+        (
+            F.col(INPUT) == F.lit(number),
+            F.unix_millis(F.col(INPUTS[number - 1])[each.event_time]),
+        )
+        for number, each in enumerate(inputs, 1)
+    ]
 
 
 def united(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:

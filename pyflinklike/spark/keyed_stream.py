@@ -97,8 +97,9 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
                 `for_monotonous_timestamps` has it: the latest time seen less 1 ms.
             state_backend: Where working state is kept; `HashMapStateBackend()` by default.
             max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
-                default it follows the number of shuffle partitions, as Flink's follows the
-                parallelism: the smallest multiple of it that is at least 16.
+                default it follows the number of partitions that the checkpoint was begun with,
+                as Flink's follows the parallelism: the smallest multiple of it that is at least
+                16.  Before Spark 4.1 it follows `spark.sql.shuffle.partitions`.
             uid: Names the operator: in messages, metrics and `get_task_name`, and in its
                 checkpoint, which no operator of another name can continue from.  By default
                 the name of the function's class; needed if a query has the same class twice.

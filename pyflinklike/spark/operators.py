@@ -28,7 +28,7 @@ from pyflinklike.spark.hosts.batch import run_batch
 from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
 from pyflinklike.spark.hosts.initial import Initial
-from pyflinklike.spark.hosts.observation import observed
+from pyflinklike.spark.hosts.observation import observed, observed_inputs
 from pyflinklike.spark.hosts.telling import telling_each
 from pyflinklike.spark.inputs import Input
 from pyflinklike.spark.restoring import check_savepoint, initial_state
@@ -45,7 +45,7 @@ from pyflinklike.spark.setup.options import SavepointLike
 from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
 from pyflinklike.spark.setup.plan import Plan, TimeMode
 from pyflinklike.spark.setup.requirements import packages_checked
-from pyflinklike.spark.setup.settings import partitions_of
+from pyflinklike.spark.setup.settings import partitions_of, partitions_told
 from pyflinklike.spark.setup.shipping import prepare_workers
 from pyflinklike.spark.setup.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.batch_time import with_batch_time
@@ -115,6 +115,7 @@ def applied(
         state_backend=checked_backend(backend),
         key_type=reader.key_type,
         task=_task(source, name, max_parallelism, job_parameters),
+        key_groups=source.key_groups() if _follows(source, max_parallelism) else None,
         time_mode=time_mode,
         reader=reader,
         layout=layout,
@@ -134,7 +135,7 @@ def _task(
 ) -> TaskInfo:
     spark, schema = source.df.sparkSession, source.df.schema
     if max_parallelism is None:
-        max_parallelism = source.default_max_parallelism()
+        max_parallelism = source.key_groups()(partitions_of(spark))
     check_max_parallelism(max_parallelism)
     return TaskInfo(
         name,
@@ -146,6 +147,12 @@ def _task(
             for name, column in zip(source.key_names(), source.columns)
         ),
     )
+
+
+def _follows(source: Input, max_parallelism: int | None) -> bool:
+    """Whether the number of key groups follows that of the partitions of a stream's checkpoint."""
+    session = source.df.sparkSession
+    return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
 
 
 def _planned(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
@@ -163,7 +170,11 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     if savepoint is not None:
         initial, saved = initial_state(source.df, plan, savepoint)
         plan = attrs.evolve(plan, saved=saved)
-    results = serve_key_groups(source.keyed(plan.task.max_parallelism), plan, initial)
+    groups = plan.task.max_parallelism if plan.key_groups is None else None
+    keyed, times = source.keyed(groups), source.event_times()
+    if times:
+        keyed = observed_inputs(keyed, plan.task.name, times)
+    results = serve_key_groups(keyed, plan, initial)
     payloads = observed(results, [plan])
     result = _unpacked(payloads, plan.layout)
     if plan.tells_phases():

@@ -17,6 +17,7 @@ from pyspark.sql import Row as SparkRow
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.spark.hosts.observation import OF_INPUTS
 
 __all__ = ["metrics_of"]
 
@@ -31,8 +32,10 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
 
     Returns:
         The metrics, by name: ints, and under `user` a dict of ints by the full name of the
-        function's metrics.  None where there are none: no batch has run yet, or the trigger had
-        nothing to do.
+        function's metrics.  An operator of two inputs with event time has `inputs` as well: how
+        many `records` each brought, and the `latest` event time among them in ms, or None; the
+        watermark waits for the input that brings none, or the older ones.  None where there are
+        none: no batch has run yet, or the trigger had nothing to do.
 
     Raises:
         DeclarationTypeError: It is not the progress of a stream.
@@ -44,11 +47,19 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
     if uid not in observed:
         msg = (
             f"metrics_of takes the uid of an operator of the stream, got {shown(uid)}; "
-            f"choose from {sorted(observed)}"
+            f"choose from {sorted(each for each in observed if not each.endswith(OF_INPUTS))}"
         )
         raise DeclarationValueError(msg)
     names, values = _columns(observed[uid])
+    if uid + OF_INPUTS in observed:
+        names, values = [*names, "inputs"], [*values, _inputs(observed[uid + OF_INPUTS])]
     return SparkRow(*names)(*values)
+
+
+def _inputs(observed: Any) -> list[SparkRow]:
+    by_name = dict(zip(*_columns(observed)))
+    of_input, numbers = SparkRow("records", "latest"), range(1, len(by_name) // 2 + 1)
+    return [of_input(by_name[f"records_{at}"], by_name[f"latest_{at}"]) for at in numbers]
 
 
 def _observed(progress: Any) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.api.output_tag import OutputTag
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.shown import shown
+from pyflinklike.spark.failures import ours_alone
 from pyflinklike.spark.setup.chains import keep_phases_of_part, phase_columns
 from pyflinklike.spark.wire.names import OUTPUT_TAG, quoted
 
@@ -90,10 +91,11 @@ def foreach_output(
     def write(df: DataFrame, batch_id: int) -> None:
         df.persist()
         try:
-            if main is not None:
-                main(main_output(df), batch_id)
-            for tag, writer in writers.items():
-                writer(get_side_output(df, tag), batch_id)
+            with ours_alone():
+                if main is not None:
+                    main(main_output(df), batch_id)
+                for tag, writer in writers.items():
+                    writer(get_side_output(df, tag), batch_id)
         finally:
             df.unpersist()
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Generic
 
 from pyflinklike.errors import StateValueError
+from pyflinklike.shown import shown_state
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Table
 from pyflinklike.type_vars import IN, OUT
@@ -50,13 +51,13 @@ class State:
             raise self._refuse(error) from None
 
     def _refuse(self, error: StateValueError) -> StateValueError:
-        refusal = StateValueError(f"state {self.name!r}: {error}")
+        refusal = StateValueError(f"{shown_state(self.name)}: {error}")
         refusal.__cause__ = error.__cause__
         return refusal
 
     def _refuse_none(self, what: str) -> StateValueError:
         return StateValueError(
-            f"state {self.name!r}: {what} must not be None, got None; "
+            f"{shown_state(self.name)}: {what} must not be None, got None; "
             "call clear() to empty the state"
         )
 

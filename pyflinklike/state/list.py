@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.shown import shown
+from pyflinklike.shown import shown, shown_state
 from pyflinklike.state.base import MergingState
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Table
@@ -87,7 +87,7 @@ class ListState(MergingState[T, Iterable[T]]):
             raise self._refuse_none("the list of elements")
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             msg = (
-                f"state {self.name!r}: elements come as a list, got {shown(values)}; "
+                f"{shown_state(self.name)}: elements come as a list, got {shown(values)}; "
                 "call add() for a single one"
             )
             raise StateValueError(msg)

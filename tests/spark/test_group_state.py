@@ -152,6 +152,23 @@ def test_another_max_parallelism_is_refused():
         query.run([("a", 1)], now=2)
 
 
+@pytest.mark.parametrize(
+    ("former", "now", "remedy"),
+    [
+        (TimeMode.EVENT_TIME, TimeMode.NONE, 'pass event_time="<column>"'),
+        (TimeMode.PROCESSING_TIME, TimeMode.EVENT_TIME, "pass processing_time_timers=True"),
+        (TimeMode.NONE, TimeMode.EVENT_TIME, "leave both out as before"),
+    ],
+)
+def test_another_time_is_refused(former, now, remedy):
+    """As Spark 4 refuses it: Spark 3.5 would go on, and timers of the former one would never fire."""
+    query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=former))
+    query.run([("a", 1)], now=1)
+    query.program = Program(Numbered(), max_parallelism=4, time_mode=now)
+    with pytest.raises(IncompatibleStateError, match=f"'counted': its checkpoint .*{remedy}"):
+        query.run([("a", 1)], now=2)
+
+
 def counted(*keys):
     """A savepoint in which each key has been seen once."""
     with KeyedProcessHarness(Numbered(), key_selector=lambda row: row["key"]) as harness:

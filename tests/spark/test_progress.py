@@ -49,6 +49,24 @@ def test_metrics_are_the_same_in_every_form(form):
     assert [EXPECTED] * 3 == [metrics_of(each, "counts") for each in (json, as_object, event)]
 
 
+_INPUTS = {"records_1": 3, "latest_1": 90_000, "records_2": 0, "latest_2": None}
+_INPUT_FIELDS = [{"name": name} for name in _INPUTS]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [_INPUTS, {"values": list(_INPUTS.values()), "schema": {"fields": _INPUT_FIELDS}}],
+    ids=["a dict", "values and schema"],
+)
+def test_each_of_two_inputs_is_told_of(form):
+    """With the operator's metrics, and by no name of its own."""
+    json = progress({"counts": CLASSIC, "counts (inputs)": form})
+    told = metrics_of(json, "counts")
+    assert [(3, 90_000), (0, None)] == [(each.records, each.latest) for each in told.inputs]
+    with pytest.raises(DeclarationValueError, match=r"choose from \['counts'\]"):
+        metrics_of(json, "count")
+
+
 def test_metrics_of_a_trigger_without_a_batch_are_none():
     """Before the first batch there is no progress, and where nothing was to do it observes nothing."""
     idle = progress({})

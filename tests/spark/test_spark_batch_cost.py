@@ -8,7 +8,7 @@ from spark_support import Feed, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.spark.setup.settings import default_max_parallelism
+from pyflinklike.spark.setup.settings import max_parallelism_for, partitions_of
 
 pickle_by_value(__name__)
 
@@ -56,6 +56,6 @@ def test_key_groups_are_few_and_the_same_number_in_each_partition(spark, partiti
     former = spark.conf.get(_PARTITIONS)
     spark.conf.set(_PARTITIONS, str(partitions))
     try:
-        assert key_groups == default_max_parallelism(spark)
+        assert key_groups == max_parallelism_for(partitions_of(spark))
     finally:
         spark.conf.set(_PARTITIONS, former)

@@ -15,7 +15,7 @@ from pyflinklike.errors import (
     HostError,
     UserFunctionError,
 )
-from pyflinklike.spark import connect, error_of, key_by
+from pyflinklike.spark import connect, error_of, key_by, metrics_of
 
 pickle_by_value(__name__)
 
@@ -34,6 +34,41 @@ def test_two_streams_share_state_and_timers_over_restarts(spark, tmp_path):
 
     assert EXPECTED == rows_of(row for run in runs for row in run)
     assert [("a", 1, "Ann"), ("b", 3, "Bob")] == runs[0]
+
+
+class Watermark(KeyedCoProcessFunction):
+    """Gives the watermark that each record sees."""
+
+    def process_element1(self, value, ctx):
+        yield (ctx.timer_service().current_watermark(),)
+
+    process_element2 = process_element1
+
+
+@passes_watermarks
+def test_the_progress_tells_which_input_holds_the_watermark(spark, tmp_path):
+    """Spark has one watermark; each input says what it brought."""
+    first = Feed(spark, tmp_path / "first", "key string, made timestamp")
+    second = Feed(spark, tmp_path / "second", "key string, seen timestamp")
+    connected = connect(first.stream(), second.stream()).key_by("key")
+    times = {"event_time": ("made", "seen")}
+    df = connected.process(Watermark(), "watermark long", uid="both", **times)
+    first.add([("a", at(1_000)), ("b", at(4_000))], [("a", at(90_000))], [("a", at(91_000))])
+    second.add([("a", at(5_000))])
+    writer = df.writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    told = [metrics_of(each, "both") for each in query.recentProgress]
+    inputs = [
+        [(each.records, each.latest) for each in metrics.inputs]
+        for metrics in told
+        if metrics is not None and metrics.records
+    ]
+    assert [
+        [(2, 4_000), (1, 5_000)],
+        [(1, 90_000), (0, None)],
+        [(1, 91_000), (0, None)],
+    ] == inputs
 
 
 def test_a_batch_has_both_inputs_by_event_time(spark):

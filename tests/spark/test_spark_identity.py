@@ -8,19 +8,38 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pyspark
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
+from spark_support import (
+    Feed,
+    at,
+    drain,
+    passes_watermarks,
+    pickle_by_value,
+    reads_state,
+    rows_of,
+)
 
-from pyflinklike import KeyedProcessFunction, Row, Types, ValueStateDescriptor
-from pyflinklike.errors import CorruptStateError, DeclarationValueError, HostError
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike import KeyedProcessFunction, Row, Time, Types, ValueStateDescriptor
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationValueError,
+    HostError,
+    IncompatibleStateError,
+)
+from pyflinklike.spark import error_of, key_by, read_savepoint, window_all
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.windows import AllWindowFunction, TumblingEventTimeWindows
 
 pickle_by_value(__name__)
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+keeps_partitions = pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 1),
+    reason="Spark 4.0 and older do not tell tasks the partitions of a checkpoint",
+)
 
 
 class Count(KeyedProcessFunction):
@@ -45,9 +64,36 @@ def counted(df, *columns, function=None, **options):
     )
 
 
-def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
-    """Also where it changes with the number of shuffle partitions, and the key's group is none of the former; the former goes on."""
+class Subtasks(Count):
+    """Counts, and tells how many tasks and key groups there are."""
+
+    def open(self, runtime_context):
+        super().open(runtime_context)
+        self.tasks = runtime_context.get_number_of_parallel_subtasks()
+        self.groups = runtime_context.get_max_number_of_parallel_subtasks()
+
+    def process_element(self, value, ctx):
+        for key, total in super().process_element(value, ctx):
+            yield f"{key} {self.tasks} {self.groups}", total
+
+
+class Size(AllWindowFunction):
+    """Counts the records of a window."""
+
+    def apply(self, window, inputs):
+        yield (len(list(inputs)),)
+
+
+@pytest.fixture
+def partitions(spark):
+    """Sets the number of shuffle partitions, until the test is over."""
     former = spark.conf.get(_PARTITIONS)
+    yield lambda number: spark.conf.set(_PARTITIONS, str(number))
+    spark.conf.set(_PARTITIONS, former)
+
+
+def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
+    """Also where it is left out at the restart, and the key's group is none of the former; the former goes on."""
     feed = Feed(spark, tmp_path / "input", "key string")
 
     def run(**options):
@@ -55,15 +101,77 @@ def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
         return rows_of(drain(counted(feed.stream(), **options), tmp_path / "checkpoint"))
 
     run(max_parallelism=4)
-    spark.conf.set(_PARTITIONS, "24")
-    try:
-        with pytest.raises(
-            StreamingQueryException, match=r"'Count': .* at 4, got 24; pass the former"
-        ):
-            run()
-    finally:
-        spark.conf.set(_PARTITIONS, former)
+    with pytest.raises(
+        StreamingQueryException, match=r"'Count': .* at 4, got 16; .*max_parallelism=4"
+    ):
+        run()
     assert [("a", 2), ("a", 3)] == run(max_parallelism=4)
+
+
+@keeps_partitions
+def test_a_default_number_of_key_groups_is_the_checkpoints_own(spark, tmp_path, partitions):
+    """It follows the partitions of the checkpoint, which Spark keeps, and not those of the session of a restart."""
+    feed = Feed(spark, tmp_path / "input", "key string")
+
+    def run(number):
+        feed.add([("a",), ("b",)])
+        partitions(number)
+        df = counted(feed.stream(), function=Subtasks())
+        return rows_of(drain(df, tmp_path / "checkpoint"))
+
+    totals = [[(f"{key} 3 18", total) for key in "ab"] for total in (1, 2, 3)]
+    assert totals == [run(number) for number in (3, 5, 24)]
+
+
+@keeps_partitions
+def test_a_sink_may_set_the_partitions_of_its_own_joins(spark, tmp_path):
+    """In the session of its micro-batches, whose tasks then hear of that number, too."""
+    feed = Feed(spark, tmp_path / "input", "key string")
+    seen = []
+
+    def sink(batch, _):
+        batch.sparkSession.conf.set(_PARTITIONS, "24")
+        seen.extend(tuple(row) for row in batch.collect())
+
+    for _ in range(2):
+        feed.add([("a",)])
+        writer = counted(feed.stream(), function=Subtasks()).writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert [("a 2 16", 1), ("a 2 16", 2)] == seen
+
+
+@keeps_partitions
+def test_a_savepoint_is_not_begun_with_over_other_key_groups(spark, tmp_path, partitions):
+    """Where the session's partitions change between process() and start()."""
+    with KeyedProcessHarness(Count(), key_selector=lambda row: row.key) as harness:
+        harness.process_element(Row(key="a"))
+        savepoint = harness.snapshot()
+    feed = Feed(spark, tmp_path / "input", "key string")
+    feed.add([("a",)])
+    partitions(3)
+    df = counted(feed.stream(), from_savepoint=savepoint)
+    partitions(5)
+    with pytest.raises(StreamingQueryException, match="got 18 then and 20 when the query started"):
+        drain(df, tmp_path / "checkpoint")
+    partitions(3)
+    assert [("a", 2)] == rows_of(drain(df, tmp_path / "other"))
+
+
+@keeps_partitions
+@passes_watermarks
+def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, partitions):
+    """They have one key, which is in one key group."""
+    feed = Feed(spark, tmp_path / "input", "key string, ts timestamp")
+
+    def run(number, *times):
+        feed.add([("a", at(time)) for time in times])
+        partitions(number)
+        windows = window_all(feed.stream(), TumblingEventTimeWindows.of(Time.seconds(1)))
+        counts = windows.apply(Size(), "n long", event_time="ts").select("n")
+        return rows_of(drain(counts, tmp_path / "checkpoint"))
+
+    assert [(2,)] == [*run(3, 100), *run(5, 200, 1_500)]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +192,29 @@ def test_changed_key_columns_are_refused(spark, tmp_path, kind, key, columns, ca
         StreamingQueryException, match="the key columns are fixed by its checkpoint"
     ):
         drain(counted(changed, *columns), tmp_path / "checkpoint")
+
+
+@passes_watermarks
+def test_an_event_time_that_is_dropped_is_refused_in_our_words(spark, tmp_path):
+    """Spark's error, which no task of ours could raise, speaks of a timeMode; so it does of an operator that is gone."""
+    feed = Feed(spark, tmp_path / "input", "key string, ts timestamp")
+
+    def run(**options):
+        feed.add([("a", at(1_000))])
+        return drain(counted(feed.stream(), **options), tmp_path / "checkpoint")
+
+    run(event_time="ts")
+    with pytest.raises(StreamingQueryException, match="timeMode") as raised:
+        run()
+    with pytest.raises(StreamingQueryException) as gone:
+        drain(feed.stream().dropDuplicates(["key"]), tmp_path / "checkpoint")
+    assert [
+        (IncompatibleStateError, "operator 'Count': its checkpoint was begun with event_time"),
+        (IncompatibleStateError, "the stateful operators of a query are fixed by its checkpoint"),
+    ] == [
+        (type(error), str(error).partition(", got ")[0])
+        for error in (error_of(raised.value), error_of(gone.value))
+    ]
 
 
 @pytest.mark.thorough

@@ -15,11 +15,13 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
+    IncompatibleStateError,
     PyflinklikeError,
     StateValueError,
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
+from pyflinklike.spark.failures import ours_alone
 from pyflinklike.spark.hosts.telling import telling, telling_each
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -138,6 +140,64 @@ def test_the_error_is_found_in_what_spark_shows(text: str) -> None:
     """Its class and its whole message, also one of two lines, and nothing of Spark's."""
     error = error_of(RuntimeError(text))
     assert (UserFunctionError, SENTENCE) == (type(error), str(error))
+
+
+_PICTURE = (
+    "=== Streaming Query ===\nLogical Plan:\n"
+    "+- ~CollectMetrics second, [coalesce(sum(get(counts#1, 0)), cast(0 as bigint)) AS records#2L]\n"
+    "   +- ~TransformWithStateInPySpark transformWithStateUDF(__key_group#5)#57, 1, [output#5], Append, "
+    "EventTime, pyspark.sql\n"
+    "      +- ~CollectMetrics first, [coalesce(sum(get(counts#1, 0)), cast(0 as bigint)) AS records#3L]\n"
+    "         +- ~TransformWithStateInPySpark transformWithStateUDF(__key_group#5)#58, 1, [output#5], "
+    "Append, {mode}, pyspark.sql\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [("NoTime", "operator 'second'"), ("EventTime", "one of the operators 'second', 'first'")],
+)
+def test_an_event_time_that_was_added_is_told_in_the_users_words(mode: str, who: str) -> None:
+    """Spark refuses it before any task runs, and speaks of a timeMode that nobody has set."""
+    text = (
+        "[STATE_STORE_INVALID_CONFIG_AFTER_RESTART] Cannot change timeMode from NoTime to EventTime "
+        f"between restarts. Please set timeMode to NoTime.\n{_PICTURE.format(mode=mode)}"
+    )
+    error = error_of(RuntimeError(text))
+    assert (IncompatibleStateError, True) == (
+        type(error),
+        str(error).startswith(
+            f"{who}: its checkpoint was begun without event_time and processing-time timers, got a "
+            "program with event_time; leave both out as before, or begin a new checkpoint"
+        ),
+    )
+
+
+def test_operators_more_or_less_are_told_in_the_users_words() -> None:
+    """By the names that the program has now."""
+    text = f"[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x\n{_PICTURE}"
+    error = error_of(RuntimeError(text.format(mode="NoTime")))
+    assert isinstance(error, IncompatibleStateError)
+    assert "got another number or kind of them (['first', 'second']); put" in str(error)
+
+
+def test_a_sink_raises_our_error_alone() -> None:
+    """py4j writes down all that hangs on an exception, before its message."""
+    failure = RuntimeError(f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n")
+
+    def sink() -> None:
+        with ours_alone():
+            raise failure
+
+    with pytest.raises(UserFunctionError) as raised:
+        sink()
+    assert (None, True) == (raised.value.__cause__, raised.value.__suppress_context__)
+
+
+def test_a_sink_raises_what_is_not_ours_as_it_is() -> None:
+    """With all that hangs on it."""
+    with pytest.raises(OSError, match="full"), ours_alone():
+        raise OSError("full")
 
 
 def test_a_failure_without_an_error_of_ours_has_none() -> None:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from pyflinklike.errors import PyflinklikeError
+from pyflinklike.log.operator_record import OperatorRecord
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.carried import Carried
 from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
@@ -205,6 +206,13 @@ class GroupStateTask(KeyGroupTask):
         if rows and not payloads:
             return []
         return self._serve(index, payloads or None, batch_time if payloads else None)
+
+    def _check_former(self, former: OperatorRecord) -> None:
+        """As Spark 4 does: timers of the former mode would never fire."""
+        mode = self._plan.time_mode
+        if former.time_mode != mode.value:
+            who = f"operator {self._plan.task.name!r}"
+            raise mode.refused_after(TimeMode(former.time_mode), who)
 
     def _take_over(self) -> None:
         former, GroupStateTask._in_use = GroupStateTask._in_use, self

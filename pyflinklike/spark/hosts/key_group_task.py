@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.errors import HostError
 from pyflinklike.log.former_watermark import exchange_watermark
-from pyflinklike.log.operator_record import RecordStorage, call_roll
+from pyflinklike.log.operator_record import OperatorRecord, RecordStorage, call_roll
 from pyflinklike.log.segments import read_segment
 from pyflinklike.log.storage import LogStorage
 from pyflinklike.runtime.operator import KeyedProcessOperator
@@ -103,7 +103,20 @@ class KeyGroupTask:
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guarded() as operator:
             record = record_of(self._plan, operator)
-            call_roll(self._store, record, groups_in(payloads), batch_time, self._plan.saved)
+            call_roll(
+                self._store,
+                record,
+                groups_in(payloads),
+                batch_time,
+                self._plan.saved,
+                self._check_former,
+            )
+
+    def _check_former(self, former: OperatorRecord) -> None:
+        """See that this host can go on from what another program's record says.
+
+        Spark 4 itself refuses a checkpoint of another time mode.
+        """
 
     def _call_home(self, payloads: list[bytes]) -> None:
         """Learn the watermark of the micro-batch before, and note the one of now."""

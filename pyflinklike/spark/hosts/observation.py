@@ -24,8 +24,10 @@ from pyflinklike.runtime.counters import OperatorMetrics
 from pyflinklike.spark.setup.plan import Plan
 from pyflinklike.spark.wire.parcels import PASSED_ON
 
-__all__ = ["COUNTED_TYPE", "counted", "numbers_by_name", "observed"]
+__all__ = ["COUNTED_TYPE", "OF_INPUTS", "counted", "numbers_by_name", "observed", "observed_inputs"]
 
+OF_INPUTS = " (inputs)"
+"""Behind the name of an operator: under this its inputs are shown, where it has two with event time."""
 COUNTED_TYPE = "counts array<long>, user_counts array<struct<name string, how string, value long>>"
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
@@ -33,6 +35,27 @@ _INCREMENT: Any = SparkRow(*Increment._fields)
 def counted(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
     """The cells of one call for a key group."""
     return numbers, [_INCREMENT(*each) for each in increments] or None
+
+
+def observed_inputs(
+    keyed: DataFrame, name: str, inputs: Sequence[tuple[Column, Column]]
+) -> DataFrame:
+    """The records of several inputs, of which each is observed: the watermark is the slowest one's.
+
+    Args:
+        keyed: The records of all inputs.
+        name: Of the operator.
+        inputs: Of each, whether a record is of it, and the event time of such a record in ms.
+    """
+    numbers = [
+        column
+        for number, (is_its, time) in enumerate(inputs, 1)
+        for column in (
+            F.count(F.when(is_its, 1)).alias(f"records_{number}"),
+            F.max(F.when(is_its, time)).alias(f"latest_{number}"),
+        )
+    ]
+    return keyed.observe(f"{name}{OF_INPUTS}", *numbers)
 
 
 def observed(

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from pyflinklike.errors import HostError
 from pyflinklike.runtime.serving import Served
 from pyflinklike.spark.hosts.declaring import DeclaringProcessor
 from pyflinklike.spark.hosts.initial import Initial
@@ -31,6 +32,7 @@ from pyflinklike.spark.hosts.key_group_task import (
 )
 from pyflinklike.spark.hosts.log_storage import SparkLogStorage, log_variable
 from pyflinklike.spark.hosts.packed import packed
+from pyflinklike.spark.hosts.task import of_checkpoint
 from pyflinklike.spark.hosts.telling import telling
 from pyflinklike.spark.hosts.waking import replace_timer
 from pyflinklike.spark.setup.plan import Plan, TimeMode
@@ -128,6 +130,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         """
         self._handle = handle
         self._store = SparkLogStorage(handle, place)
+        self._planned, self._plan = self._plan, of_checkpoint(self._plan)
 
     @telling
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -163,8 +166,25 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             if key[0] == ROLL_CALL:
                 self._call_roll([payload], batch_time)
                 continue
+            self._check_groups()
             self._set_time(timerValues, batch_time)
             self._begin(self._index_of(key), payload, batch_time)
+
+    def _check_groups(self) -> None:
+        """See that the savepoint was laid out for as many key groups as there are.
+
+        Raises:
+            HostError: The setting that they follow has changed in between.
+        """
+        planned, begun = self._planned.task, self._plan.task
+        if planned.max_parallelism != begun.max_parallelism:
+            msg = (
+                f"operator {begun.name!r}: a savepoint is laid out for the key groups that "
+                f"spark.sql.shuffle.partitions asks for when process() is called, got "
+                f"{planned.max_parallelism} then and {begun.max_parallelism} when the query "
+                "started; leave the setting alone in between, or pass max_parallelism"
+            )
+            raise HostError(msg)
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]

@@ -14,9 +14,27 @@ from pyflinklike.runtime.assembly import keyed_process_operator
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.runtime.operator import KeyedProcessOperator
 from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.wire.homes import partitions_of_state
 from pyflinklike.types.pickle_switch import pickle_allowed
 
-__all__ = ["opened_operator", "task_of"]
+__all__ = ["of_checkpoint", "opened_operator", "task_of"]
+
+
+def of_checkpoint(plan: Plan) -> Plan:
+    """The plan with the numbers of tasks and key groups that the checkpoint was begun with.
+
+    Spark keeps the number of partitions of a checkpoint whatever the session says at a restart.
+    When the plan was made nobody knew the checkpoint; a task is told.
+
+    Args:
+        plan: Of the query, in one of its tasks.
+    """
+    partitions = partitions_of_state(TaskContext.get())
+    if partitions is None:
+        return plan
+    groups = plan.task.max_parallelism if plan.key_groups is None else plan.key_groups(partitions)
+    task = attrs.evolve(plan.task, parallelism=partitions, max_parallelism=groups)
+    return attrs.evolve(plan, task=task)
 
 
 def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -11,7 +11,7 @@ import attrs
 
 from pyflinklike.backends.base import StateBackend
 from pyflinklike.clock import TimeDomain
-from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.functions import Function
 from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
@@ -42,6 +42,30 @@ class TimeMode(Enum):
     def passes_watermark(self) -> bool:
         """Whether Spark passes the watermark through an operator of this mode."""
         return self is not TimeMode.PROCESSING_TIME
+
+    def refused_after(self, former: TimeMode, who: str) -> IncompatibleStateError:
+        """What a program is told that goes on from a checkpoint of another mode.
+
+        Args:
+            former: Of the checkpoint.
+            who: Whose mode it is, for the message.
+        """
+        told = {
+            TimeMode.NONE: ("without event_time and processing-time timers", "leave both out"),
+            TimeMode.EVENT_TIME: (
+                "with event_time",
+                'pass event_time="<column>" and no processing-time timers',
+            ),
+            TimeMode.PROCESSING_TIME: (
+                "with processing-time timers",
+                "pass processing_time_timers=True",
+            ),
+        }
+        return IncompatibleStateError(
+            f"{who}: its checkpoint was begun {told[former][0]}, got a program {told[self][0]}; "
+            f"{told[former][1]} as before, or begin a new checkpoint with "
+            "from_savepoint=read_savepoint(spark, <this checkpoint>)"
+        )
 
     def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
         """The timers that would never fire in this mode, with what to do about it."""
@@ -82,6 +106,8 @@ class Plan:
         first_output: The number of its main output; operators at earlier places of the same state
             operator have those before.
         saved: What the states were declared as of the savepoint that the query begins with.
+        key_groups: How many key groups there are for a number of Spark's partitions; None where
+            the program says how many, or the session does not tell its partitions.
     """
 
     function: Function
@@ -98,6 +124,7 @@ class Plan:
     timed_outputs: bool = attrs.field(default=False, kw_only=True)
     first_output: int = attrs.field(default=0, kw_only=True)
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
+    key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """The user's form of a key that an output was yielded under, None where there was none."""

@@ -12,9 +12,9 @@ from pyflinklike.spark.setup.checks import MAX_KEY_GROUPS
 __all__ = [
     "check_file_manager",
     "check_watermark_policy",
-    "default_max_parallelism",
     "max_parallelism_for",
     "partitions_of",
+    "partitions_told",
     "prepare_session",
     "time_zone_of",
 ]
@@ -102,24 +102,24 @@ def check_watermark_policy(spark: SparkSession) -> None:
 
 def partitions_of(spark: SparkSession) -> int:
     """The number of tasks after a shuffle; 1 if Spark is left to choose."""
+    return partitions_told(spark) or 1
+
+
+def partitions_told(spark: SparkSession) -> int | None:
+    """The number of tasks after a shuffle, or None where the session does not tell."""
     try:
         partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
     except PySparkException:
-        return 1  # serverless platforms choose, and some do not tell
-    return int(partitions) if partitions.isdigit() else 1
+        return None  # serverless platforms choose, and some do not tell
+    return int(partitions) if partitions.isdigit() else None
 
 
-def default_max_parallelism(spark: SparkSession) -> int:
-    """The number of key groups if the user gives none.
+def max_parallelism_for(partitions: int) -> int:
+    """The number of key groups if the user gives none, for a number of tasks.
 
     Each key group that has data costs a micro-batch some round trips, so there should be few;
     and a multiple of the partitions, so that each gets as many as the others.
     """
-    return max_parallelism_for(partitions_of(spark))
-
-
-def max_parallelism_for(partitions: int) -> int:
-    """The same for a number of tasks."""
     per_partition = -(-_MIN_KEY_GROUPS // partitions)
     return min(partitions * per_partition, MAX_KEY_GROUPS)
 

@@ -28,11 +28,13 @@ from pyflinklike.spark.wire.balanced_ids import index_of
 from pyflinklike.spark.wire.packing import Packing, packed_rows
 from pyflinklike.spark.wire.roll_call import ROLL_CALL
 
-__all__ = ["calling_homes", "home_ids", "is_home", "refuse_foreign_home"]
+__all__ = ["calling_homes", "home_ids", "is_home", "partitions_of_state", "refuse_foreign_home"]
 
 _PARTITION = struct.Struct("<i")
-_SETTINGS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
-"""The local properties that tell the number of partitions: the checkpoint's, then the session's."""
+_OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
+"""The number of partitions of a query's state as its checkpoint has it; from Spark 4.1 on."""
+_OF_SESSION = "spark.sql.shuffle.partitions"
+"""The same as its session has it: a `foreachBatch` may set that for its own joins."""
 
 
 def is_home(grouping_key: int) -> bool:
@@ -75,8 +77,21 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:
-    told = [context.getLocalProperty(name) for name in _SETTINGS] if context else []
-    return next((int(each) for each in told if each and each.isdigit()), default)
+    return partitions_of_state(context) or _told(context, _OF_SESSION) or default
+
+
+def partitions_of_state(context: TaskContext | None) -> int | None:
+    """The number of partitions that a query's checkpoint was begun with, or None if Spark does not tell.
+
+    Args:
+        context: Of a task of the query; None where no task runs.
+    """
+    return _told(context, _OF_STATE)
+
+
+def _told(context: TaskContext | None, name: str) -> int | None:
+    told = context.getLocalProperty(name) if context else None
+    return int(told) if told and told.isdigit() else None
 
 
 def refuse_foreign_home(payloads: Iterable[bytes]) -> None:

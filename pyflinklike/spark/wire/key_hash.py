@@ -24,7 +24,7 @@ from pyflinklike.spark.wire.schema import arrow_type
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["KeyGroupFinder", "key_group"]
+__all__ = ["KeyGroupFinder", "group_or_hash", "key_group"]
 
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _REMEDY = "key the stream as the savepoint's state was keyed"
@@ -40,8 +40,24 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
     """
     if not columns:
         return F.lit(0)
-    keys = [F.col(quoted(column)) for column in columns]
-    return F.pmod(F.xxhash64(*keys), F.lit(max_parallelism)).cast("int")
+    return F.pmod(_hash(columns), F.lit(max_parallelism)).cast("int")
+
+
+def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column:
+    """The key group of a record, or the hash of its key, of which that is the remainder.
+
+    Args:
+        columns: As of `key_group`.
+        max_parallelism: The number of key groups; None where only the checkpoint knows it, and
+            the remainder is taken where records are packed.
+    """
+    if max_parallelism is not None:
+        return key_group(columns, max_parallelism)
+    return _hash(columns) if columns else F.lit(0).cast("long")
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*(F.col(quoted(column)) for column in columns))
 
 
 @attrs.frozen

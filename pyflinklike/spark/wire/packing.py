@@ -80,7 +80,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
 
     Args:
         key_columns: The key columns; the key of a single column must not be null.
-        group_ids: The grouping key of each key group.
+        group_ids: The grouping key of each key group.  The column of key groups may instead hold
+            hashes of keys, as bigints; their remainders are the key groups.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -137,7 +138,7 @@ def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
-    key_groups = chunk.column(KEY_GROUP)
+    key_groups = _groups_of(chunk.column(KEY_GROUP), len(group_ids))
     records = chunk.drop_columns([KEY_GROUP])
     # Arrow's sort is stable: records of a key group keep their order of arrival.
     order = pc.sort_indices(key_groups)
@@ -158,6 +159,14 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
         ],
         schema=_PACKED,
     )
+
+
+def _groups_of(column: pa.Array, count: int) -> pa.Array:
+    """The key groups of records, also where their column has hashes: as Spark's `pmod`."""
+    if not pa.types.is_int64(column.type):
+        return column
+    rest = pc.subtract(column, pc.multiply(pc.divide(column, count), count))
+    return pc.if_else(pc.less(rest, 0), pc.add(rest, count), rest)
 
 
 def _for_all(

@@ -31,7 +31,7 @@ def repartition_state(
 
     The checkpoint gets one more micro-batch, which reads no input.  At its next start the query
     goes on from this micro-batch.  It must keep its `max_parallelism`: pass it to `process()`,
-    since the default follows `spark.sql.shuffle.partitions`.  All stateful operators of the query
+    since the default follows the number of partitions.  All stateful operators of the query
     are repartitioned.  After an interruption Spark refuses to start the query until
     `repartition_state` is called again with the same number.
 
