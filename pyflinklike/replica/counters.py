@@ -18,7 +18,7 @@ class ReplicaMetrics:
         batches: Micro-batches that the replica has come to, the first included.
         reopens: Times that everything was read anew, because later writes could not be followed.
         stored_bytes: Size in bytes of the logs that the replica holds, as they are stored.
-        key_groups: Loads of a key group for a read: the sum of the three kinds below.
+        key_groups: Loads of a key group for a read.
         warm_loads: Loads of a group that was decoded already.
         caught_up_loads: Loads that decoded only the newer part of a log.
         cold_loads: Loads that decoded a whole log.
