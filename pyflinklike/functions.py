@@ -36,7 +36,7 @@ class Function:
     def close(self) -> None:
         """Release what `open` took, once after the last element.
 
-        It is not called in a worker that is killed, as Spark kills the workers of a stream.
+        It is not called where Spark ends a worker, as it does with the workers of a stream.
         """
 
 

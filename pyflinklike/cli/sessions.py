@@ -47,6 +47,7 @@ def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
+    # Workers must run the driver's Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("pyflinklike state")
     for name, value in _SETTINGS.items():

@@ -49,7 +49,7 @@ def keyed_batch_operator(
     Args:
         function: A `KeyedBatchFunction`.
         state_backend: Makes the backend, which must have columns.
-        key_type: Its Arrow type is that of the key index.
+        key_type: The type of the keys; the key index has its Arrow type.
         task: The task that this instance serves; its name is the operator's.
         owner: A name of this operator in this query; operators do not share working state.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.

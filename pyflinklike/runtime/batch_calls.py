@@ -45,10 +45,10 @@ class BatchCalls(FunctionCalls):
     _key_columns: KeyColumns
 
     def open(self, runtime_context: Any) -> None:
-        """Have the function declare its states.
+        """Open the function, which declares its states.
 
         Raises:
-            DeclarationError: It has a method for single elements, which would never be called.
+            DeclarationError: The function has a method for single elements, never to be called.
             UserFunctionError: The function raised.
         """
         for method, instead in (("on_timer", "on_timers"), ("process_element", "process_batch")):
@@ -66,7 +66,7 @@ class BatchCalls(FunctionCalls):
         Args:
             keys: `BatchKeys`.
             values: A `KeyedBatch`.
-            timestamps: Its event times in ms, or None.
+            timestamps: The event times of the records in ms, or None.
 
         Raises:
             UserFunctionError: The function raised.
@@ -133,7 +133,7 @@ class BatchCalls(FunctionCalls):
                 fired += len(rows)
                 self._fire(rows, times)
         finally:
-            due.close()  # of a call that raised: timers not yet given stay due
+            due.close()  # if a call raised: timers not yet given stay due
             context.domain = None
         self._metrics.timers_fired += fired
         return fired

@@ -127,11 +127,13 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def get_index_of_this_subtask(self) -> int:
         """Return the number of this instance, from 0."""
+        # Noted, since a function that stays open for another task would go by a wrong number.
         self.told["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
         """Return the number of earlier attempts of this task."""
+        # Noted as well: the second attempt of a task once took itself for the first.
         self.told["attempt"] = self._task.attempt
         return self._task.attempt
 

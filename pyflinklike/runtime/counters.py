@@ -78,6 +78,7 @@ class OperatorMetrics:
         if watermark > MIN_WATERMARK and timestamps:
             timed = timestamps.count(None) if timestamps[0] is None else 0
             known: Sequence[int] = timestamps  # type: ignore[assignment]
+            # Times ascend, so the late records are the first of those with a time.
             self.late_records += bisect_right(known, watermark, timed) - timed
 
     def add_batch(self, records: int, late: int) -> None:

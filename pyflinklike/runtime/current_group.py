@@ -127,6 +127,7 @@ class CurrentGroup:
         index = state if isinstance(state, int) else state.index
         try:
             if isinstance(state, int):
+                # Out of the warm cache while it is worked on: if its batch fails, it is gone.
                 state = self.backend.take_warm(index) or WorkingState(index)
             state = self._log.load(storage, head, state)
             self.enter(state)
@@ -141,6 +142,7 @@ class CurrentGroup:
 
     def enter(self, state: WorkingState) -> None:
         """Make a key group current, with its working state as it is."""
+        # The log of the former group cannot rebuild this one.
         self._rebuild_no_more()
         self._state = state
         self.backend.enter(state.index, state.tables)

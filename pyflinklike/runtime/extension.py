@@ -45,4 +45,4 @@ class Extension(Protocol):
         """Delete expired entries of the current key group."""
 
     def close(self) -> None:
-        """End: the opened objects cannot be used any more."""
+        """Close all opened objects, which cannot be used after that."""

@@ -129,6 +129,7 @@ class TimerQueue:
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             timestamp = _checked(timestamp)
         key = self._current.key
+        # The agenda is asked instead of the table, since it holds the same timers in plain dicts.
         keys = self._keys_at.get(timestamp)
         if keys is not None and key in keys:
             return
@@ -191,6 +192,7 @@ class TimerQueue:
         try:
             while times and times[0] <= now:
                 if times[0] <= timestamp:
+                    # Only late keys are left for now, and they wait for the next advance.
                     if late and timestamp == now == times[0]:
                         break
                     rounds = next_round(rounds, timestamp)
@@ -209,6 +211,7 @@ class TimerQueue:
                     self._put_back(timestamp, keys)
                     keys = {}
         finally:
+            # A call raised, or the generator was closed: timers not yet given stay due.
             self._put_back(timestamp, keys)
 
     def _noting_late(
