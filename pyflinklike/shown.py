@@ -62,9 +62,9 @@ def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) ->
     """Return the remedy for an argument that is no instance of a class: to call it if it is a class.
 
     Args:
-        kind: The wanted class.
-        given: The argument.
-        otherwise: The remedy for any other argument.
+        kind: The class or classes of which an instance is wanted.
+        given: The argument that the user gave.
+        otherwise: The remedy for an argument that is not such a class.
     """
     if isinstance(given, type) and issubclass(given, kind):
         return f"that is the class: give an instance of it, {given.__name__}(...)"

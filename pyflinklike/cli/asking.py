@@ -91,7 +91,7 @@ class Source(Protocol):
         """
 
     def records(self) -> list[OperatorRecord]:
-        """Return the records of the chosen operators."""
+        """Return the operator records of the chosen operators."""
 
     def clock(self) -> BatchClock | None:
         """Return the times of the batch; None for a savepoint that does not note them."""

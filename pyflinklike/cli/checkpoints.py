@@ -64,7 +64,7 @@ class CheckpointSource:
         Raises:
             HostError: Spark cannot read it, or it has no operator of ours, or no batch yet.
             UnknownBatchError, UnknownStateError: There is no such batch, or operator.
-            CorruptStateError: The record of an operator is damaged.
+            CorruptStateError: An operator record is damaged.
         """
         found = checkpoint_states(spark, path, operator, batch_id)
         if any(each.batch_id != found[0].batch_id for each in found):
@@ -205,7 +205,7 @@ class CheckpointSource:
         return Timers(operator.record.identity.name, counts, rows)
 
     def records(self) -> list[OperatorRecord]:
-        """Return the records of the chosen operators."""
+        """Return the operator records of the chosen operators."""
         return [each.record for each in self.operators]
 
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:

@@ -117,7 +117,7 @@ def print_rows(look: Look, source: Source, table: Any, limit: int, **facts: obje
     """Print entries.
 
     Args:
-        look: The common options.
+        look: The common options, which choose JSON lines or a table.
         source: The source of the entries, whose batch is in every line of JSON.
         table: The entries, one more than `limit` if there are more.
         limit: The most entries to print; 0 for all.

@@ -78,7 +78,7 @@ def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapp
 
     Args:
         function: A function to open and close.
-        record: The record of the operator with which it would continue.
+        record: The operator record with whose state the function would continue.
 
     Raises:
         UserFunctionError: The function raised.
@@ -107,7 +107,7 @@ def outcomes(
     """Yield the outcome of a restart for each state.
 
     Args:
-        record: The record of the operator.
+        record: The operator record.
         declared: The declarations of the program, by the names of states.
         expiring: Words the effect of another length of a TTL; its arguments are a state's name, the
             stored TTL and the declared one.
@@ -166,7 +166,7 @@ def timers_outcome(
     """Return the outcome of a restart for registered timers; None if there are none.
 
     Args:
-        record: The record of the operator.
+        record: The operator record.
         function: The function of the program.
         counts: The number of registered timers, by domain.
         is_fixed: Whether the time mode cannot change, as in a checkpoint.

@@ -142,7 +142,7 @@ class SavepointSource:
         return rows.filter(alive if asked.alive else pc.invert(alive))
 
     def records(self) -> list[OperatorRecord]:
-        """Return the records of the chosen operators."""
+        """Return the operator records of the chosen operators."""
         manifest = self.saved.manifest
         return [manifest.operator(uid, self.where).record for uid in self._uids()]
 

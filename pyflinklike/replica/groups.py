@@ -53,7 +53,7 @@ class DecodedGroups:
     """The tables of an operator, pointed at one key group of one image at a time.
 
     Args:
-        record: The record of the operator, which declares its states.
+        record: The operator record, which declares its states.
         key_type: The type of its keys.
         states: Names of the states and stores that may be asked for.
         has_timers: Whether timers may be asked for.

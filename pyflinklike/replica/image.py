@@ -65,11 +65,11 @@ class Image:
     """All that a replica holds of an operator after a micro-batch.
 
     Args:
-        position: The micro-batch.
-        record: The record of the operator, which declares its states.
+        position: The micro-batch after which the image holds.
+        record: The operator record, which declares its states.
         clock: The times of the operator in that batch.
         groups: The logs of its key groups, by their numbers.
-        called: The operator's record and roll as they are stored, by sequence number.
+        called: The operator record and roll as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
         held: The key groups and keys that the image has.
@@ -102,10 +102,10 @@ def image_of(
     """Make an image of the stored blobs of a checkpoint.
 
     Args:
-        position: The micro-batch.
+        position: The micro-batch after which the image holds.
         clock: The times of the operator in that batch.
         groups: The blobs of each key group that is held, the head included, by its number.
-        called: The operator's record and roll as they are stored, by sequence number.
+        called: The operator record and roll as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
         held: The key groups and keys that the image is to have.

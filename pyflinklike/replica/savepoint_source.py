@@ -40,7 +40,6 @@ class SavepointSource:
     """Reads an operator of a savepoint.
 
     Args:
-        directory: The savepoint.
         operator: Uid of the operator; None for the only one.
         states: Names of the states to read; None for all, and the timers.
     """

@@ -72,7 +72,7 @@ class OpenStates:
     """The states and stores of an operator over decoded key groups, opened at the first read.
 
     Args:
-        groups: Holds the tables.
+        groups: The key groups, whose tables the states read.
         route: Finds stored keys and their key groups.
     """
 

@@ -47,12 +47,7 @@ class ColumnRecords(NamedTuple):
     timestamps: Any
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records.
-
-        Args:
-            metrics: Gets the numbers.
-            watermark: The current watermark in ms; a record at or below it is late.
-        """
+        """Count the records; those at or below the watermark, in ms, are late."""
         late, times = 0, self.timestamps
         if watermark > MIN_WATERMARK and times is not None:
             late = int(((times <= watermark) & (times > MIN_WATERMARK)).sum())

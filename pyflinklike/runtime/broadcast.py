@@ -31,7 +31,6 @@ class BroadcastCalls(FunctionCalls):
 
     Args:
         runtime_context: Knows the states of keys, for `apply_to_keyed_state`.
-        has_keys: Whether records have keys.
     """
 
     states: BroadcastStates

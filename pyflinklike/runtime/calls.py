@@ -39,7 +39,6 @@ class FunctionCalls:
     """Calls a function of one input; a `pyflinklike.runtime.caller.Caller`.
 
     Args:
-        function: The user's function.
         key_type: Thaws keys for messages.
         current: Holds the current key, which this class assigns.
         clock: Holds the timestamp of the current element, which this class assigns.

@@ -82,12 +82,7 @@ class OperatorMetrics:
             self.late_records += bisect_right(known, watermark, timed) - timed
 
     def add_batch(self, records: int, late: int) -> None:
-        """Count records that came as columns; the caller of the function counts their keys.
-
-        Args:
-            records: The number of records.
-            late: The number of records whose time the watermark has reached.
-        """
+        """Count records that came as columns; the caller of the function counts their keys."""
         self.records += records
         self.late_records += late
 

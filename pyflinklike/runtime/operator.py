@@ -49,7 +49,7 @@ class KeyedProcessOperator:
     """Runs one function over the key groups of one task; `keyed_process_operator` makes it.
 
     Args:
-        clock: Holds both times; only the host assigns them.
+        clock: Holds both times, which the host moves.
         group: Makes key groups current.
         timers: Holds the timer queues of both domains.
         calls: Calls the function.

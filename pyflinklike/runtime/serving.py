@@ -57,12 +57,7 @@ class Records(NamedTuple):
     timestamps: Sequence[int | None]
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records.
-
-        Args:
-            metrics: Gets the numbers.
-            watermark: The current watermark in ms.
-        """
+        """Count the records; those at or below the watermark, in ms, are late."""
         metrics.add_records(self.keys, self.timestamps, watermark)
 
 

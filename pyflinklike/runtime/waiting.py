@@ -108,7 +108,7 @@ class Waiting:
         return list(outputs)
 
     async def _attempts(self, value: Any) -> Any:
-        """Call the function until the retry strategy accepts its result or error."""
+        """Call the function, again as often as the retry strategy wants, and return the last result."""
         predicate, number = self.retry.get_retry_predicate(), 1
         of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
         while True:

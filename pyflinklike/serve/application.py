@@ -446,7 +446,7 @@ class _Scans:
         """Keep a scan that goes on, and return the text to send as `after=`.
 
         Args:
-            reader: The snapshot.
+            reader: The snapshot that all answers of the scan read.
             count: The number of items in the answers so far.
             question: Path and parameters, which must be the same in the next request.
             rest: The items that no answer has had.
