@@ -70,7 +70,7 @@ class ReadOnlySessionStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """Return, as `find_sessions`, sessions of the keys from one to another, both included.
+        """Return sessions as `find_sessions`, but of the keys from one to another, both included.
 
         Raises:
             ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.

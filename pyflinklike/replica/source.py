@@ -25,7 +25,7 @@ class Source(Protocol):
         """
 
     def after(self, image: Image) -> Image | None:
-        """Make the image of the last micro-batch of an earlier one; None if there is no later batch.
+        """Make the image of the last micro-batch from an earlier image; None if that is the last.
 
         Raises:
             HostError: The host cannot read the writes since the image, or no longer has them.

@@ -53,7 +53,7 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """Return windows, as `fetch`, of the keys from one to another, both included.
+        """Return windows as `fetch`, but of the keys from one to another; None is an open end.
 
         Raises:
             ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.

@@ -93,7 +93,7 @@ def _refused(
 
 
 class _NoStores:
-    """The `Extension` of an operator without stores: every method but `get` does nothing."""
+    """The `Extension` of an operator without stores: `open` and `get` raise, the others do nothing."""
 
     def __contains__(self, name: object) -> bool:
         return False

@@ -131,7 +131,7 @@ class ColumnTimerQueue:
         return places[wave[np.argsort(times[wave], kind="stable")]], places[order[~is_first]]
 
     def _left(self, rest: Any, late: Any, now: int) -> tuple[Any, Any]:
-        """Return what is due after a wave, and what waits for the next advance of the clock."""
+        """Return the timers due after a wave, and those that wait for the next advance."""
         assert self._firing is not None
         table = self.table
         if self._firing:

@@ -36,7 +36,7 @@ __all__ = ["FunctionCalls"]
 
 @attrs.frozen
 class FunctionCalls:
-    """Calls a function of one input; a `pyflinklike.runtime.caller.Caller`.
+    """Calls a function of one input; a `Caller`.
 
     Args:
         key_type: Thaws keys for messages.
